@@ -1,0 +1,39 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Planted faults, compiled in only when the mutant run asks for them (`Tests/mutants.sh`): a product never has them.
+let mutants: [SwiftSetting] = Context.environment["ANNALS_MUTANTS"] == "1" ? [.define("ANNALS_MUTANTS")] : []
+
+let settings: [SwiftSetting] =
+    [
+        .swiftLanguageMode(.v6),
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+    ] + mutants
+
+let package = Package(
+    name: "annals",
+    products: [
+        .library(name: "Annals", targets: ["Annals"]),
+        .executable(name: "annals", targets: ["annals"]),
+        .executable(name: "annals-bench", targets: ["annals-bench"]),
+    ],
+    targets: [
+        .target(name: "AnnalsFile", swiftSettings: settings),
+        .target(name: "Annals", dependencies: ["AnnalsFile"], swiftSettings: settings),
+        .executableTarget(
+            name: "annals", dependencies: ["Annals", "AnnalsFile"], path: "Sources/AnnalsTool", swiftSettings: settings),
+        .executableTarget(
+            name: "annals-bench", dependencies: ["Annals", "AnnalsFile"], path: "Sources/AnnalsBench",
+            swiftSettings: settings),
+        .target(
+            name: "SimulatedDisk", dependencies: ["AnnalsFile"], path: "Tests/SimulatedDisk", swiftSettings: settings),
+        .testTarget(
+            name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "FuzzTargets"],
+            resources: [.copy("Golden")], swiftSettings: settings),
+        .target(
+            name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",
+            swiftSettings: settings),
+    ]
+)

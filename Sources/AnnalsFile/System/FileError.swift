@@ -1,0 +1,76 @@
+// The one error of the file layer: what went wrong, where, and what to do about it.
+
+/// An error met while working on a store file.
+///
+/// `code` is what a program decides by; `message` is a whole sentence for people that says what to do. Row contents never
+/// appear in either.
+package struct FileError: Error, Equatable, Sendable {
+    package enum Code: String, Sendable, CaseIterable {
+        // The path
+        case notFound
+        case alreadyExists
+        case notARegularFile
+        case permissionDenied
+        case readOnly
+        case storeRemoved
+        case storeReplaced
+        case hardLinked
+        // The content
+        case notAStore
+        case unsupportedVersion
+        case damaged
+        case truncated
+        case diverged
+        // Resources
+        case noSpace
+        case tooManyFiles
+        case outOfMemory
+        case inputOutput
+        case busy
+        case tooLarge
+        // Use
+        case invalidArgument
+        case closed
+        case durabilityUnknown
+        case systemCall
+    }
+
+    package var code: Code
+    package var message: String
+    /// The system call that failed, without parentheses.
+    package var call: String?
+    /// The system's error number, where one was given.
+    package var systemError: Int32?
+    package var path: String?
+    /// The byte of the file the error is about.
+    package var offset: UInt64?
+
+    package init(
+        _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
+        offset: UInt64? = nil
+    ) {
+        self.code = code
+        self.message = message
+        self.call = call
+        self.systemError = systemError
+        self.path = path
+        self.offset = offset
+    }
+
+    /// The same error with a path or an offset where it had none.
+    package func at(path: String? = nil, offset: UInt64? = nil) -> FileError {
+        var located = self
+        located.path = located.path ?? path
+        located.offset = located.offset ?? offset
+        return located
+    }
+}
+
+extension FileError: CustomStringConvertible {
+    package var description: String {
+        var text = message
+        if let path { text += " [\(path)" + (offset.map { ", offset \($0)" } ?? "") + "]" }
+        else if let offset { text += " [offset \(offset)]" }
+        return text
+    }
+}

@@ -1,0 +1,4 @@
+@main struct Tool {
+    static func main() {
+    }
+}
