@@ -1,0 +1,87 @@
+// The disk as a file system: every call is one of its own process.
+
+package import AnnalsFile
+
+extension SimulatedDisk: FileSystem {
+    package func resolve(_ path: String) throws(FileError) -> (directory: String, name: String) {
+        try ownProcess.resolve(path)
+    }
+
+    package func openDirectory(_ path: String) throws(FileError) -> Descriptor { try ownProcess.openDirectory(path) }
+
+    package func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(FileError) -> Descriptor {
+        try ownProcess.open(name, in: directory, access: access)
+    }
+
+    package func createUnnamed(in directory: Descriptor, mode: UInt32) throws(FileError) -> Descriptor {
+        try ownProcess.createUnnamed(in: directory, mode: mode)
+    }
+
+    package func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(FileError) {
+        try ownProcess.publish(file, as: name, in: directory)
+    }
+
+    package func createExclusively(
+        _ name: String, in directory: Descriptor, mode: UInt32
+    ) throws(FileError) -> Descriptor {
+        try ownProcess.createExclusively(name, in: directory, mode: mode)
+    }
+
+    package func rename(_ name: String, to newName: String, in directory: Descriptor) throws(FileError) {
+        try ownProcess.rename(name, to: newName, in: directory)
+    }
+
+    package func unlink(_ name: String, in directory: Descriptor) throws(FileError) {
+        try ownProcess.unlink(name, in: directory)
+    }
+
+    package func close(_ file: Descriptor) { ownProcess.close(file) }
+
+    package func read(
+        _ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(FileError) -> Int {
+        try ownProcess.read(file, at: offset, into: buffer)
+    }
+
+    package func write(
+        _ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer
+    ) throws(FileError) -> Int {
+        try ownProcess.write(file, at: offset, from: bytes)
+    }
+
+    package func allocate(_ file: Descriptor, offset: UInt64, count: UInt64) throws(FileError) {
+        try ownProcess.allocate(file, offset: offset, count: count)
+    }
+
+    package func setSize(_ file: Descriptor, to size: UInt64) throws(FileError) {
+        try ownProcess.setSize(file, to: size)
+    }
+
+    package func size(_ file: Descriptor) throws(FileError) -> UInt64 { try ownProcess.size(file) }
+
+    package func synchronize(_ file: Descriptor) throws(FileError) { try ownProcess.synchronize(file) }
+
+    package func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {
+        try ownProcess.synchronizeDirectory(directory)
+    }
+
+    package func status(_ file: Descriptor) throws(FileError) -> FileStatus { try ownProcess.status(file) }
+
+    package func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity {
+        try ownProcess.identity(of: name, in: directory)
+    }
+
+    package func tryLock(_ file: Descriptor, _ range: LockRange) throws(FileError) -> LockAttempt {
+        try ownProcess.tryLock(file, range)
+    }
+
+    package func unlock(_ file: Descriptor, _ range: LockRange) throws(FileError) {
+        try ownProcess.unlock(file, range)
+    }
+
+    package func map(_ file: Descriptor, reservedBytes: Int) -> Mapping? {
+        ownProcess.map(file, reservedBytes: reservedBytes)
+    }
+
+    package func unmap(_ mapping: Mapping) { ownProcess.unmap(mapping) }
+}
