@@ -21,7 +21,7 @@ struct SectorChoices {
         return count
     }
 
-    func forEach<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
+    func visit<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
         if let count = exhaustiveCount {
             try forEachOfAll(count: count, body)
         } else {

@@ -5,7 +5,7 @@ extension SimulatedDisk {
     package func forEachCrashImage<Failure: Error>(
         _ options: CrashOptions, _ body: (CrashImage) throws(Failure) -> Void
     ) throws(Failure) {
-        try CrashImages(of: self, options).forEach(body)
+        try CrashImages(of: self, options).visit(body)
     }
 }
 
@@ -36,7 +36,7 @@ package struct CrashImages: Sendable {
     }
 
     /// Calls `body` for each image; repetitions among them are for the caller to leave out, by `CrashImage.hash`.
-    package func forEach<Failure: Error>(_ body: (CrashImage) throws(Failure) -> Void) throws(Failure) {
+    package func visit<Failure: Error>(_ body: (CrashImage) throws(Failure) -> Void) throws(Failure) {
         let outcomes = directories.map { nameOutcomes(of: $0, options: options) }
         let combinations = sizeCombinations(outcomes.map { Array($0.indices) })
         var layouts: [Int: CrashLayout] = [:]
@@ -50,19 +50,19 @@ package struct CrashImages: Sendable {
                 return layout
             }
             let state = CrashState(files: files, names: names, options: options)
-            try forEach(of: state, &number, body)
+            try visit(state, &number, body)
         }
     }
 
-    private func forEach<Failure: Error>(
-        of state: CrashState, _ number: inout Int, _ body: (CrashImage) throws(Failure) -> Void
+    private func visit<Failure: Error>(
+        _ state: CrashState, _ number: inout Int, _ body: (CrashImage) throws(Failure) -> Void
     ) throws(Failure) {
         let sectors = state.files.flatMap(\.sectors)
         let choices = SectorChoices(
             versionCounts: sectors.map(\.versions.count), ordinals: sectors.map(\.ordinals), options: options)
         let sizes = sizeCombinations(state.files.map(\.sizes))
         var generator = SplitMix64(seed: options.seed &+ UInt64(crashPoint))
-        try choices.forEach { choice throws(Failure) in
+        try choices.visit { choice throws(Failure) in
             for combination in sizes {
                 state.choose(choice, sizes: combination)
                 // Without a hole, all fills give the same image.
@@ -114,10 +114,10 @@ package struct CrashImages: Sendable {
         }
     }
 
-    /// The disk of the image with this number, as `forEach` counted it; nil where there is none.
+    /// The disk of the image with this number, as `visit` counted it; nil where there is none.
     package func makeDisk(number: Int) -> SimulatedDisk? {
         do throws(Found) {
-            try forEach { image throws(Found) in
+            try visit { image throws(Found) in
                 if image.number == number { throw Found(disk: image.makeDisk()) }
             }
             return nil

@@ -1,0 +1,424 @@
+// The simulated disk is what other tests trust: here its own rules are tested, directly.
+
+internal import AnnalsFile
+internal import Glibc
+internal import SimulatedDisk
+internal import Synchronization
+internal import Testing
+
+/// What the tests of this file need around a disk: a directory, and short ways to write and read.
+private struct Bench {
+    let files: any FileSystem
+    let directory: Descriptor
+
+    init(_ files: any FileSystem) throws {
+        self.files = files
+        directory = try files.openDirectory("/data")
+    }
+
+    func create(_ name: String) throws -> Descriptor {
+        try files.createExclusively(name, in: directory, mode: 0o600)
+    }
+
+    func open(_ name: String, _ access: FileAccess = .readWrite) throws -> Descriptor {
+        try files.open(name, in: directory, access: access)
+    }
+
+    /// A file that is durable, name and bytes.
+    func createDurably(_ name: String, _ bytes: [UInt8]) throws -> Descriptor {
+        let file = try create(name)
+        try write(file, 0, bytes)
+        try files.synchronize(file)
+        try files.synchronizeDirectory(directory)
+        return file
+    }
+
+    @discardableResult func write(_ file: Descriptor, _ offset: UInt64, _ bytes: [UInt8]) throws(FileError) -> Int {
+        let result = bytes.withUnsafeBytes { source in
+            Result { () throws(FileError) -> Int in try files.write(file, at: offset, from: source) }
+        }
+        return try result.get()
+    }
+
+    func read(_ file: Descriptor, _ offset: UInt64, _ count: Int) throws -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        let moved = try bytes.withUnsafeMutableBytes { try files.read(file, at: offset, into: $0) }
+        return Array(bytes[..<moved])
+    }
+
+    /// The code of the error that the body throws.
+    static func code(_ body: () throws -> Void) -> FileError.Code? {
+        do { try body() } catch { return (error as? FileError)?.code }
+        return nil
+    }
+}
+
+private func pattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
+    (0..<count).map { start &+ UInt8(truncatingIfNeeded: $0 &* 7) }
+}
+
+@Suite struct SimulatedDiskCalls {
+    @Test func bytesAreReadBackAndGapsAreZero() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let file = try bench.create("a")
+        #expect(try bench.write(file, 10, [1, 2, 3]) == 3)
+        #expect(try bench.read(file, 0, 100) == [UInt8](repeating: 0, count: 10) + [1, 2, 3])
+        #expect(try bench.read(file, 13, 10) == [])
+        #expect(try disk.size(file) == 13)
+        try disk.setSize(file, to: 11)
+        try disk.allocate(file, offset: 5, count: 10)
+        #expect(try bench.read(file, 9, 100) == [0, 1, 0, 0, 0, 0])
+        try disk.allocate(file, offset: 0, count: 4)
+        #expect(try disk.size(file) == 15)
+    }
+
+    @Test func unnamedFileVanishesUnlessPublished() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let lost = try disk.createUnnamed(in: bench.directory, mode: 0o600)
+        #expect(disk.fileCount == 1)
+        #expect(try disk.status(lost).identity.links == 0)
+        disk.close(lost)
+        #expect(disk.fileCount == 0)
+
+        let kept = try disk.createUnnamed(in: bench.directory, mode: 0o640)
+        try bench.write(kept, 0, [7])
+        try disk.publish(kept, as: "kept", in: bench.directory)
+        let status = try disk.status(kept)
+        #expect(status.identity.links == 1 && status.mode == 0o640 && status.isRegularFile)
+        disk.close(kept)
+        #expect(disk.contents(of: "/data/kept") == [7])
+        let other = try disk.createUnnamed(in: bench.directory, mode: 0o600)
+        #expect(Bench.code { try disk.publish(other, as: "kept", in: bench.directory) } == .alreadyExists)
+        #expect(Bench.code { _ = try bench.create("kept") } == .alreadyExists)
+    }
+
+    @Test func renameReplacesAndOpenFilesStay() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let old = try bench.create("store")
+        try bench.write(old, 0, [1])
+        let new = try bench.create("temporary")
+        try bench.write(new, 0, [2])
+        let identity = try disk.status(new).identity
+        try disk.rename("temporary", to: "store", in: bench.directory)
+        #expect(disk.names(in: "/data") == ["store"])
+        #expect(try disk.identity(of: "store", in: bench.directory) == identity)
+        #expect(try bench.read(old, 0, 1) == [1])
+        #expect(try disk.status(old).identity.links == 0)
+        #expect(Bench.code { _ = try disk.identity(of: "temporary", in: bench.directory) } == .notFound)
+        try disk.unlink("store", in: bench.directory)
+        #expect(try bench.read(new, 0, 1) == [2])
+    }
+
+    @Test func callsThatMustFail() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        disk.install([1], at: "/data/a")
+        disk.installSpecial(linkTo: "a", at: "/data/link")
+        disk.installSpecial(linkTo: nil, at: "/data/fifo")
+        disk.installLink(from: "/data/a", to: "/data/b")
+        let reader = try bench.open("a", .readOnly)
+        let closed = try bench.open("a")
+        disk.close(closed)
+        #expect(try disk.status(reader).identity.links == 2)
+        #expect(try disk.status(bench.open("fifo")).isRegularFile == false)
+        #expect(try disk.resolve("/data/link").name == "a")
+        #expect(try disk.resolve("/data/new").directory == "/data")
+        let cases: [(FileError.Code, () throws -> Void)] = [
+            (.notFound, { _ = try bench.open("none") }),
+            (.notFound, { _ = try disk.openDirectory("/none") }),
+            (.notFound, { _ = try disk.resolve("/none/a") }),
+            (.notFound, { try disk.unlink("none", in: bench.directory) }),
+            (.notARegularFile, { _ = try bench.open("link") }),
+            (.alreadyExists, { _ = try bench.create("link") }),
+            (.systemCall, { try bench.write(reader, 0, [1]) }),
+            (.systemCall, { _ = try disk.size(closed) }),
+            (.systemCall, { _ = try disk.tryLock(reader, LockRange(start: 1, end: 2)) }),
+            (.tooLarge, { try bench.write(try bench.open("a"), 1 << 40, [1]) }),
+            (.tooLarge, { try disk.setSize(try bench.open("a"), to: UInt64.max) }),
+        ]
+        for (index, (code, body)) in cases.enumerated() { #expect(Bench.code(body) == code, "case \(index)") }
+        disk.setMode(0o400, of: "/data/a")
+        #expect(Bench.code { _ = try bench.open("a") } == .permissionDenied)
+        disk.setReadOnly(true)
+        #expect(Bench.code { _ = try bench.create("c") } == .readOnly)
+    }
+
+    @Test func mappingSeesLaterWrites() throws {
+        var configuration = SimulatedDiskConfiguration()
+        configuration.regionBytes = 1 << 20
+        configuration.maximumMappingBytes = 2 << 20
+        let disk = SimulatedDisk(configuration)
+        let bench = try Bench(disk)
+        let file = try bench.createDurably("a", pattern(5000))
+        let mapping = try #require(disk.map(file, reservedBytes: 2 << 20))
+        #expect(Array(mapping.bytes[..<5000]) == pattern(5000))
+        try bench.write(file, 4000, pattern(3000, 9))
+        #expect(Array(mapping.bytes[4000..<7000]) == pattern(3000, 9))
+        try disk.setSize(file, to: 4500)
+        #expect(mapping.bytes[4499] == pattern(3000, 9)[499] && mapping.bytes[4500] == 0)
+        #expect(disk.map(file, reservedBytes: 3 << 20) == nil)
+        #expect(Bench.code { try disk.setSize(file, to: 3 << 20) } == .tooLarge)
+        disk.addFault(Fault(.failure(ENOMEM), on: .map))
+        #expect(disk.map(file, reservedBytes: 1 << 20) == nil)
+        disk.cutPower()
+        #expect(disk.contents(of: "/data/a") == pattern(5000))
+        #expect(disk.mappingCount == 1)
+        disk.unmap(mapping)
+        #expect(disk.mappingCount == 0)
+    }
+
+    @Test func locksBelongToDescriptors() throws {
+        let disk = SimulatedDisk()
+        let first = disk.process(10)
+        let second = disk.process(20)
+        let one = try Bench(first)
+        let two = try Bench(second)
+        let file = try one.create("a")
+        let sameProcess = try one.open("a")
+        let other = try two.open("a")
+        let range = LockRange(start: 100, end: 200)
+        #expect(try first.tryLock(file, range) == .acquired)
+        #expect(try first.tryLock(file, range) == .acquired)
+        #expect(try first.tryLock(sameProcess, LockRange(start: 199, end: 300)) == .held(by: range))
+        #expect(try second.tryLock(other, LockRange(start: 0, end: 101)) == .held(by: range))
+        #expect(try second.tryLock(other, LockRange(start: 200, end: 300)) == .acquired)
+        try first.unlock(file, LockRange(start: 120, end: 150))
+        #expect(disk.lockedRanges(of: "/data/a").count == 3)
+        #expect(try second.tryLock(other, LockRange(start: 120, end: 150)) == .acquired)
+        #expect(
+            try second.tryLock(other, LockRange(start: 100, end: 200)) == .held(by: LockRange(start: 100, end: 120)))
+        // Closing another descriptor of the same file keeps the lock; closing its own one frees it.
+        first.close(sameProcess)
+        #expect(try second.tryLock(other, LockRange(start: 100, end: 101)) != .acquired)
+        first.close(file)
+        #expect(try second.tryLock(other, LockRange(start: 100, end: 200)) == .acquired)
+        disk.kill(20)
+        #expect(disk.lockedRanges(of: "/data/a") == [])
+    }
+}
+
+@Suite struct SimulatedDiskFaults {
+    @Test func rulesHitTheCallsTheyName() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let file = try bench.create("a")
+        disk.addFault(Fault(.failure(ENOSPC), on: .write, occurrence: 2))
+        disk.addFault(Fault(.failure(EIO), on: .read, occurrence: 2, isPermanent: true))
+        let codes = (0..<3).map { _ in Bench.code { try bench.write(file, 0, [1, 2, 3]) } }
+        #expect(codes == [nil, .noSpace, nil])
+        let reads = (0..<3).map { _ in Bench.code { _ = try bench.read(file, 0, 1) } }
+        #expect(reads == [nil, .inputOutput, .inputOutput])
+        disk.removeAllFaults()
+        disk.addFault(Fault(.failure(EIO), on: nil, process: 9))
+        #expect(try bench.read(file, 0, 1) == [1])
+        #expect(Bench.code { _ = try Bench(disk.process(9)) } == .inputOutput)
+        #expect(disk.callCount(of: .write) == 3 && disk.callCount(of: .read) == 4)
+    }
+
+    @Test func shortCounts() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let file = try bench.create("a")
+        disk.addShortWrite(occurrence: 1, bytes: 5, thenError: EDQUOT)
+        disk.addFault(Fault(.short(3), on: .read))
+        #expect(try bench.write(file, 0, pattern(20)) == 5)
+        #expect(Bench.code { try bench.write(file, 5, pattern(15)) } == .noSpace)
+        #expect(disk.contents(of: "/data/a") == pattern(5))
+        #expect(try bench.read(file, 0, 5) == Array(pattern(3)))
+    }
+
+    @Test(arguments: [0, 8, 4096, 9000])
+    func deathInAWriteLeavesAPrefix(count: Int) throws {
+        let disk = SimulatedDisk()
+        let process = disk.process(5)
+        let bench = try Bench(process)
+        let file = try bench.create("a")
+        _ = try process.tryLock(file, LockRange(start: 0, end: 1))
+        disk.addFault(Fault(.death(afterBytes: count), on: .write, process: 5))
+        let bytes = pattern(9000)
+        #expect { try bench.write(file, 0, bytes) } throws: { $0 as? FileError == .simulatedProcessDeath }
+        #expect { try process.synchronize(file) } throws: { $0 as? FileError == .simulatedProcessDeath }
+        #expect(process.map(file, reservedBytes: 4096) == nil)
+        #expect(disk.contents(of: "/data/a") == Array(bytes[..<count]))
+        #expect(disk.openDescriptorCount(of: 5) == 0)
+        let next = try Bench(disk.process(5))
+        #expect(try next.read(try next.open("a"), 0, 10000) == Array(bytes[..<count]))
+    }
+
+    @Test func hookSeesEveryCallAndMayThrow() throws {
+        let disk = SimulatedDisk()
+        let seen = Mutex<[CallKind]>([])
+        disk.setOnCall { call throws(FileError) in
+            seen.withLock { $0.append(call.kind) }
+            if call.kind == .setSize { throw FileError(.busy, "Not now.") }
+        }
+        let bench = try Bench(disk)
+        let file = try bench.create("a")
+        #expect(Bench.code { try disk.setSize(file, to: 1) } == .busy)
+        disk.close(file)
+        #expect(seen.withLock { $0 } == [.openDirectory, .createExclusively, .setSize, .close])
+    }
+
+    @Test func rebootKeepsAndPowerCutLoses() throws {
+        for isCut in [false, true] {
+            let disk = SimulatedDisk()
+            let bench = try Bench(disk)
+            let file = try bench.createDurably("a", [1])
+            try bench.write(file, 0, [2])
+            _ = try bench.create("b")
+            if isCut { disk.cutPower() } else { disk.reboot() }
+            #expect(disk.contents(of: "/data/a") == (isCut ? [1] : [2]))
+            #expect(disk.names(in: "/data") == (isCut ? ["a"] : ["a", "b"]))
+            #expect(Bench.code { _ = try disk.size(file) } == .systemCall)
+            #expect(try Bench(disk).open("a", .readOnly) != file)
+        }
+    }
+}
+
+@Suite struct SimulatedDiskSynchronize {
+    @Test func onlyWhatIsSynchronizedIsDurable() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let file = try bench.create("a")
+        try bench.write(file, 0, pattern(700))
+        try disk.synchronize(file)
+        try bench.write(file, 100, [0])
+        #expect(disk.durableContents(of: "/data/a") == pattern(700))
+        #expect(disk.names(in: "/data", durable: true) == [])
+        try disk.synchronizeDirectory(bench.directory)
+        #expect(disk.names(in: "/data", durable: true) == ["a"])
+        try disk.setSize(file, to: 50)
+        try disk.setSize(file, to: 60)
+        try disk.synchronize(file)
+        #expect(disk.durableContents(of: "/data/a") == Array(pattern(50)) + [UInt8](repeating: 0, count: 10))
+    }
+
+    @Test func writesDuringASynchronizeAreNotCovered() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let file = try bench.createDurably("a", [1])
+        try bench.write(file, 1, [2])
+        disk.setDuringSynchronize { _ in
+            _ = try? bench.write(file, 2, [3])
+            _ = try? bench.create("b")
+        }
+        try disk.synchronize(file)
+        disk.setDuringSynchronize(nil)
+        #expect(disk.durableContents(of: "/data/a") == [1, 2])
+        #expect(disk.contents(of: "/data/a") == [1, 2, 3])
+        try disk.synchronize(file)
+        #expect(disk.durableContents(of: "/data/a") == [1, 2, 3])
+    }
+
+    struct Mode: Sendable, CustomTestStringConvertible {
+        var outcome: SynchronizeOutcome
+        var isReported: Bool
+        /// Of the cache behind the call, of what is durable behind it, and of what is durable behind an honest one.
+        var cached: [UInt8]
+        var durable: [UInt8]
+        var durableLater: [UInt8]
+        var testDescription: String { "\(outcome)" }
+    }
+
+    @Test(arguments: [
+        Mode(outcome: .honest, isReported: false, cached: [1, 2], durable: [1, 2], durableLater: [1, 2]),
+        Mode(outcome: .cleanAndLost, isReported: true, cached: [1, 2], durable: [1], durableLater: [1]),
+        Mode(outcome: .cacheReverted, isReported: true, cached: [1], durable: [1], durableLater: [1]),
+        Mode(outcome: .lie, isReported: false, cached: [1, 2], durable: [1], durableLater: [1, 2]),
+        Mode(outcome: .error(EIO), isReported: true, cached: [1, 2], durable: [1], durableLater: [1, 2]),
+    ])
+    func modes(_ mode: Mode) throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let file = try bench.createDurably("a", [1])
+        let mapping = try #require(disk.map(file, reservedBytes: 4096))
+        defer { disk.unmap(mapping) }
+        try bench.write(file, 1, [2])
+        disk.addFault(Fault(.synchronize(mode.outcome), on: .synchronize))
+        #expect((Bench.code { try disk.synchronize(file) } == .inputOutput) == mode.isReported)
+        #expect(disk.contents(of: "/data/a") == mode.cached)
+        #expect(mapping.bytes[1] == (mode.cached.count > 1 ? 2 : 0))
+        #expect(disk.durableContents(of: "/data/a") == mode.durable)
+        #expect(Bench.code { try disk.synchronize(file) } == nil)
+        #expect(disk.durableContents(of: "/data/a") == mode.durableLater)
+    }
+
+    @Test func errorsGoOnceToEachDescriptorOpenThen() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let writer = try bench.createDurably("a", [1])
+        let bystander = try bench.open("a", .readOnly)
+        try bench.write(writer, 1, [2])
+        disk.failWriteBack(of: "/data/a")
+        // Nobody was told yet: who opens now is told too.
+        let early = try bench.open("a")
+        #expect(Bench.code { try disk.synchronize(writer) } == .inputOutput)
+        let late = try bench.open("a")
+        let codes = [writer, bystander, early, late, bystander, early].map { file in
+            Bench.code { try disk.synchronize(file) }
+        }
+        #expect(codes == [nil, .inputOutput, .inputOutput, nil, nil, nil])
+        // Others' honest synchronizes did not bring the bytes back; writing them again does.
+        #expect(disk.durableContents(of: "/data/a") == [1])
+        try bench.write(late, 1, [2])
+        try disk.synchronize(late)
+        #expect(disk.durableContents(of: "/data/a") == [1, 2])
+    }
+
+    @Test func writingBehindLostBytesLeavesAHole() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let file = try bench.createDurably("a", pattern(512))
+        try bench.write(file, 512, pattern(512, 5))
+        disk.addFault(Fault(.synchronize(.cleanAndLost), on: .synchronize))
+        #expect(throws: FileError.self) { try disk.synchronize(file) }
+        try bench.write(file, 1024, pattern(512, 9))
+        try disk.synchronize(file)
+        let hole = [UInt8](repeating: 0, count: 512)
+        #expect(disk.durableContents(of: "/data/a") == pattern(512) + hole + pattern(512, 9))
+        #expect(disk.contents(of: "/data/a") == pattern(512) + pattern(512, 5) + pattern(512, 9))
+    }
+
+    @Test(arguments: [SynchronizeOutcome.cleanAndLost, .cacheReverted, .lie, .error(EIO)])
+    func directoryModes(_ outcome: SynchronizeOutcome) throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        _ = try bench.create("a")
+        disk.addFault(Fault(.synchronize(outcome), on: .synchronizeDirectory))
+        let code = Bench.code { try disk.synchronizeDirectory(bench.directory) }
+        #expect((code == nil) == (outcome == .lie))
+        #expect(disk.names(in: "/data") == (outcome == .cacheReverted ? [] : ["a"]))
+        try disk.synchronizeDirectory(bench.directory)
+        let returns = outcome == .lie || outcome == .error(EIO)
+        #expect(disk.names(in: "/data", durable: true) == (returns ? ["a"] : []))
+    }
+}
+
+@Suite struct SimulatedEnvironmentTests {
+    @Test func clocksAndRandomNumbers() {
+        let environment = SimulatedEnvironment(seed: 3, process: 42, name: "test", stepMicroseconds: 2, wallClock: 100)
+        #expect(environment.wallClockMicroseconds() == 102)
+        let before = environment.monotonicMicroseconds()
+        let slept = Mutex<UInt64>(0)
+        environment.setOnSleep { microseconds in slept.withLock { $0 += microseconds } }
+        environment.sleep(microseconds: 50)
+        #expect(environment.monotonicMicroseconds() == before + 52)
+        environment.setWallClock(7)
+        #expect(environment.wallClockMicroseconds() == 9)
+        environment.setWallClock(Int64.max)
+        #expect(environment.wallClockMicroseconds() == Int64.max)
+        #expect(environment.processID() == 42 && environment.processName() == "test")
+        #expect(slept.withLock { $0 } == 50)
+        let other = SimulatedEnvironment(seed: 3)
+        #expect((0..<5).map { _ in environment.random() } == (0..<5).map { _ in other.random() })
+    }
+
+    @Test func splitMixGivesItsPublishedNumbers() {
+        var generator = SplitMix64(seed: 1_234_567)
+        #expect(generator.next() == 6_457_827_717_110_365_317)
+        #expect(generator.next() == 3_203_168_211_198_807_973)
+    }
+}
