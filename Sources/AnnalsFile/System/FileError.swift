@@ -69,8 +69,11 @@ package struct FileError: Error, Equatable, Sendable {
 extension FileError: CustomStringConvertible {
     package var description: String {
         var text = message
-        if let path { text += " [\(path)" + (offset.map { ", offset \($0)" } ?? "") + "]" }
-        else if let offset { text += " [offset \(offset)]" }
+        if let path {
+            text += " [\(path)" + (offset.map { ", offset \($0)" } ?? "") + "]"
+        } else if let offset {
+            text += " [offset \(offset)]"
+        }
         return text
     }
 }

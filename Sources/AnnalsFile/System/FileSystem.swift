@@ -94,7 +94,8 @@ package protocol FileSystem: Sendable {
     func close(_ file: Descriptor)
 
     /// Reads up to `buffer.count` bytes; 0 only at or beyond the end of the file.
-    func read(_ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileError) -> Int
+    func read(_ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(FileError)
+        -> Int
     /// Writes up to `bytes.count` bytes, at least one unless it throws.
     func write(_ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer) throws(FileError) -> Int
     /// Makes sure that the bytes in the range exist and have space; the file grows to `offset + count` if it is shorter.

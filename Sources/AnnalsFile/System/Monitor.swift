@@ -1,0 +1,35 @@
+// A mutex with a condition: threads wait in it for something that another thread says has changed.
+
+/// Mutual exclusion with waiting, which `Mutex` does not have.
+///
+/// Within one process only. The state it guards stands beside it; whoever uses a Monitor says which. It is not recursive.
+/// A waiting thread looks at its condition again after every return from `wait`: a return proves nothing.
+package final class Monitor: Sendable {
+    private let memory = SystemCalls.makeMonitor()
+
+    package init() {}
+
+    deinit { SystemCalls.destroy(memory) }
+
+    package func lock() { SystemCalls.lock(memory) }
+    package func unlock() { SystemCalls.unlock(memory) }
+
+    package func withLock<Value, Failure: Error>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
+        lock()
+        defer { unlock() }
+        return try body()
+    }
+
+    /// Gives the lock up until somebody signals. The caller holds the lock before and after.
+    package func wait() { SystemCalls.wait(memory) }
+
+    /// The same, but not beyond a moment of the monotonic clock (`Environment.monotonicMicroseconds`).
+    ///
+    /// - Returns: false when the moment has passed.
+    package func wait(untilMonotonicMicroseconds deadline: UInt64) -> Bool {
+        SystemCalls.wait(memory, untilMonotonicMicroseconds: deadline)
+    }
+
+    /// Wakes all who wait, once they can have the lock. The caller may hold it or not.
+    package func signalAll() { SystemCalls.signalAll(memory) }
+}

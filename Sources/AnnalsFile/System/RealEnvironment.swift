@@ -1,0 +1,26 @@
+// The machine beside its files: clocks, chance, the process.
+
+/// The environment of a program that runs, as opposed to one in a test.
+package struct RealEnvironment: Environment {
+    package init() {}
+
+    package func wallClockMicroseconds() -> Int64 { SystemCalls.wallClockMicroseconds() }
+    package func monotonicMicroseconds() -> UInt64 { SystemCalls.monotonicMicroseconds() }
+    package func random() -> UInt64 { UInt64.random(in: .min ... .max) }
+    package func processID() -> UInt32 { SystemCalls.processID() }
+
+    /// Taken from the kernel, not from the arguments, which say what the caller likes. "unknown" without `/proc`.
+    package func processName() -> String {
+        guard let path = try? SystemCalls.readlink("/proc/self/exe") else { return "unknown" }
+        var name = String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
+        // The kernel says so of a program that was replaced or removed while it runs.
+        let suffix = " (deleted)"
+        if name.hasSuffix(suffix) { name.removeLast(suffix.count) }
+        return name.isEmpty ? "unknown" : name
+    }
+
+    package func sleep(microseconds: UInt64) {
+        let (deadline, overflow) = SystemCalls.monotonicMicroseconds().addingReportingOverflow(microseconds)
+        SystemCalls.sleep(untilMonotonicMicroseconds: overflow ? .max : deadline)
+    }
+}

@@ -1,0 +1,145 @@
+// The calls into the C library about threads, clocks and the process; like SystemCalls.swift, without decisions.
+
+internal import Glibc
+
+extension SystemCalls {
+    /// A mutex and a condition variable at a fixed address, which both need for as long as they live.
+    struct MonitorMemory: @unchecked Sendable {
+        // Sound: the memory is made once and touched by pthread functions only, which any thread may call.
+        fileprivate let mutex: UnsafeMutablePointer<pthread_mutex_t>
+        fileprivate let condition: UnsafeMutablePointer<pthread_cond_t>
+    }
+
+    /// Cannot fail on Linux with these attributes: neither call asks for memory.
+    static func makeMonitor() -> MonitorMemory {
+        let memory = MonitorMemory(mutex: .allocate(capacity: 1), condition: .allocate(capacity: 1))
+        memory.mutex.initialize(to: pthread_mutex_t())
+        memory.condition.initialize(to: pthread_cond_t())
+        _ = Glibc.pthread_mutex_init(memory.mutex, nil)
+        var attributes = pthread_condattr_t()
+        _ = Glibc.pthread_condattr_init(&attributes)
+        // A deadline must not move when somebody sets the wall clock.
+        _ = Glibc.pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        _ = Glibc.pthread_cond_init(memory.condition, &attributes)
+        _ = Glibc.pthread_condattr_destroy(&attributes)
+        return memory
+    }
+
+    static func destroy(_ memory: MonitorMemory) {
+        _ = Glibc.pthread_cond_destroy(memory.condition)
+        _ = Glibc.pthread_mutex_destroy(memory.mutex)
+        memory.condition.deallocate()
+        memory.mutex.deallocate()
+    }
+
+    static func lock(_ memory: MonitorMemory) { _ = Glibc.pthread_mutex_lock(memory.mutex) }
+    static func unlock(_ memory: MonitorMemory) { _ = Glibc.pthread_mutex_unlock(memory.mutex) }
+    static func signalAll(_ memory: MonitorMemory) { _ = Glibc.pthread_cond_broadcast(memory.condition) }
+
+    static func wait(_ memory: MonitorMemory) {
+        _ = Glibc.pthread_cond_wait(memory.condition, memory.mutex)
+    }
+
+    /// False when the deadline has passed.
+    static func wait(_ memory: MonitorMemory, untilMonotonicMicroseconds deadline: UInt64) -> Bool {
+        var time = timespec(microseconds: deadline)
+        return Glibc.pthread_cond_timedwait(memory.condition, memory.mutex, &time) != ETIMEDOUT
+    }
+}
+
+// MARK: Threads
+
+extension SystemCalls {
+    /// What a started thread runs, boxed so that a C function can receive it.
+    private final class Entry: Sendable {
+        let name: String
+        let body: @Sendable () -> Void
+        init(name: String, body: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.body = body
+        }
+    }
+
+    private typealias SetName = @convention(c) (pthread_t, UnsafePointer<CChar>) -> Int32
+    private static let setThreadName = function("pthread_setname_np", as: SetName.self)
+
+    /// The C entry of every thread. A function of its own, bound to no actor: a closure formed in a function of the main
+    /// actor would inherit its isolation and be stopped by the runtime on this thread.
+    private nonisolated static func enter(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+        guard let argument else { return nil }
+        // Sound: `startThread` retained exactly one `Entry` for this call.
+        let entry = Unmanaged<Entry>.fromOpaque(argument).takeRetainedValue()
+        _ = setThreadName?(Glibc.pthread_self(), entry.name)
+        entry.body()
+        return nil
+    }
+
+    /// Starts a thread in which no signal is handled but those that its own instructions raise, so that handlers of the
+    /// program run where they would run without this thread.
+    static func startThread(name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) -> UInt {
+        var blocked = sigset_t()
+        var previous = sigset_t()
+        _ = Glibc.sigfillset(&blocked)
+        for signal in [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGPROF] {
+            _ = Glibc.sigdelset(&blocked, signal)
+        }
+        _ = Glibc.pthread_sigmask(SIG_SETMASK, &blocked, &previous)
+        defer { _ = Glibc.pthread_sigmask(SIG_SETMASK, &previous, nil) }
+
+        let entry = Unmanaged.passRetained(Entry(name: name, body: body))
+        var thread = pthread_t()
+        let number = Glibc.pthread_create(&thread, nil, { SystemCalls.enter($0) }, entry.toOpaque())
+        if number != 0 {
+            entry.release()
+            throw SystemError("pthread_create", number)
+        }
+        return UInt(thread)
+    }
+
+    static func joinThread(_ thread: UInt) { _ = Glibc.pthread_join(pthread_t(thread), nil) }
+    static func detachThread(_ thread: UInt) { _ = Glibc.pthread_detach(pthread_t(thread)) }
+    static func isCurrentThread(_ thread: UInt) -> Bool { Glibc.pthread_self() == pthread_t(thread) }
+}
+
+// MARK: Clocks and the process
+
+extension SystemCalls {
+    static func wallClockMicroseconds() -> Int64 {
+        var time = timespec()
+        _ = Glibc.clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) &* 1_000_000 &+ Int64(time.tv_nsec) / 1_000
+    }
+
+    static func monotonicMicroseconds() -> UInt64 {
+        var time = timespec()
+        _ = Glibc.clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(clamping: time.tv_sec) &* 1_000_000 &+ UInt64(clamping: time.tv_nsec) / 1_000
+    }
+
+    /// Sleeps until a moment of the monotonic clock, however often a signal interrupts it.
+    static func sleep(untilMonotonicMicroseconds deadline: UInt64) {
+        var time = timespec(microseconds: deadline)
+        _ = try? calling("clock_nanosleep") {
+            settingError(Glibc.clock_nanosleep(CLOCK_MONOTONIC, Flag.absoluteTime, &time, nil))
+        }
+    }
+
+    static func processID() -> UInt32 { UInt32(bitPattern: Glibc.getpid()) }
+
+    /// The C library's words for an error number.
+    static func text(ofError number: Int32) -> String {
+        var bytes = [CChar](repeating: 0, count: 256)
+        _ = Glibc.strerror_r(number, &bytes, bytes.count)
+        let text = bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+        return text.isEmpty ? "error \(number)" : String(decoding: text, as: UTF8.self)
+    }
+}
+
+extension timespec {
+    fileprivate init(microseconds: UInt64) {
+        self.init()
+        // Seconds beyond what the type holds are as good as never.
+        tv_sec = Int(clamping: microseconds / 1_000_000)
+        tv_nsec = Int(microseconds % 1_000_000) * 1_000
+    }
+}

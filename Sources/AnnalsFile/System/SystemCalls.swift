@@ -1,0 +1,330 @@
+// Every call into the C library about files (those about threads and clocks stand in SystemCalls+Threads.swift), and the
+// one place where an interrupted call is made again.
+
+internal import Glibc
+
+/// What a system call said when it failed.
+package struct SystemError: Error, Equatable, Sendable {
+    package var call: String
+    package var number: Int32
+
+    package init(_ call: String, _ number: Int32) {
+        self.call = call
+        self.number = number
+    }
+
+    /// Nothing was there to read from a descriptor that does not wait.
+    var wouldBlock: Bool { number == EAGAIN }
+}
+
+/// The calls as they are, with errors thrown. No decisions are made here.
+package enum SystemCalls {
+    /// Makes a call again for as long as a signal interrupts it. The only such loop.
+    @inline(__always)
+    static func calling<Value: FixedWidthInteger>(
+        _ name: String, _ body: () -> Value
+    ) throws(SystemError) -> Value {
+        while true {
+            let value = body()
+            if value != -1 { return value }
+            let number = errno
+            if number != EINTR { throw SystemError(name, number) }
+        }
+    }
+
+    /// Turns a call that returns its error number into one that sets it.
+    @inline(__always)
+    static func settingError(_ number: Int32) -> Int32 {
+        if number == 0 { return 0 }
+        errno = number
+        return -1
+    }
+
+    /// A function of the C library that Swift's module of it does not name; nil in a program linked fully statically.
+    static func function<Function>(_ name: String, as type: Function.Type) -> Function? {
+        // Sound: each caller gives the C type that the manual page of the function gives.
+        dlsym(nil, name).map { unsafeBitCast($0, to: Function.self) }
+    }
+}
+
+// MARK: Names
+
+extension SystemCalls {
+    /// `openat`. The kernel's numbers for flags that the module lacks are in `Flag`.
+    static func openat(_ directory: Int32, _ name: String, _ flags: Int32, mode: UInt32 = 0) throws(SystemError)
+        -> Int32
+    {
+        try calling("openat") { Glibc.openat(directory, name, flags, mode_t(mode)) }
+    }
+
+    static func close(_ descriptor: Int32) {
+        // Never made again when interrupted: Linux has freed the number by then, and another thread may own it.
+        _ = Glibc.close(descriptor)
+    }
+
+    /// A copy of a descriptor, closed on exec, with a number of at least `minimum`.
+    static func duplicate(_ descriptor: Int32, minimum: Int32) throws(SystemError) -> Int32 {
+        try calling("fcntl") { Glibc.fcntl(descriptor, F_DUPFD_CLOEXEC, minimum) }
+    }
+
+    static func realpath(_ path: String) throws(SystemError) -> String {
+        guard let resolved = Glibc.realpath(path, nil) else { throw SystemError("realpath", errno) }
+        defer { Glibc.free(resolved) }
+        guard let text = String(validatingCString: resolved) else { throw SystemError("realpath", EILSEQ) }
+        return text
+    }
+
+    static func readlink(_ path: String) throws(SystemError) -> [UInt8] {
+        let capacity = Int(PATH_MAX)
+        var bytes = [CChar](repeating: 0, count: capacity)
+        let count = try calling("readlink") { Glibc.readlink(path, &bytes, capacity) }
+        return bytes.prefix(count).map { UInt8(bitPattern: $0) }
+    }
+
+    static func linkat(
+        _ directory: Int32, _ name: String, _ newDirectory: Int32, _ newName: String, _ flags: Int32
+    ) throws(SystemError) {
+        _ = try calling("linkat") { Glibc.linkat(directory, name, newDirectory, newName, flags) }
+    }
+
+    static func renameat(_ directory: Int32, _ name: String, _ newName: String) throws(SystemError) {
+        _ = try calling("renameat") { Glibc.renameat(directory, name, directory, newName) }
+    }
+
+    private typealias Renameat2 =
+        @convention(c) (
+            Int32, UnsafePointer<CChar>, Int32, UnsafePointer<CChar>, UInt32
+        ) -> Int32
+    private static let renameat2 = function("renameat2", as: Renameat2.self)
+
+    static func renameatNoReplace(
+        _ directory: Int32, _ name: String, _ newDirectory: Int32, _ newName: String
+    ) throws(SystemError) {
+        guard let renameat2 else { throw SystemError("renameat2", ENOSYS) }
+        _ = try calling("renameat2") { renameat2(directory, name, newDirectory, newName, Flag.renameNoReplace) }
+    }
+
+    static func unlinkat(_ directory: Int32, _ name: String) throws(SystemError) {
+        _ = try calling("unlinkat") { Glibc.unlinkat(directory, name, 0) }
+    }
+
+    /// Numbers of Linux that Swift's module of the C library does not name; the same on x86-64 and arm64.
+    enum Flag {
+        static let temporaryFile = 0o20_000_000 | O_DIRECTORY  // O_TMPFILE
+        static let lockOpenFile: Int32 = 37  // F_OFD_SETLK
+        static let queryOpenFileLock: Int32 = 36  // F_OFD_GETLK
+        static let currentDirectory: Int32 = -100  // AT_FDCWD
+        static let followSymbolicLink: Int32 = 0x400  // AT_SYMLINK_FOLLOW
+        static let doNotFollowSymbolicLink: Int32 = 0x100  // AT_SYMLINK_NOFOLLOW
+        static let emptyPath: Int32 = 0x1000  // AT_EMPTY_PATH
+        static let renameNoReplace: UInt32 = 1  // RENAME_NOREPLACE
+        static let absoluteTime: Int32 = 1  // TIMER_ABSTIME
+        static let statusIdentity: UInt32 = 0x104  // STATX_INO | STATX_NLINK
+        static let statusWithoutTimes: UInt32 = 0x31f  // the above and STATX_TYPE, MODE, UID, GID, SIZE
+    }
+}
+
+// MARK: Bytes
+
+extension SystemCalls {
+    /// What Linux moves at most in one call.
+    static let maximumTransferBytes = 0x7fff_f000
+
+    static func pread(_ file: Int32, _ buffer: UnsafeMutableRawBufferPointer, _ offset: Int) throws(SystemError) -> Int
+    {
+        try calling("pread") {
+            Glibc.pread(file, buffer.baseAddress, min(buffer.count, maximumTransferBytes), off_t(offset))
+        }
+    }
+
+    static func pwrite(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) throws(SystemError) -> Int {
+        try calling("pwrite") {
+            Glibc.pwrite(file, bytes.baseAddress, min(bytes.count, maximumTransferBytes), off_t(offset))
+        }
+    }
+
+    /// Reads what is there from a pipe or an inotify descriptor.
+    static func read(_ file: Int32, _ buffer: inout [UInt8]) throws(SystemError) -> Int {
+        let capacity = buffer.count
+        return try calling("read") { Glibc.read(file, &buffer, capacity) }
+    }
+
+    /// Writes to a stream: a terminal, a pipe, standard output.
+    package static func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer) throws(SystemError) -> Int {
+        try calling("write") { Glibc.write(file, bytes.baseAddress, min(bytes.count, maximumTransferBytes)) }
+    }
+
+    private typealias Fallocate = @convention(c) (Int32, Int32, off_t, off_t) -> Int32
+    private static let fallocate = function("fallocate", as: Fallocate.self)
+
+    /// `fallocate` rather than `posix_fallocate`, which writes into every block where the file system cannot allocate.
+    static func fallocate(_ file: Int32, _ offset: Int, _ count: Int) throws(SystemError) {
+        _ = try calling("fallocate") {
+            if let fallocate { return fallocate(file, 0, off_t(offset), off_t(count)) }
+            return settingError(Glibc.posix_fallocate(file, off_t(offset), off_t(count)))
+        }
+    }
+
+    static func ftruncate(_ file: Int32, _ size: Int) throws(SystemError) {
+        _ = try calling("ftruncate") { Glibc.ftruncate(file, off_t(size)) }
+    }
+
+    static func seekToEnd(_ file: Int32) throws(SystemError) -> Int {
+        try calling("lseek") { Int(Glibc.lseek(file, 0, SEEK_END)) }
+    }
+
+    // An interrupted synchronisation is an error and not made again: the kernel may have used up, together with the
+    // interruption, the one report of a failed write that this descriptor gets, and the second call would say "done".
+
+    static func fdatasync(_ file: Int32) throws(SystemError) {
+        if Glibc.fdatasync(file) != 0 { throw SystemError("fdatasync", errno) }
+    }
+
+    static func fsync(_ file: Int32) throws(SystemError) {
+        if Glibc.fsync(file) != 0 { throw SystemError("fsync", errno) }
+    }
+
+    static func mapForReading(_ file: Int32, _ count: Int) throws(SystemError) -> UnsafeRawBufferPointer {
+        let start = Glibc.mmap(nil, count, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0)
+        guard let start, start != MAP_FAILED else { throw SystemError("mmap", errno) }
+        return UnsafeRawBufferPointer(start: start, count: count)
+    }
+
+    static func unmap(_ bytes: UnsafeRawBufferPointer) {
+        guard let start = bytes.baseAddress else { return }
+        _ = Glibc.munmap(UnsafeMutableRawPointer(mutating: start), bytes.count)
+    }
+}
+
+// MARK: Status and locks
+
+extension SystemCalls {
+    private typealias Statx =
+        @convention(c) (
+            Int32, UnsafePointer<CChar>, Int32, UInt32, UnsafeMutableRawPointer
+        ) -> Int32
+    private static let statx = function("statx", as: Statx.self)
+    /// What `statx` says about a name, or about the directory descriptor itself with an empty name and `Flag.emptyPath`.
+    static func statx(
+        _ directory: Int32, _ name: String, flags: Int32, mask: UInt32
+    ) throws(SystemError) -> FileStatus {
+        guard let statx else { throw SystemError("statx", ENOSYS) }
+        // `struct statx` has 256 bytes, fixed by the kernel.
+        var answer = InlineArray<32, UInt64>(repeating: 0)
+        _ = try calling("statx") {
+            withUnsafeMutablePointer(to: &answer) { statx(directory, name, flags, mask, $0) }
+        }
+        return withUnsafeBytes(of: &answer) { bytes in
+            let major = UInt64(bytes.loadUnaligned(fromByteOffset: 136, as: UInt32.self))
+            let minor = UInt64(bytes.loadUnaligned(fromByteOffset: 140, as: UInt32.self))
+            // Put together as the C library does it for `struct stat`, so that both ways give one number.
+            let device =
+                (major & 0xffff_f000) << 32 | (major & 0xfff) << 8 | (minor & 0xffff_ff00) << 12 | (minor & 0xff)
+            let mode = UInt32(bytes.loadUnaligned(fromByteOffset: 28, as: UInt16.self))
+            return FileStatus(
+                identity: FileIdentity(
+                    device: device,
+                    inode: bytes.loadUnaligned(fromByteOffset: 32, as: UInt64.self),
+                    links: UInt64(bytes.loadUnaligned(fromByteOffset: 16, as: UInt32.self))),
+                isRegularFile: mode & S_IFMT == S_IFREG,
+                size: bytes.loadUnaligned(fromByteOffset: 40, as: UInt64.self),
+                mode: mode & 0o7777,
+                owner: bytes.loadUnaligned(fromByteOffset: 20, as: UInt32.self),
+                group: bytes.loadUnaligned(fromByteOffset: 24, as: UInt32.self))
+        }
+    }
+
+    /// The older way to ask about a name.
+    static func fstatat(_ directory: Int32, _ name: String, flags: Int32) throws(SystemError) -> FileStatus {
+        var status = stat()
+        _ = try calling("fstatat") { Glibc.fstatat(directory, name, &status, flags) }
+        return FileStatus(status)
+    }
+
+    /// The older way to ask about a descriptor.
+    static func fstat(_ file: Int32) throws(SystemError) -> FileStatus {
+        var status = stat()
+        _ = try calling("fstat") { Glibc.fstat(file, &status) }
+        return FileStatus(status)
+    }
+
+    enum LockKind { case write, none }
+
+    /// Locks or unlocks a range for this open file description, without waiting.
+    static func setLock(_ file: Int32, _ kind: LockKind, _ start: Int, _ count: Int) throws(SystemError) {
+        var request = lockRequest(kind == .write ? Int32(F_WRLCK) : Int32(F_UNLCK), start, count)
+        _ = try calling("fcntl") { Glibc.fcntl(file, Flag.lockOpenFile, &request) }
+    }
+
+    /// The first lock that stands in the way of a write lock on the range; nil where none does. A count of 0 means all
+    /// that follows.
+    static func conflictingLock(
+        _ file: Int32, _ start: Int, _ count: Int
+    ) throws(SystemError) -> (start: Int, count: Int)? {
+        var request = lockRequest(Int32(F_WRLCK), start, count)
+        _ = try calling("fcntl") { Glibc.fcntl(file, Flag.queryOpenFileLock, &request) }
+        return Int32(request.l_type) == Int32(F_UNLCK) ? nil : (Int(request.l_start), Int(request.l_len))
+    }
+
+    private static func lockRequest(_ type: Int32, _ start: Int, _ count: Int) -> flock {
+        var request = flock()
+        request.l_type = Int16(truncatingIfNeeded: type)
+        request.l_whence = Int16(truncatingIfNeeded: SEEK_SET)
+        request.l_start = off_t(start)
+        request.l_len = off_t(count)
+        request.l_pid = 0  // must be zero for a lock of an open file description
+        return request
+    }
+}
+
+extension FileStatus {
+    fileprivate init(_ status: stat) {
+        self.init(
+            identity: FileIdentity(
+                device: UInt64(status.st_dev), inode: UInt64(status.st_ino), links: UInt64(status.st_nlink)),
+            isRegularFile: status.st_mode & S_IFMT == S_IFREG,
+            size: UInt64(clamping: status.st_size), mode: status.st_mode & 0o7777, owner: status.st_uid,
+            group: status.st_gid)
+    }
+}
+
+// MARK: Changes
+
+extension SystemCalls {
+    static func inotifyInit() throws(SystemError) -> Int32 {
+        try calling("inotify_init1") { Glibc.inotify_init1(O_CLOEXEC | O_NONBLOCK) }
+    }
+
+    static func inotifyAddWatch(_ inotify: Int32, _ path: String, _ mask: UInt32) throws(SystemError) -> Int32 {
+        try calling("inotify_add_watch") { Glibc.inotify_add_watch(inotify, path, mask) }
+    }
+
+    static func inotifyRemoveWatch(_ inotify: Int32, _ watch: Int32) {
+        _ = Glibc.inotify_rm_watch(inotify, watch)
+    }
+
+    /// Both ends of a pipe, neither of which waits: what is read, then what is written.
+    static func pipe() throws(SystemError) -> (Int32, Int32) {
+        var ends: [Int32] = [-1, -1]
+        _ = try calling("pipe") { Glibc.pipe(&ends) }
+        for end in ends {
+            _ = Glibc.fcntl(end, F_SETFD, FD_CLOEXEC)
+            _ = Glibc.fcntl(end, F_SETFL, O_NONBLOCK)
+        }
+        return (ends[0], ends[1])
+    }
+
+    /// Waits until one of two descriptors has something to read; an interruption ends the wait with neither, because
+    /// the caller knows how much of the time is left.
+    static func poll(_ first: Int32, _ second: Int32, milliseconds: Int32) throws(SystemError) -> (Bool, Bool) {
+        var list = [
+            pollfd(fd: first, events: Int16(POLLIN), revents: 0), pollfd(fd: second, events: Int16(POLLIN), revents: 0),
+        ]
+        if Glibc.poll(&list, nfds_t(list.count), milliseconds) < 0 {
+            let number = errno
+            if number != EINTR { throw SystemError("poll", number) }
+            return (false, false)
+        }
+        return (list[0].revents != 0, list[1].revents != 0)
+    }
+}
