@@ -1,0 +1,121 @@
+// A growing buffer for bytes on their way into the file.
+
+import Glibc
+
+/// Owns one block of memory, aligned for any integer, that doubles when it is full.
+///
+/// 1. The bytes below `count` were all written by an append; nothing above `count` is ever given out.
+/// 2. `count` never exceeds `capacity`, the size of the block.
+///
+/// Sound because the struct cannot be copied, so the block has one owner, who frees it; and every write is preceded by
+/// `reserve`, which makes room for it. Running out of memory ends the process, as for an array.
+package struct ByteWriter: ~Copyable {
+    private var base: UnsafeMutableRawPointer
+    private var capacity: Int
+    package private(set) var count = 0
+
+    package init(capacity: Int = 4096) {
+        self.capacity = max(capacity, 64)
+        base = .init(mutating: ByteWriter.resized(nil, to: self.capacity))
+    }
+
+    deinit { free(base) }
+
+    /// What was written. Valid until the next append, or the writer's end.
+    package var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
+
+    /// Forgets everything from `count` on, and keeps the memory.
+    package mutating func truncate(to count: Int = 0) {
+        precondition(count >= 0 && count <= self.count, "A writer can only be cut to bytes it has.")
+        self.count = count
+    }
+
+    package mutating func reserve(_ additional: Int) {
+        if additional > capacity &- count { grow(additional) }
+    }
+
+    @inline(never)
+    private mutating func grow(_ additional: Int) {
+        precondition(additional >= 0 && additional < Int.max / 4, "A buffer of that size does not exist.")
+        capacity = max(capacity * 2, count + additional)
+        base = .init(mutating: ByteWriter.resized(base, to: capacity))
+    }
+
+    private static func resized(_ base: UnsafeMutableRawPointer?, to capacity: Int) -> UnsafeRawPointer {
+        guard let block = realloc(base, capacity) else { preconditionFailure("Out of memory.") }
+        return UnsafeRawPointer(block)
+    }
+
+    // MARK: Appending
+
+    package mutating func append(_ value: UInt8) { appendInteger(value) }
+    package mutating func append(_ value: UInt16) { appendInteger(value) }
+    package mutating func append(_ value: UInt32) { appendInteger(value) }
+    package mutating func append(_ value: UInt64) { appendInteger(value) }
+    package mutating func append(_ value: Int16) { appendInteger(value) }
+    package mutating func append(_ value: Int64) { appendInteger(value) }
+
+    package mutating func append(_ source: UnsafeRawBufferPointer) {
+        guard let address = source.baseAddress, source.count > 0 else { return }
+        reserve(source.count)
+        memcpy(base + count, address, source.count)
+        count &+= source.count
+    }
+
+    package mutating func append(_ source: [UInt8]) { source.withUnsafeBytes { append($0) } }
+
+    /// The text's UTF-8.
+    package mutating func append(text: String) {
+        var text = text
+        text.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+    }
+
+    package mutating func appendZeros(_ zeros: Int) {
+        precondition(zeros >= 0, "A count of bytes is not negative.")
+        reserve(zeros)
+        memset(base + count, 0, zeros)
+        count &+= zeros
+    }
+
+    /// Zeros up to the next multiple of 8, counted from the writer's first byte.
+    package mutating func appendPadding() {
+        let padding = (8 &- count & 7) & 7
+        reserve(8)
+        (base + count).storeBytes(of: 0, as: UInt64.self)
+        count &+= padding
+    }
+
+    @inline(__always)
+    private mutating func appendInteger<Integer: FixedWidthInteger>(_ value: Integer) {
+        reserve(MemoryLayout<Integer>.size)
+        (base + count).storeBytes(of: value.littleEndian, as: Integer.self)
+        count &+= MemoryLayout<Integer>.size
+    }
+
+    // MARK: Overwriting
+
+    package mutating func patch(_ value: UInt8, at offset: Int) { patchInteger(value, at: offset) }
+    package mutating func patch(_ value: UInt16, at offset: Int) { patchInteger(value, at: offset) }
+    package mutating func patch(_ value: UInt32, at offset: Int) { patchInteger(value, at: offset) }
+    package mutating func patch(_ value: UInt64, at offset: Int) { patchInteger(value, at: offset) }
+    package mutating func patch(_ value: Int16, at offset: Int) { patchInteger(value, at: offset) }
+    package mutating func patch(_ value: Int64, at offset: Int) { patchInteger(value, at: offset) }
+
+    /// Sets bits of a byte already written.
+    package mutating func setBits(_ bits: UInt8, at offset: Int) {
+        checkWritten(offset, 1)
+        base.storeBytes(
+            of: base.load(fromByteOffset: offset, as: UInt8.self) | bits, toByteOffset: offset, as: UInt8.self)
+    }
+
+    @inline(__always)
+    private mutating func patchInteger<Integer: FixedWidthInteger>(_ value: Integer, at offset: Int) {
+        checkWritten(offset, MemoryLayout<Integer>.size)
+        base.storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
+    }
+
+    @inline(__always)
+    private func checkWritten(_ offset: Int, _ size: Int) {
+        precondition(offset >= 0 && size <= count && offset <= count &- size, "Only bytes already written can change.")
+    }
+}
