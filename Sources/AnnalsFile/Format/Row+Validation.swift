@@ -1,0 +1,86 @@
+// F21 and F22 for one row: whether it is written in its only form.
+
+extension RowView {
+    /// Throws an error of code `damaged`, with the offset of what is wrong, unless the row is exactly as a writer writes it.
+    ///
+    /// The bytes must hold the padding as well. Not checked here, because a row alone cannot show it: its entry (F20), that
+    /// the layout is that of its schema version, and what its references name (F23).
+    package func validate(isDeletion: Bool = false) throws(FileError) {
+        var end = layout.variableOffset
+        for position in 0..<layout.count {
+            try validatePresence(position, isDeletion)
+            if layout.slots[position].type.isVariable {
+                end += try validateVariable(position)
+            } else {
+                try validateFixed(position)
+            }
+        }
+        guard end == rowBytes else { throw damaged("A row does not end with its last value.", RowField.rowBytes) }
+        guard end - layout.variableOffset <= FormatLimits.maximumInlineRowBytes else {
+            throw damaged("A row holds more than the limit.", RowField.rowBytes)
+        }
+        try validatePresenceRest()
+        try validatePadding()
+    }
+
+    private func validatePresence(_ position: Int, _ isDeletion: Bool) throws(FileError) {
+        let slot = layout.slots[position]
+        if isPresent(position) {
+            guard !isDeletion || slot.isPreservedOnDeletion else {
+                throw damaged("A deleted object's row holds an attribute that is not preserved.", layout.presenceOffset)
+            }
+        } else {
+            guard slot.isOptional || isDeletion else {
+                throw damaged("A required attribute has no value.", layout.presenceOffset)
+            }
+        }
+    }
+
+    private func validateFixed(_ position: Int) throws(FileError) {
+        let slot = layout.slots[position]
+        let start = Int(slot.offset)
+        let content = UnsafeRawBufferPointer(rebasing: bytes[start..<start + slot.type.slotBytes])
+        if isPresent(position) {
+            guard StoredForm.isCanonical(content, slot.type) else { throw malformed(position) }
+        } else {
+            guard content.allSatisfy({ $0 == 0 }) else {
+                throw damaged("The slot of an absent value is not zero.", start)
+            }
+        }
+    }
+
+    /// Gives back the bytes of the value. That they begin where the value before ended is what the slots mean.
+    private func validateVariable(_ position: Int) throws(FileError) -> Int {
+        let type = layout.slots[position].type
+        let (content, isLarge) = try variableBytes(position)
+        if !isPresent(position) {
+            guard content.isEmpty, !isLarge else { throw malformed(position) }
+        } else if isLarge {
+            guard reference(content, type) != nil else { throw malformed(position) }
+        } else {
+            guard content.count <= FormatLimits.maximumInlineValueBytes, StoredForm.isCanonical(content, type) else {
+                throw malformed(position)
+            }
+        }
+        return content.count
+    }
+
+    private func validatePresenceRest() throws(FileError) {
+        guard layout.count % 8 != 0 else { return }
+        guard bytes[layout.variableOffset - 1] >> UInt8(layout.count % 8) == 0 else {
+            throw damaged("Presence bits that stand for no attribute are set.", layout.variableOffset - 1)
+        }
+    }
+
+    private func validatePadding() throws(FileError) {
+        let padded = (rowBytes + 7) & ~7
+        guard padded <= bytes.count else { throw damaged("A row is cut off.", rowBytes) }
+        guard bytes[rowBytes..<padded].allSatisfy({ $0 == 0 }) else {
+            throw damaged("The padding of a row is not zero.", rowBytes)
+        }
+    }
+
+    private func damaged(_ message: String, _ offset: Int) -> FileError {
+        RowHeader.damaged(message, fileOffset &+ UInt64(offset))
+    }
+}

@@ -1,0 +1,218 @@
+// Reads one attribute of a row where it stands, without decoding the others.
+
+/// The header of a row: enough to find the layout of the rest.
+package struct RowHeader: Equatable, Sendable {
+    /// From the change entry to the row, in units of 8 bytes.
+    package let entryDistance: UInt16
+    package let schemaVersion: UInt16
+    /// Without padding.
+    package let rowBytes: Int
+
+    /// Reads the header; damage where the bytes do not hold it, or not the row that it speaks of.
+    package init(_ bytes: UnsafeRawBufferPointer, fileOffset: UInt64 = 0) throws(FileError) {
+        guard bytes.count >= RowField.bytes else { throw RowHeader.damaged("A row is cut off.", fileOffset) }
+        entryDistance = UInt16(
+            littleEndian: bytes.loadUnaligned(fromByteOffset: RowField.entryDistance, as: UInt16.self))
+        schemaVersion = UInt16(
+            littleEndian: bytes.loadUnaligned(fromByteOffset: RowField.schemaVersion, as: UInt16.self))
+        let size = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: RowField.rowBytes, as: UInt32.self))
+        rowBytes = Int(truncatingIfNeeded: size)
+        guard rowBytes >= RowField.bytes, rowBytes <= bytes.count else {
+            throw RowHeader.damaged("The size of a row is not possible.", fileOffset)
+        }
+    }
+
+    @inline(never)
+    static func damaged(_ message: String, _ offset: UInt64) -> FileError {
+        FileError(.damaged, message, offset: offset)
+    }
+}
+
+/// A row's bytes under the layout of its entity and schema version.
+///
+/// 1. `rowBytes` is at most the count of the bytes given, and at least the layout's `variableOffset`: so slots and presence
+///    bits are always inside. Ends of variable values are compared with it at every reading.
+///
+/// Sound for any bytes by that. The memory must stay as it is while the view, or a buffer from it, is used: the caller's
+/// promise. Asking for a position or a type that the layout does not have is a mistake of the program, and traps.
+package struct RowView {
+    package let layout: RowLayout
+    package let rowBytes: Int
+    /// Where in the file the row begins.
+    package let fileOffset: UInt64
+    let bytes: UnsafeRawBufferPointer
+    private let base: UnsafeRawPointer
+
+    /// `bytes` begin with the row and may go on behind it.
+    package init(_ bytes: UnsafeRawBufferPointer, layout: RowLayout, fileOffset: UInt64 = 0) throws(FileError) {
+        let header = try RowHeader(bytes, fileOffset: fileOffset)
+        guard header.rowBytes >= layout.variableOffset, let base = bytes.baseAddress else {
+            throw RowHeader.damaged("A row is shorter than its slots.", fileOffset)
+        }
+        self.layout = layout
+        self.bytes = bytes
+        self.base = base
+        self.fileOffset = fileOffset
+        rowBytes = header.rowBytes
+    }
+
+    // MARK: Fixed slots
+
+    package func isPresent(_ position: Int) -> Bool {
+        precondition(position >= 0 && position < layout.count, "The entity has no attribute at that position.")
+        let byte = base.load(fromByteOffset: layout.presenceOffset &+ position >> 3, as: UInt8.self)
+        return byte >> UInt8(truncatingIfNeeded: position & 7) & 1 != 0
+    }
+
+    package func bool(at position: Int) throws(FileError) -> Bool? {
+        guard let slot = slot(position, .bool) else { return nil }
+        let byte = slot.load(as: UInt8.self)
+        guard byte <= 1 else { throw malformed(position) }
+        return byte == 1
+    }
+
+    package func int(at position: Int) -> Int64? { slot(position, .int).map { Int64(bitPattern: load8($0, 0)) } }
+
+    package func double(at position: Int) -> Double? {
+        slot(position, .double).map { Double(bitPattern: load8($0, 0)) }
+    }
+
+    /// Microseconds since 1970.
+    package func date(at position: Int) -> Int64? { slot(position, .date).map { Int64(bitPattern: load8($0, 0)) } }
+
+    package func uuid(at position: Int) -> UUIDBytes? {
+        slot(position, .uuid).map { UUIDBytes(high: load8($0, 0).byteSwapped, low: load8($0, 8).byteSwapped) }
+    }
+
+    package func decimal(at position: Int) throws(FileError) -> DecimalValue? {
+        guard let slot = slot(position, .decimal) else { return nil }
+        let content = UnsafeRawBufferPointer(start: slot, count: DecimalField.bytes)
+        guard let decimal = DecimalValue(slot: content) else { throw malformed(position) }
+        return decimal
+    }
+
+    package func object(at position: Int) throws(FileError) -> ObjectID? {
+        guard let slot = slot(position, .object) else { return nil }
+        guard let object = ObjectID(rawValue: load8(slot, 0)) else { throw malformed(position) }
+        return object
+    }
+
+    /// The slot of a present value of that type; nil for an absent one.
+    @inline(__always)
+    private func slot(_ position: Int, _ type: AttributeType) -> UnsafeRawPointer? {
+        let slot = layout.slots[position]
+        precondition(slot.type == type, "The attribute is of another type.")
+        return isPresent(position) ? base + Int(slot.offset) : nil
+    }
+
+    @inline(__always)
+    private func load8(_ address: UnsafeRawPointer, _ offset: Int) -> UInt64 {
+        UInt64(littleEndian: address.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+    }
+
+    @inline(__always)
+    func load4(_ offset: UInt16) -> UInt32 {
+        UInt32(littleEndian: base.loadUnaligned(fromByteOffset: Int(offset), as: UInt32.self))
+    }
+
+    // MARK: Variable values
+
+    package enum Variable {
+        case absent
+        /// The value's bytes, in the row; not yet checked against the value's type.
+        case inline(UnsafeRawBufferPointer)
+        case large(LargeValueReference)
+    }
+
+    package func variable(at position: Int) throws(FileError) -> Variable {
+        guard isPresent(position) else { return .absent }
+        let (content, isLarge) = try variableBytes(position)
+        guard isLarge else { return .inline(content) }
+        guard let reference = reference(content, layout.slots[position].type) else { throw malformed(position) }
+        return .large(reference)
+    }
+
+    /// What stands in the row for a variable attribute, present or not, and whether it is a reference.
+    @inline(__always)
+    func variableBytes(_ position: Int) throws(FileError) -> (UnsafeRawBufferPointer, isLarge: Bool) {
+        let slot = layout.slots[position]
+        precondition(slot.type.isVariable, "The attribute is of another type.")
+        let word = load4(slot.offset)
+        let end = Int(truncatingIfNeeded: word & ~RowField.largeBit)
+        let start =
+            slot.previousOffset == 0
+            ? layout.variableOffset : Int(truncatingIfNeeded: load4(slot.previousOffset) & ~RowField.largeBit)
+        guard start >= layout.variableOffset, start <= end, end <= rowBytes else { throw malformed(position) }
+        return (UnsafeRawBufferPointer(start: base + start, count: end &- start), word & RowField.largeBit != 0)
+    }
+
+    func reference(_ content: UnsafeRawBufferPointer, _ type: AttributeType) -> LargeValueReference? {
+        guard content.count == ReferenceField.bytes, let start = content.baseAddress else { return nil }
+        let size = load8(start, ReferenceField.valueBytes)
+        guard !type.isObjectList || size % 8 == 0 else { return nil }
+        return LargeValueReference(
+            offset: load8(start, ReferenceField.offset), valueBytes: size,
+            checksum: load8(start, ReferenceField.checksum))
+    }
+
+    // MARK: Any value
+
+    /// The value of the attribute, copied out of the row and checked as its type asks.
+    package func value(at position: Int) throws(FileError) -> Value {
+        switch layout.slots[position].type {
+        case .bool: try bool(at: position).map { .bool($0) } ?? .absent
+        case .int: int(at: position).map { .int($0) } ?? .absent
+        case .double: double(at: position).map { .double($0) } ?? .absent
+        case .date: date(at: position).map { .date(microseconds: $0) } ?? .absent
+        case .uuid: uuid(at: position).map { .uuid($0) } ?? .absent
+        case .decimal: try decimal(at: position).map { .decimal($0) } ?? .absent
+        case .object: try object(at: position).map { .object($0) } ?? .absent
+        case .string, .data, .json, .orderedObjects, .objects: try variableValue(position)
+        }
+    }
+
+    private func variableValue(_ position: Int) throws(FileError) -> Value {
+        switch try variable(at: position) {
+        case .absent: return .absent
+        case .large(let reference): return .large(reference)
+        case .inline(let content):
+            guard let value = Value(content, layout.slots[position].type) else { throw malformed(position) }
+            return value
+        }
+    }
+
+    package func values() throws(FileError) -> [Value] {
+        var values: [Value] = []
+        values.reserveCapacity(layout.count)
+        for position in 0..<layout.count { values.append(try value(at: position)) }
+        return values
+    }
+
+    @inline(never)
+    func malformed(_ position: Int) -> FileError {
+        RowHeader.damaged(
+            "A value in a row is not one of its type.", fileOffset &+ UInt64(layout.slots[position].offset))
+    }
+}
+
+extension Value {
+    /// The value of a variable type that these bytes are, as they stand in a row or in value frames; nil where they are none.
+    package init?(_ content: UnsafeRawBufferPointer, _ type: AttributeType) {
+        switch type {
+        case .string:
+            guard let text = StoredForm.text(content) else { return nil }
+            self = .string(text)
+        case .json:
+            guard let text = StoredForm.text(content) else { return nil }
+            self = .json(text)
+        case .data: self = .data(Array(content))
+        case .orderedObjects:
+            guard let objects = StoredForm.orderedObjects(content) else { return nil }
+            self = .orderedObjects(objects)
+        case .objects:
+            guard let objects = StoredForm.objects(content) else { return nil }
+            self = .objects(objects)
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,147 @@
+// Writes one row straight into a buffer, without values in between: the path that has to be fast.
+
+/// A row while it is written: begin, set slots in any order, append variable values in the order of their attributes, finish.
+///
+/// What is not set is absent. Until `finish` nothing else may be appended to the writer. Positions and types must be those of
+/// the layout, and sizes within the limits; anything else is a mistake of the calling program and traps.
+package struct RowBuilder: ~Copyable {
+    package let layout: RowLayout
+    /// Where in the writer the row begins.
+    package let start: Int
+    /// Where the last variable value ended, from the row's start.
+    private var end: Int
+    /// The first variable attribute whose slot is not yet written.
+    private var nextVariable = 0
+
+    package init(
+        _ layout: RowLayout, entryDistance: UInt16, schemaVersion: UInt16, in writer: inout ByteWriter
+    ) {
+        self.layout = layout
+        start = writer.count
+        end = layout.variableOffset
+        writer.appendZeros(end)
+        writer.patch(UInt32(entryDistance) | UInt32(schemaVersion) << 16, at: start)
+    }
+
+    // MARK: Fixed slots
+
+    package func set(bool: Bool, at position: Int, in writer: inout ByteWriter) {
+        writer.patch((bool ? 1 : 0) as UInt8, at: claim(position, .bool, &writer))
+    }
+
+    package func set(int: Int64, at position: Int, in writer: inout ByteWriter) {
+        writer.patch(int, at: claim(position, .int, &writer))
+    }
+
+    package func set(double: Double, at position: Int, in writer: inout ByteWriter) {
+        writer.patch(double.bitPattern, at: claim(position, .double, &writer))
+    }
+
+    package func set(date microseconds: Int64, at position: Int, in writer: inout ByteWriter) {
+        writer.patch(microseconds, at: claim(position, .date, &writer))
+    }
+
+    package func set(object: ObjectID, at position: Int, in writer: inout ByteWriter) {
+        writer.patch(object.rawValue, at: claim(position, .object, &writer))
+    }
+
+    package func set(uuid: UUIDBytes, at position: Int, in writer: inout ByteWriter) {
+        let offset = claim(position, .uuid, &writer)
+        writer.patch(uuid.high.byteSwapped, at: offset)
+        writer.patch(uuid.low.byteSwapped, at: offset + 8)
+    }
+
+    package func set(decimal: DecimalValue, at position: Int, in writer: inout ByteWriter) {
+        let offset = claim(position, .decimal, &writer)
+        let halves = decimal.mantissaHalves
+        writer.patch(decimal.decimalClass, at: offset + DecimalField.decimalClass)
+        writer.patch(decimal.exponent, at: offset + DecimalField.exponent)
+        writer.patch(halves.low, at: offset + DecimalField.mantissa)
+        writer.patch(halves.high, at: offset + DecimalField.mantissa + 8)
+    }
+
+    /// Marks the attribute present, and says where in the writer its slot is.
+    @inline(__always)
+    private func claim(_ position: Int, _ type: AttributeType, _ writer: inout ByteWriter) -> Int {
+        let slot = layout.slots[position]
+        precondition(slot.type == type, "A value is not of its attribute's type.")
+        markPresent(position, &writer)
+        return start &+ Int(slot.offset)
+    }
+
+    @inline(__always)
+    private func markPresent(_ position: Int, _ writer: inout ByteWriter) {
+        writer.setBits(
+            1 << UInt8(truncatingIfNeeded: position & 7), at: start &+ layout.presenceOffset &+ position >> 3)
+    }
+
+    // MARK: Variable values
+
+    /// The value's bytes in the form of its type: the caller answers for UTF-8 and the order of object IDs.
+    package mutating func append(_ value: UnsafeRawBufferPointer, at position: Int, in writer: inout ByteWriter) {
+        precondition(value.count <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
+        let offset = claimVariable(position, &writer)
+        writer.append(value)
+        end &+= value.count
+        writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
+    }
+
+    package mutating func append(text: String, at position: Int, in writer: inout ByteWriter) {
+        var text = text
+        text.withUTF8 { append(UnsafeRawBufferPointer($0), at: position, in: &writer) }
+    }
+
+    /// A list of object IDs in the order that its type asks for.
+    package mutating func append(objects: [ObjectID], at position: Int, in writer: inout ByteWriter) {
+        precondition(objects.count <= FormatLimits.maximumInlineValueBytes / 8, "A value this long must leave the row.")
+        let offset = claimVariable(position, &writer)
+        for object in objects { writer.append(object.rawValue) }
+        end &+= objects.count &* 8
+        writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
+    }
+
+    package mutating func append(
+        reference: LargeValueReference, at position: Int, in writer: inout ByteWriter
+    ) {
+        let offset = claimVariable(position, &writer)
+        writer.append(reference.offset)
+        writer.append(reference.valueBytes)
+        writer.append(reference.checksum)
+        end &+= ReferenceField.bytes
+        writer.patch(UInt32(truncatingIfNeeded: end) | RowField.largeBit, at: offset)
+    }
+
+    @inline(__always)
+    private mutating func claimVariable(_ position: Int, _ writer: inout ByteWriter) -> Int {
+        let slot = layout.slots[position]
+        let index = Int(slot.variableIndex)
+        precondition(slot.type.isVariable && index >= nextVariable, "Variable values must come in their order.")
+        if index > nextVariable { skipVariables(to: index, &writer) }
+        nextVariable = index &+ 1
+        markPresent(position, &writer)
+        return start &+ Int(slot.offset)
+    }
+
+    /// The slot of an absent value says where its empty value ends.
+    private mutating func skipVariables(to index: Int, _ writer: inout ByteWriter) {
+        for position in layout.variables[nextVariable..<index] {
+            let offset = start &+ Int(layout.slots[Int(position)].offset)
+            writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
+        }
+        nextVariable = index
+    }
+
+    // MARK: The end
+
+    /// Completes the row with its size and padding; gives back the size without the padding.
+    @discardableResult
+    package consuming func finish(in writer: inout ByteWriter) -> Int {
+        precondition(writer.count == start &+ end, "Something else was appended while a row was written.")
+        precondition(
+            end &- layout.variableOffset <= FormatLimits.maximumInlineRowBytes, "A row this long must lose values.")
+        if nextVariable < layout.variables.count { skipVariables(to: layout.variables.count, &writer) }
+        writer.patch(UInt32(truncatingIfNeeded: end), at: start &+ RowField.rowBytes)
+        writer.appendZeros((8 &- end & 7) & 7)
+        return end
+    }
+}

@@ -1,0 +1,90 @@
+// Where everything stands in the rows of one entity, worked out once for each definition of it.
+
+/// Where the fields of a row's header stand.
+package enum RowField {
+    package static let entryDistance = 0
+    package static let schemaVersion = 2
+    package static let rowBytes = 4
+    package static let bytes = 8
+    /// Set in a variable slot whose value stands in value frames.
+    package static let largeBit: UInt32 = 1 << 31
+}
+
+/// The layout of an entity's rows. *Positions* are those of the attributes in the entity's list.
+///
+/// 1. Slots stand from the header on, in the order of the attributes, without gaps; then the presence bits; then, from
+///    `variableOffset` on, the variable values.
+/// 2. So every slot and presence bit of a row of at least `variableOffset` bytes lies inside it.
+package final class RowLayout: Sendable {
+    package struct Slot: Sendable {
+        /// From the row's start.
+        package let offset: UInt16
+        /// The slot of the variable attribute before, which says where this one's value begins; 0 where it is the first.
+        let previousOffset: UInt16
+        /// Counts the variable attributes; meaningless for others.
+        let variableIndex: UInt16
+        package let type: AttributeType
+        package let isOptional: Bool
+        package let isPreservedOnDeletion: Bool
+    }
+
+    package let entity: EntityDefinition
+    package let slots: [Slot]
+    package let presenceOffset: Int
+    /// Where the variable values begin, and the size of a row that has none.
+    package let variableOffset: Int
+    /// The positions of the variable attributes.
+    package let variables: [UInt16]
+    /// Attribute numbers with their positions, by ascending number.
+    private let positions: [(number: UInt16, position: UInt16)]
+
+    /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits.
+    init(_ entity: EntityDefinition) {
+        self.entity = entity
+        var slots: [Slot] = []
+        slots.reserveCapacity(entity.attributes.count)
+        var variables: [UInt16] = []
+        var offset = RowField.bytes
+        var previous: UInt16 = 0
+        for (position, attribute) in entity.attributes.enumerated() {
+            let slot = Slot(
+                offset: UInt16(offset), previousOffset: previous, variableIndex: UInt16(variables.count),
+                type: attribute.type, isOptional: attribute.isOptional,
+                isPreservedOnDeletion: attribute.flags.contains(.preservedOnDeletion))
+            slots.append(slot)
+            if attribute.type.isVariable {
+                variables.append(UInt16(position))
+                previous = slot.offset
+            }
+            offset += attribute.type.slotBytes
+        }
+        self.slots = slots
+        self.variables = variables
+        presenceOffset = offset
+        variableOffset = offset + (slots.count + 7) / 8
+        positions = entity.attributes.enumerated()
+            .map { (number: $1.number, position: UInt16($0)) }
+            .sorted { $0.number < $1.number }
+    }
+
+    /// Nil where the definition breaks a rule, or is of a removed entity.
+    package static func make(_ entity: EntityDefinition) throws(FileError) -> RowLayout {
+        try entity.validate()
+        guard entity.state == .present else { throw FileError(.invalidArgument, "A removed entity has no rows.") }
+        return RowLayout(entity)
+    }
+
+    package var count: Int { slots.count }
+
+    /// The position of the attribute with that number: how attributes are found from one version in another. Logarithmic.
+    package func position(ofAttribute number: UInt16) -> Int? {
+        var low = 0
+        var high = positions.count
+        while low < high {
+            let middle = (low + high) / 2
+            if positions[middle].number < number { low = middle + 1 } else { high = middle }
+        }
+        guard low < positions.count, positions[low].number == number else { return nil }
+        return Int(positions[low].position)
+    }
+}

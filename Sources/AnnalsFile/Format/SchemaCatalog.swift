@@ -1,0 +1,154 @@
+// All schema versions that a file has defined, and the layout of every row in them.
+
+/// Finds the layout of a row from its schema version and entity number.
+///
+/// 1. Versions are 1 to `newestVersion`, without gaps.
+/// 2. An entity has one step for each version that defined it, in ascending order; between two steps it is as the first says.
+///    So versions share what they do not change, and a file of n definitions takes memory for n.
+/// 3. Every definition is valid by itself and with those before it (F25).
+///
+/// A value: a copy stays as it is while the original goes on, which is what a snapshot needs.
+package struct SchemaCatalog: Sendable {
+    private struct Step: Sendable {
+        let version: UInt16
+        /// With the definition in it; nil where the entity is removed.
+        let layout: RowLayout?
+    }
+
+    private struct History: Sendable {
+        var steps: [Step] = []
+        /// Every attribute number that the entity ever had, and the type that goes with it.
+        var types: [UInt16: AttributeType] = [:]
+    }
+
+    package private(set) var newestVersion: UInt16 = 0
+    /// At index n the entity with the number n.
+    private var histories: [History] = []
+    /// The entities of the newest version.
+    private var numbers: [IdentifierName: UInt16] = [:]
+
+    package init() {}
+
+    // MARK: Looking up
+
+    /// The layout of an entity's rows in a version; nil where the version is not known or does not have the entity.
+    /// Constant time for an entity's newest definition, else logarithmic in the number of its definitions.
+    package func layout(version: UInt16, entity: UInt16) -> RowLayout? { step(version, entity)?.layout }
+
+    package func entity(_ number: UInt16, version: UInt16) -> EntityDefinition? {
+        step(version, number)?.layout?.entity
+    }
+
+    /// The number of the entity of that name in the newest version.
+    package func number(ofEntity name: String) -> UInt16? { numbers[IdentifierName(name)] }
+
+    /// The entities of a version, by ascending number. Linear in the highest entity number.
+    package func entities(version: UInt16) -> [EntityDefinition] {
+        histories.indices.compactMap { entity(UInt16(truncatingIfNeeded: $0), version: version) }
+    }
+
+    /// What a version defined, as its schema frames say.
+    package func definition(version: UInt16) -> SchemaDefinition {
+        var entities: [EntityDefinition] = []
+        for index in histories.indices {
+            let number = UInt16(truncatingIfNeeded: index)
+            guard let step = step(version, number), step.version == version else { continue }
+            entities.append(step.layout?.entity ?? .removal(of: number))
+        }
+        return SchemaDefinition(version: version, entities: entities)
+    }
+
+    /// Whether the number was ever an entity's.
+    package func isUsed(entity number: UInt16) -> Bool {
+        Int(number) < histories.count && !histories[Int(number)].steps.isEmpty
+    }
+
+    /// Whether the number was ever one of that entity's attributes.
+    package func isUsed(attribute: UInt16, entity: UInt16) -> Bool {
+        Int(entity) < histories.count && histories[Int(entity)].types[attribute] != nil
+    }
+
+    @inline(__always)
+    private func step(_ version: UInt16, _ entity: UInt16) -> Step? {
+        guard version >= 1, version <= newestVersion, Int(entity) < histories.count else { return nil }
+        let steps = histories[Int(entity)].steps
+        guard let last = steps.last else { return nil }
+        return last.version <= version ? last : earlierStep(version, steps)
+    }
+
+    /// The last step that is not above the version, by bisection.
+    private func earlierStep(_ version: UInt16, _ steps: [Step]) -> Step? {
+        var low = 0
+        var high = steps.count
+        while low < high {
+            let middle = (low + high) / 2
+            if steps[middle].version <= version { low = middle + 1 } else { high = middle }
+        }
+        return low == 0 ? nil : steps[low - 1]
+    }
+
+    // MARK: The next version
+
+    /// Adds the next version, defined by all its schema frames together. On an error, of code `damaged`, nothing has changed.
+    /// Costs what the new definitions are, not what the catalog holds.
+    package mutating func apply(_ schema: SchemaDefinition) throws(FileError) {
+        try check(schema)
+        for definition in schema.entities {
+            if let before = current(definition.number) { numbers[before.name] = nil }
+        }
+        for definition in schema.entities { append(definition, schema.version) }
+        newestVersion = schema.version
+    }
+
+    private mutating func append(_ definition: EntityDefinition, _ version: UInt16) {
+        let number = Int(definition.number)
+        while histories.count <= number { histories.append(History()) }
+        let isPresent = definition.state == .present
+        if isPresent { numbers[definition.name] = definition.number }
+        let layout = isPresent ? RowLayout(definition) : nil
+        histories[number].steps.append(Step(version: version, layout: layout))
+        for attribute in definition.attributes { histories[number].types[attribute.number] = attribute.type }
+    }
+
+    /// The entity's definition in the newest version, nil where it has none or is removed.
+    private func current(_ number: UInt16) -> EntityDefinition? { entity(number, version: newestVersion) }
+
+    /// Whether the next version may be this. Also what a writer asks before it writes one.
+    package func check(_ schema: SchemaDefinition) throws(FileError) {
+        try require(
+            newestVersion < FormatLimits.maximumSchemaVersions && schema.version == newestVersion + 1,
+            "A schema version is not one more than the last.")
+        var changed = Set<UInt16>()
+        var names = Set<IdentifierName>()
+        for definition in schema.entities {
+            try definition.validate()
+            try require(changed.insert(definition.number).inserted, "A schema version defines an entity twice.")
+            try checkNumbers(definition)
+            guard definition.state == .present else { continue }
+            try require(names.insert(definition.name).inserted, "Two entities of a version have the same name.")
+        }
+        for definition in schema.entities where definition.state == .present {
+            guard let holder = numbers[definition.name] else { continue }
+            try require(changed.contains(holder), "Two entities of a version have the same name.")
+        }
+    }
+
+    /// Numbers mean the same for ever: a removed entity does not come back, nor a removed attribute, and types stay.
+    private func checkNumbers(_ definition: EntityDefinition) throws(FileError) {
+        guard isUsed(entity: definition.number) else {
+            try require(definition.state == .present, "A schema version removes an entity that there is not.")
+            return
+        }
+        guard let before = current(definition.number) else {
+            throw FileError(.damaged, "The number of a removed entity is used again.")
+        }
+        let types = histories[Int(definition.number)].types
+        guard !definition.attributes.isEmpty else { return }
+        let present = Set(before.attributes.map(\.number))
+        for attribute in definition.attributes {
+            guard let type = types[attribute.number] else { continue }
+            try require(present.contains(attribute.number), "The number of a removed attribute is used again.")
+            try require(type == attribute.type, "An attribute has changed its type.")
+        }
+    }
+}

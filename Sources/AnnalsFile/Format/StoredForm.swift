@@ -1,0 +1,59 @@
+// F22: each type has one form in the file, and these functions know it.
+
+enum StoredForm {
+    /// Whether the content of a slot, or the bytes of a variable value, are a value of the type in its only form.
+    static func isCanonical(_ content: UnsafeRawBufferPointer, _ type: AttributeType) -> Bool {
+        switch type {
+        case .bool: content.count == 1 && content[0] <= 1
+        case .int, .double, .date: content.count == 8
+        case .uuid: content.count == 16
+        case .decimal: DecimalValue(slot: content) != nil
+        case .object: content.count == 8 && object(content, 0) != nil
+        case .data: true
+        case .string, .json: isText(content)
+        case .orderedObjects: orderedObjects(content) != nil
+        case .objects: objects(content) != nil
+        }
+    }
+
+    /// Sound because an empty buffer, which alone may have no address, is dealt with first, and bytes may always be read as
+    /// `UInt8`. The span does not outlive the call.
+    static func isText(_ content: UnsafeRawBufferPointer) -> Bool {
+        guard let base = content.baseAddress, content.count > 0 else { return true }
+        let bytes = UnsafeBufferPointer(start: base.assumingMemoryBound(to: UInt8.self), count: content.count)
+        return (try? UTF8Span(validating: bytes.span)) != nil
+    }
+
+    static func text(_ content: UnsafeRawBufferPointer) -> String? {
+        guard let base = content.baseAddress, content.count > 0 else { return "" }
+        let bytes = UnsafeBufferPointer(start: base.assumingMemoryBound(to: UInt8.self), count: content.count)
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    /// Strictly ascending object IDs; nil where they are not.
+    static func objects(_ content: UnsafeRawBufferPointer) -> [ObjectID]? {
+        guard let list = list(content), ObjectList.isStrictlyAscending(list) else { return nil }
+        return list
+    }
+
+    /// Object IDs of which no two are equal; nil where they are not.
+    static func orderedObjects(_ content: UnsafeRawBufferPointer) -> [ObjectID]? {
+        guard let list = list(content), ObjectList.isDistinct(list) else { return nil }
+        return list
+    }
+
+    private static func list(_ content: UnsafeRawBufferPointer) -> [ObjectID]? {
+        guard content.count % 8 == 0 else { return nil }
+        var list: [ObjectID] = []
+        list.reserveCapacity(content.count / 8)
+        for offset in stride(from: 0, to: content.count, by: 8) {
+            guard let object = object(content, offset) else { return nil }
+            list.append(object)
+        }
+        return list
+    }
+
+    private static func object(_ content: UnsafeRawBufferPointer, _ offset: Int) -> ObjectID? {
+        ObjectID(rawValue: UInt64(littleEndian: content.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
+    }
+}

@@ -1,0 +1,80 @@
+// FileFormat.md and the code must not drift apart: offsets, limits and type numbers are compared.
+
+import AnnalsFile
+import Testing
+
+@Suite struct FormatConstantsTests {
+    let page: FormatDocument
+
+    init() throws { page = try FormatDocument() }
+
+    @Test func rowsAndReferences() {
+        page.check(
+            "row",
+            [
+                "entryDistance": RowField.entryDistance, "schemaVersion": RowField.schemaVersion,
+                "rowBytes": RowField.rowBytes,
+            ], bytes: RowField.bytes)
+        page.check(
+            "reference",
+            [
+                "offset": ReferenceField.offset, "valueBytes": ReferenceField.valueBytes,
+                "checksum": ReferenceField.checksum,
+            ], bytes: ReferenceField.bytes)
+    }
+
+    @Test func schemas() {
+        page.check(
+            "schema",
+            ["version": SchemaField.version, "definitions": SchemaField.definitions, "zero": SchemaField.zero],
+            bytes: SchemaField.bytes)
+        page.check(
+            "entity",
+            [
+                "definitionBytes": EntityField.definitionBytes, "entity": EntityField.entity,
+                "state": EntityField.state, "flags": EntityField.flags, "nameBytes": EntityField.nameBytes,
+                "attributes": EntityField.attributes, "keys": EntityField.keys, "zero": EntityField.zero,
+            ], bytes: EntityField.bytes)
+        page.check(
+            "attribute",
+            [
+                "number": AttributeField.number, "type": AttributeField.type, "flags": AttributeField.flags,
+                "target": AttributeField.target, "inverse": AttributeField.inverse,
+                "deleteRule": AttributeField.deleteRule, "zero": AttributeField.zero,
+                "nameBytes": AttributeField.nameBytes, "defaultBytes": AttributeField.defaultBytes,
+            ], bytes: AttributeField.bytes)
+    }
+
+    @Test func limits() {
+        let constants: [String: UInt64] = [
+            "formatVersion": UInt64(FormatLimits.formatVersion),
+            "pageBytes": UInt64(FormatLimits.pageBytes),
+            "frameAlignment": UInt64(FormatLimits.frameAlignment),
+            "maximumFrameBytes": UInt64(FormatLimits.maximumFrameBytes),
+            "maximumNodeFrameBytes": UInt64(FormatLimits.maximumNodeFrameBytes),
+            "maximumInlineValueBytes": UInt64(FormatLimits.maximumInlineValueBytes),
+            "maximumInlineRowBytes": UInt64(FormatLimits.maximumInlineRowBytes),
+            "maximumValueBytes": UInt64(FormatLimits.maximumValueBytes),
+            "maximumAttributes": UInt64(FormatLimits.maximumAttributes),
+            "maximumEntities": UInt64(FormatLimits.maximumEntities),
+            "maximumSchemaVersions": UInt64(FormatLimits.maximumSchemaVersions),
+            "maximumNameBytes": UInt64(FormatLimits.maximumNameBytes),
+            "maximumNames": UInt64(FormatLimits.maximumNames),
+            "maximumIdentifierBytes": UInt64(FormatLimits.maximumIdentifierBytes),
+            "maximumObjectNumber": FormatLimits.maximumObjectNumber,
+            "maximumFileBytes": FormatLimits.maximumFileBytes,
+        ]
+        #expect(page.limits == constants)
+    }
+
+    @Test func types() throws {
+        let rows = try #require(page.numbered["Rows"])
+        #expect(rows.count == AttributeType.allCases.count)
+        for type in AttributeType.allCases {
+            let row = try #require(rows["\(type)"])
+            #expect(row.number == Int(type.rawValue))
+            #expect(row.cells[0] == "\(type.slotBytes)")
+            #expect(row.cells[1].hasPrefix("variable") == type.isVariable)
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// Rows come back as they were written, in every shape; what does not belong in one is refused.
+
+import AnnalsFile
+import Testing
+
+@Suite struct RowTests {
+    @Test(arguments: AttributeType.allCases)
+    func everyValueOfEveryTypeComesBack(type: AttributeType) throws {
+        for value in Samples.values(of: type) {
+            try roundTrip([value], Samples.layout([type], flags: []))
+            try roundTrip([value], Samples.layout([type]))
+        }
+        try roundTrip([.absent], Samples.layout([type]))
+    }
+
+    @Test(arguments: AttributeType.allCases.filter(\.isVariable))
+    func referencesComeBack(type: AttributeType) throws {
+        try roundTrip([.large(Samples.reference)], Samples.layout([type]))
+        try roundTrip(
+            [.large(Samples.reference), .absent, .large(Samples.reference)], Samples.layout([type, type, type]))
+    }
+
+    @Test func everyPairOfTypesWithAndWithoutValues() throws {
+        for first in AttributeType.allCases {
+            for second in AttributeType.allCases {
+                let layout = Samples.layout([first, second, first])
+                for pattern in 0..<8 {
+                    let values = [first, second, first].enumerated().map { index, type in
+                        pattern >> index & 1 == 1 ? Samples.values(of: type)[1] : .absent
+                    }
+                    try roundTrip(values, layout)
+                }
+            }
+        }
+    }
+
+    @Test func oneThousandAttributes() throws {
+        let types = (0..<1000).map { AttributeType.allCases[$0 % 12] }
+        let layout = Samples.layout(types)
+        var random = SeededRandom(4)
+        let values = types.map { type -> Value in
+            let few = Samples.values(of: type).filter { $0.variableBytes < 1000 }
+            return random.next() % 4 == 0 ? .absent : few[Int(random.next() % UInt64(few.count))]
+        }
+        try roundTrip(values, layout)
+        try roundTrip(types.map { _ in .absent }, layout)
+        try roundTrip(types.map { Samples.values(of: $0)[0] }, Samples.layout(types, flags: []))
+    }
+
+    @Test func anEntityWithoutAttributes() throws {
+        try roundTrip([], Samples.layout([]))
+        #expect(try Samples.row([], Samples.layout([])) == [7, 0, 3, 0, 8, 0, 0, 0])
+    }
+
+    /// The bytes, by hand, as the page defines them.
+    @Test func aRowByteByByte() throws {
+        let layout = Samples.layout([.bool, .string, .uuid, .data, .decimal, .string])
+        let values: [Value] = [
+            .bool(true), .string("hi"), .uuid(UUIDBytes(high: 0x0102_0304_0506_0708, low: 0x090a_0b0c_0d0e_0f10)),
+            .absent, Samples.decimal(0x0102, -2, true), .string("\u{e9}"),
+        ]
+        let expected: [UInt8] =
+            [7, 0, 3, 0, 62, 0, 0, 0, 1, 60, 0, 0, 0] + (1...16).map { UInt8($0) } + [60, 0, 0, 0]
+            + [1, 0, 0xfe, 0xff, 2, 1] + [UInt8](repeating: 0, count: 14) + [62, 0, 0, 0, 0b11_0111]
+            + [0x68, 0x69, 0xc3, 0xa9] + [0, 0]
+        #expect(layout.variableOffset == 58)
+        #expect(try Samples.row(values, layout) == expected)
+    }
+
+    @Test func typedAccessorsReadWithoutCopies() throws {
+        let layout = Samples.layout([.int, .double, .date, .object, .string, .uuid, .decimal, .bool])
+        let values: [Value] = [
+            .int(-5), .double(2.5), .date(microseconds: 9), .object(Samples.object(4)), .string("text"),
+            .uuid(UUIDBytes(high: 1, low: 2)), .decimal(.zero), .bool(true),
+        ]
+        try Samples.row(values, layout).withUnsafeBytes { (bytes) throws in
+            let row = try RowView(bytes, layout: layout)
+            #expect(row.int(at: 0) == -5)
+            #expect(row.double(at: 1) == 2.5)
+            #expect(row.date(at: 2) == 9)
+            #expect(try row.object(at: 3) == Samples.object(4))
+            #expect(row.uuid(at: 5) == UUIDBytes(high: 1, low: 2))
+            #expect(try row.decimal(at: 6) == .zero)
+            #expect(try row.bool(at: 7) == true)
+            guard case .inline(let text) = try row.variable(at: 4) else { throw FileError(.damaged, "not inline") }
+            #expect(Array(text) == Array("text".utf8))
+            let header = try RowHeader(bytes)
+            #expect(header.entryDistance == 7 && header.schemaVersion == 3 && header.rowBytes == row.rowBytes)
+        }
+    }
+
+    @Test func severalRowsStandBehindEachOther() throws {
+        let layout = Samples.layout([.string])
+        var writer = ByteWriter()
+        for text in ["a", "", "abcdefgh"] {
+            try RowEncoder.append(
+                [.string(text)], layout: layout, entryDistance: 0, schemaVersion: 1, to: &writer)
+            #expect(writer.count % 8 == 0)
+        }
+        let second = try RowView(UnsafeRawBufferPointer(rebasing: writer.bytes[16...]), layout: layout)
+        #expect(try second.value(at: 0) == .string(""))
+        let third = try RowView(UnsafeRawBufferPointer(rebasing: writer.bytes[32...]), layout: layout)
+        #expect(try third.value(at: 0) == .string("abcdefgh"))
+    }
+
+    @Test func setsAreSortedAndEachOnce() throws {
+        let layout = Samples.layout([.objects])
+        let mixed = [3, 1, 2, 3, 1].map { Samples.object($0) }
+        let sorted = [1, 2, 3].map { Samples.object($0) }
+        #expect(Value.objectSet(mixed) == .objects(sorted))
+        try Samples.row([.objects(mixed)], layout).withUnsafeBytes { (bytes) throws in
+            #expect(try RowView(bytes, layout: layout).value(at: 0) == .objects(sorted))
+        }
+    }
+
+    @Test func deletionsHoldOnlyWhatIsPreserved() throws {
+        let preserved = Samples.layout([.int, .string], flags: .preservedOnDeletion)
+        let row = try Samples.row([.int(1), .absent], preserved, isDeletion: true)
+        row.withUnsafeBytes { bytes in
+            #expect(throws: Never.self) { try RowView(bytes, layout: preserved).validate(isDeletion: true) }
+            #expect(throws: FileError.self) { try RowView(bytes, layout: preserved).validate() }
+        }
+        let plain = Samples.layout([.int])
+        #expect(throws: FileError.self) { try Samples.row([.int(1)], plain, isDeletion: true) }
+        try Samples.row([.int(1)], plain).withUnsafeBytes { (bytes) throws in
+            let view = try RowView(bytes, layout: plain)
+            #expect(throws: FileError.self) { try view.validate(isDeletion: true) }
+        }
+    }
+
+    // MARK: Refusals
+
+    @Test func whatDoesNotFitIsRefusedAndLeavesTheWriterAlone() throws {
+        let twice = [1, 1].map { Samples.object($0) }
+        let cases: [([Value], RowLayout, FileError.Code)] = [
+            ([], Samples.layout([.int]), .invalidArgument),
+            ([.int(1), .int(1)], Samples.layout([.int]), .invalidArgument),
+            ([.int(1)], Samples.layout([.double]), .invalidArgument),
+            ([.date(microseconds: 1)], Samples.layout([.int]), .invalidArgument),
+            ([.string("")], Samples.layout([.json]), .invalidArgument),
+            ([.absent], Samples.layout([.int], flags: []), .invalidArgument),
+            ([.orderedObjects(twice)], Samples.layout([.orderedObjects]), .invalidArgument),
+            ([.large(Samples.reference)], Samples.layout([.int]), .invalidArgument),
+            ([.string(Samples.text(65537))], Samples.layout([.string]), .tooLarge),
+            (Array(repeating: .string(Samples.text(65536)), count: 5), strings(5), .tooLarge),
+        ]
+        for (index, (values, layout, code)) in cases.enumerated() {
+            var writer = ByteWriter()
+            writer.append(1 as UInt64)
+            var met: FileError.Code?
+            do {
+                try RowEncoder.append(values, layout: layout, entryDistance: 0, schemaVersion: 1, to: &writer)
+            } catch { met = error.code }
+            #expect(met == code, "case \(index)")
+            #expect(writer.count == 8)
+        }
+    }
+
+    @Test func theLongestValuesLeaveTheRow() throws {
+        func moved(_ sizes: [Int], _ limits: InlineLimits = InlineLimits()) -> [Int] {
+            RowEncoder.valuesToMoveOut(sizes.map { .string(Samples.text($0)) }, limits: limits)
+        }
+        #expect(moved([65536, 65537, 3]) == [1])
+        #expect(moved([65536, 65536, 65536, 65536]) == [])
+        #expect(moved([65536, 65536, 1, 65536, 65536]) == [0])
+        #expect(moved([60000, 65000, 60000, 64000, 64000, 3]) == [1])
+        #expect(moved([100, 200, 300], InlineLimits(valueBytes: 250, rowBytes: 200)) == [1, 2])
+        #expect(moved([24, 24, 25], InlineLimits(valueBytes: 0, rowBytes: 0)) == [2])
+        let large = Value.large(Samples.reference)
+        #expect(RowEncoder.valuesToMoveOut([large, large], limits: InlineLimits(rowBytes: 1)) == [])
+    }
+
+    @Test func movingOutMakesEveryRowFit() throws {
+        var random = SeededRandom(5)
+        for _ in 0..<50 {
+            var values = (0..<12).map { _ in Value.string(Samples.text(Int(random.next() % 70_000))) }
+            for position in RowEncoder.valuesToMoveOut(values) { values[position] = .large(Samples.reference) }
+            try roundTrip(values, strings(12))
+        }
+    }
+
+    private func strings(_ count: Int) -> RowLayout { Samples.layout(Array(repeating: .string, count: count)) }
+
+    private func roundTrip(
+        _ values: [Value], _ layout: RowLayout, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        try Samples.row(values, layout).withUnsafeBytes { (bytes) throws in
+            let row = try RowView(bytes, layout: layout)
+            try row.validate()
+            #expect(try row.values() == values, sourceLocation: sourceLocation)
+        }
+    }
+}

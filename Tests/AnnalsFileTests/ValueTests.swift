@@ -1,0 +1,52 @@
+// Object IDs, decimals and values by themselves.
+
+import AnnalsFile
+import Testing
+
+@Suite struct ValueTests {
+    @Test func objectIDsHaveTwoNumbersThatAreNotZero() {
+        #expect(ObjectID(entity: 1, number: 1)?.rawValue == 1 << 48 | 1)
+        #expect(ObjectID(entity: 0, number: 1) == nil)
+        #expect(ObjectID(entity: 1, number: 0) == nil)
+        #expect(ObjectID(entity: 1, number: 1 << 48) == nil)
+        #expect(ObjectID(entity: 1, number: .max) == nil)
+        #expect(ObjectID(rawValue: 0) == nil)
+        #expect(ObjectID(rawValue: 5) == nil)
+        #expect(ObjectID(rawValue: 1 << 48) == nil)
+        let last = ObjectID(entity: .max, number: FormatLimits.maximumObjectNumber)
+        #expect(last?.rawValue == .max)
+        #expect(last?.entity == .max)
+        #expect(last?.number == FormatLimits.maximumObjectNumber)
+    }
+
+    @Test func decimalsHaveOneForm() throws {
+        #expect(DecimalValue(mantissa: 1200, exponent: -2) == DecimalValue(mantissa: 12, exponent: 0))
+        #expect(DecimalValue(isNegative: true, mantissa: 0, exponent: 9) == .zero)
+        #expect(DecimalValue(mantissa: 100, exponent: -32770)?.exponent == .min)
+        #expect(DecimalValue(mantissa: 1, exponent: -32769) == nil)
+        #expect(DecimalValue(mantissa: 10, exponent: 32767) == nil)
+        #expect(DecimalValue(mantissa: 10, exponent: .max) == nil)
+        #expect(DecimalValue(mantissa: 1, exponent: .min) == nil)
+        let largest = try #require(DecimalValue(mantissa: UInt128.max, exponent: 32767))
+        #expect(largest.mantissa == .max && largest.exponent == .max)
+    }
+
+    @Test func valuesAreEqualAsTheirBytesAre() {
+        #expect(Value.double(.nan) == .double(.nan))
+        #expect(Value.double(0) != .double(-0.0))
+        #expect(Value.string("\u{e9}") != .string("e\u{301}"))
+        #expect(Value.string("a") != .json("a"))
+        #expect(Value.int(1) != .date(microseconds: 1))
+        #expect(Value.absent == .absent)
+    }
+
+    @Test func referencesNamePlacesWhereFramesCanBe() {
+        #expect(LargeValueReference(offset: 4096, valueBytes: 1, checksum: 0) != nil)
+        #expect(LargeValueReference(offset: 4095, valueBytes: 1, checksum: 0) == nil)
+        #expect(LargeValueReference(offset: 4100, valueBytes: 1, checksum: 0) == nil)
+        #expect(LargeValueReference(offset: 4096, valueBytes: 0, checksum: 0) == nil)
+        #expect(LargeValueReference(offset: 4096, valueBytes: 1 << 40, checksum: 0) != nil)
+        #expect(LargeValueReference(offset: 4096, valueBytes: 1 << 40 | 1, checksum: 0) == nil)
+        #expect(LargeValueReference(offset: 1 << 62 | 8, valueBytes: 1, checksum: 0) == nil)
+    }
+}
