@@ -24,6 +24,12 @@ package struct ByteWriter: ~Copyable {
     /// What was written. Valid until the next append, or the writer's end.
     package var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
+    /// Bytes already written, to be changed in place. Valid until the next append, or the writer's end.
+    package mutating func mutableBytes(_ range: Range<Int>) -> UnsafeMutableRawBufferPointer {
+        checkWritten(range.lowerBound, range.count)
+        return UnsafeMutableRawBufferPointer(start: base + range.lowerBound, count: range.count)
+    }
+
     /// Forgets everything from `count` on, and keeps the memory.
     package mutating func truncate(to count: Int = 0) {
         precondition(count >= 0 && count <= self.count, "A writer can only be cut to bytes it has.")

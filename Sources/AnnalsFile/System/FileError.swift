@@ -21,6 +21,7 @@ package struct FileError: Error, Equatable, Sendable {
         case damaged
         case truncated
         case diverged
+        case schemaChanged
         // Resources
         case noSpace
         case tooManyFiles

@@ -1,0 +1,191 @@
+// The header of a frame, which can be checked alone (FileFormat.md, "Frames").
+
+package enum FrameField {
+    package static let checksum = 0
+    package static let frameBytes = 8
+    package static let kind = 12
+    package static let flags = 13
+    package static let zero = 14
+    package static let number = 16
+    package static let durableMark = 24
+    package static let previousChecksum = 32
+    package static let tableChecksum = 40
+    package static let bodyChecksum = 48
+    package static let tableBytes = 56
+    package static let zero2 = 60
+    package static let bytes = 64
+}
+
+package enum FrameKind: UInt8, CaseIterable, Sendable {
+    case transaction = 1
+    case part = 2
+    case value = 3
+    case schema = 4
+    case rows = 5
+    case nodes = 6
+    case checkpoint = 7
+    case consumer = 8
+    case metadata = 9
+    case cleaning = 10
+    case recovery = 11
+    case seal = 12
+    case replacing = 13
+
+    /// Whether a frame of this kind may, or must, be a member of a transaction (F8).
+    package var membership: Membership {
+        switch self {
+        case .part, .value, .schema: .always
+        case .nodes: .possible
+        default: .never
+        }
+    }
+
+    package enum Membership: Sendable {
+        case never
+        case possible
+        case always
+    }
+}
+
+package struct FrameHeader: Equatable, Sendable {
+    package var kind: FrameKind
+    package var isMember: Bool
+    /// The whole frame, header included.
+    package var frameBytes: UInt32
+    package var tableBytes: UInt32
+    package var number: UInt64
+    package var durableMark: UInt64
+    package var previousChecksum: UInt64
+    package var tableChecksum: UInt64
+    package var bodyChecksum: UInt64
+    /// This header's own checksum; set by `encode` and by `decode`.
+    package var checksum: UInt64 = 0
+
+    package var bodyBytes: Int { Int(frameBytes) - FrameField.bytes - Int(tableBytes) }
+
+    package init(
+        kind: FrameKind, isMember: Bool, frameBytes: UInt32, tableBytes: UInt32, number: UInt64, durableMark: UInt64,
+        previousChecksum: UInt64, tableChecksum: UInt64, bodyChecksum: UInt64
+    ) {
+        self.kind = kind
+        self.isMember = isMember
+        self.frameBytes = frameBytes
+        self.tableBytes = tableBytes
+        self.number = number
+        self.durableMark = durableMark
+        self.previousChecksum = previousChecksum
+        self.tableChecksum = tableChecksum
+        self.bodyChecksum = bodyChecksum
+    }
+
+    /// Writes the header for a frame that will stand at `offset`, and remembers its checksum.
+    package mutating func encode(into bytes: UnsafeMutableRawBufferPointer, offset: UInt64, salt: UInt64) {
+        precondition(bytes.count >= FrameField.bytes, "A frame header needs 64 bytes.")
+        bytes.store(frameBytes, at: FrameField.frameBytes)
+        bytes.store(kind.rawValue, at: FrameField.kind)
+        bytes.store(isMember ? UInt8(1) : 0, at: FrameField.flags)
+        bytes.store(UInt16(0), at: FrameField.zero)
+        bytes.store(number, at: FrameField.number)
+        bytes.store(durableMark, at: FrameField.durableMark)
+        bytes.store(previousChecksum, at: FrameField.previousChecksum)
+        bytes.store(tableChecksum, at: FrameField.tableChecksum)
+        bytes.store(bodyChecksum, at: FrameField.bodyChecksum)
+        bytes.store(tableBytes, at: FrameField.tableBytes)
+        bytes.store(UInt32(0), at: FrameField.zero2)
+        checksum = Self.checksum(of: UnsafeRawBufferPointer(bytes), offset: offset, salt: salt)
+        bytes.store(checksum, at: FrameField.checksum)
+    }
+
+    private static func checksum(of bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> UInt64 {
+        let covered = UnsafeRawBufferPointer(rebasing: bytes[FrameField.frameBytes..<FrameField.bytes])
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.checksumDoesNotCoverLength) {
+                return Checksum.hash(.init(rebasing: bytes[FrameField.kind..<FrameField.bytes]), seed: salt ^ offset)
+            }
+            if Mutant.isOn(.noSaltAndChain) { return Checksum.hash(covered, seed: 0) }
+        #endif
+        return Checksum.hash(covered, seed: salt ^ offset)
+    }
+
+    /// Sizes that a header at `offset` may have; cheap, and asked before the checksum is computed.
+    @inline(__always)
+    private static func isPlausible(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let frameBytes = bytes.integer(at: FrameField.frameBytes, as: UInt32.self)
+        let tableBytes = bytes.integer(at: FrameField.tableBytes, as: UInt32.self)
+        return frameBytes & 7 == 0 && frameBytes >= UInt32(FrameField.bytes)
+            && frameBytes <= UInt32(FormatLimits.maximumFrameBytes) && tableBytes & 7 == 0
+            && tableBytes <= frameBytes - UInt32(FrameField.bytes)
+    }
+
+    /// What 64 bytes at `offset` of a file with this salt are.
+    package static func decode(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> DecodedFrameHeader {
+        guard bytes.count >= FrameField.bytes, isPlausible(bytes) else { return .bad }
+        let expected = bytes.integer(at: FrameField.checksum, as: UInt64.self)
+        guard checksum(of: bytes, offset: offset, salt: salt) == expected else { return .bad }
+        let kindNumber = bytes.integer(at: FrameField.kind, as: UInt8.self)
+        let flags = bytes.integer(at: FrameField.flags, as: UInt8.self)
+        let zeros =
+            UInt32(bytes.integer(at: FrameField.zero, as: UInt16.self))
+            | bytes.integer(at: FrameField.zero2, as: UInt32.self)
+        guard let kind = FrameKind(rawValue: kindNumber), flags <= 1, zeros == 0 else {
+            return .unsupported(kind: kindNumber, flags: flags)
+        }
+        var header = FrameHeader(
+            kind: kind, isMember: flags == 1,
+            frameBytes: bytes.integer(at: FrameField.frameBytes, as: UInt32.self),
+            tableBytes: bytes.integer(at: FrameField.tableBytes, as: UInt32.self),
+            number: bytes.integer(at: FrameField.number, as: UInt64.self),
+            durableMark: bytes.integer(at: FrameField.durableMark, as: UInt64.self),
+            previousChecksum: bytes.integer(at: FrameField.previousChecksum, as: UInt64.self),
+            tableChecksum: bytes.integer(at: FrameField.tableChecksum, as: UInt64.self),
+            bodyChecksum: bytes.integer(at: FrameField.bodyChecksum, as: UInt64.self))
+        header.checksum = expected
+        return .good(header)
+    }
+
+    /// The durable mark that a header at `offset` proves, or nil where there is no header that checks.
+    ///
+    /// For the verdict on a bad place only (FileFormat.md, "The end of the file").
+    package static func provenMark(
+        _ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64, above position: UInt64
+    ) -> UInt64? {
+        guard isPlausible(bytes) else { return nil }
+        let mark = bytes.integer(at: FrameField.durableMark, as: UInt64.self)
+        guard mark > position, mark <= offset,
+            checksum(of: bytes, offset: offset, salt: salt) == bytes.integer(at: FrameField.checksum, as: UInt64.self)
+        else { return nil }
+        return mark
+    }
+
+    package static func tableChecksum(_ table: UnsafeRawBufferPointer, salt: UInt64) -> UInt64 {
+        Checksum.hash(table, seed: salt)
+    }
+
+    package static func bodyChecksum(_ body: UnsafeRawBufferPointer, salt: UInt64) -> UInt64 {
+        Checksum.hash(body, seed: ~salt)
+    }
+}
+
+package enum DecodedFrameHeader: Equatable, Sendable {
+    case good(FrameHeader)
+    /// The checksum is right, but a newer program wrote it.
+    case unsupported(kind: UInt8, flags: UInt8)
+    case bad
+}
+
+/// A whole frame in memory, its checksums found right or made right. The bytes live as long as what lent them.
+package struct FrameView {
+    package let offset: UInt64
+    package let header: FrameHeader
+    package let table: UnsafeRawBufferPointer
+    package let body: UnsafeRawBufferPointer
+
+    package init(offset: UInt64, header: FrameHeader, table: UnsafeRawBufferPointer, body: UnsafeRawBufferPointer) {
+        self.offset = offset
+        self.header = header
+        self.table = table
+        self.body = body
+    }
+
+    package var end: UInt64 { offset + UInt64(header.frameBytes) }
+}

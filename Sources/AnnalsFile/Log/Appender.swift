@@ -1,0 +1,282 @@
+// Writes frames behind the end while the writer lock is held.
+//
+// Invariants:
+// A1  `state` has accepted every frame that was written, in the order they were written.
+// A2  Before a frame is written the file reaches one page beyond the frame's end.
+
+struct Appender {
+    enum Tail {
+        case clean
+        case torn
+    }
+
+    private let log: Log
+    private(set) var state: LogState
+    private(set) var fileSize: UInt64 = 0
+    private(set) var hasWritten = false
+    private var tail: Tail
+    /// The highest durable mark that is known; a frame's own is never above its group's start.
+    private let mark: UInt64
+
+    init(_ log: Log, state: LogState, tail: Tail) {
+        self.log = log
+        self.state = state
+        self.tail = tail
+        mark = max(log.ledger.mark, state.durableMark)
+    }
+
+    // MARK: Transactions
+
+    mutating func append(_ transaction: TransactionBuilder) throws(FileError) -> AppendedTransaction {
+        let last = transaction.lastFrame()
+        let lastBytes = transaction.bytes(of: last)
+        try reserve(transaction.spool.count + UInt64(lastBytes.count))
+        try recoverIfTorn()
+        let (time, names) = try settle(transaction)
+        let start = state.end
+        var record = TransactionRecord()
+        record.time = time
+        record.start = start
+        record.processID = log.environment.processID()
+        (record.author, record.context, record.process) = names
+        record.schemaVersion = transaction.catalog.newestVersion
+        let places = try appendMembers(of: transaction, record)
+        record.firstChange = last.first
+        record.changes = transaction.changesInLastFrame
+        record.totalChanges = transaction.changes
+        record.changesSchema = transaction.changesSchema
+        let commitFrame = state.reach
+        let body = try relocate(lastBytes, last.relocations, places, bodyChecksum: last.bodyChecksum, last.tableBytes)
+        let table = lastBytes.slice(FrameField.bytes, last.tableBytes)
+        record.encode(into: table)
+        record.tag = TransactionRecord.tag(
+            previousTag: state.lastTag, previousChecksum: state.chainChecksum, bodyChecksum: body,
+            table: UnsafeRawBufferPointer(table))
+        record.encode(into: table)
+        _ = try append(
+            lastBytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
+            number: state.lastNumber + 1)
+        return AppendedTransaction(
+            number: state.lastNumber, tag: record.tag, time: time, start: start, commitFrame: commitFrame,
+            end: state.end)
+    }
+
+    /// Where a large value of the transaction went.
+    private struct ValuePlace {
+        var first: UInt64
+        var checksum: UInt64
+    }
+
+    private mutating func appendMembers(
+        of transaction: TransactionBuilder, _ shared: TransactionRecord
+    ) throws(FileError) -> [ValuePlace] {
+        guard !transaction.frames.isEmpty else { return [] }
+        var places: [ValuePlace] = []
+        let largest = transaction.frames.map(\.frameBytes).max() ?? 0
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(largest), alignment: 16)
+        defer { buffer.deallocate() }
+        for frame in transaction.frames {
+            let bytes = buffer.slice(0, Int(frame.frameBytes))
+            try transaction.spool.read(at: frame.spoolOffset, into: bytes)
+            try appendMember(bytes, frame, shared, &places)
+        }
+        return places
+    }
+
+    private mutating func appendMember(
+        _ bytes: UnsafeMutableRawBufferPointer, _ frame: PreparedFrame, _ shared: TransactionRecord,
+        _ places: inout [ValuePlace]
+    ) throws(FileError) {
+        let table = bytes.slice(FrameField.bytes, Int(frame.tableBytes))
+        let offset = state.reach
+        var kind = FrameKind.schema
+        var bodyChecksum = frame.bodyChecksum
+        switch frame.content {
+        case .schema: break
+        case .value(let index, let position):
+            kind = .value
+            table.store(position == 0 ? offset : places[index].first, at: ValueField.first)
+        case .part(let first, let changes):
+            kind = .part
+            var record = shared
+            record.firstChange = first
+            record.changes = changes
+            record.encode(into: table)
+            bodyChecksum = try relocate(
+                bytes, frame.relocations, places, bodyChecksum: bodyChecksum, Int(frame.tableBytes))
+        }
+        let header = try append(
+            bytes, kind: kind, isMember: true, tableBytes: Int(frame.tableBytes), bodyChecksum: bodyChecksum,
+            number: state.lastNumber + 1)
+        if case .value(_, 0) = frame.content {
+            places.append(ValuePlace(first: offset, checksum: header.checksum))
+        }
+    }
+
+    /// Tells references where their values went. Returns the body's checksum then.
+    private func relocate(
+        _ frame: UnsafeMutableRawBufferPointer, _ relocations: [Relocation], _ places: [ValuePlace],
+        bodyChecksum: UInt64, _ tableBytes: Int
+    ) throws(FileError) -> UInt64 {
+        if relocations.isEmpty { return bodyChecksum }
+        for relocation in relocations {
+            guard relocation.value < places.count else {
+                throw FileError(.invalidArgument, "A row names a large value of another transaction in the making.")
+            }
+            let place = places[relocation.value]
+            frame.store(place.first, at: relocation.position + ReferenceField.offset)
+            frame.store(place.checksum, at: relocation.position + ReferenceField.checksum)
+        }
+        let front = FrameField.bytes + tableBytes
+        return FrameHeader.bodyChecksum(
+            UnsafeRawBufferPointer(frame.slice(front, frame.count - front)), salt: log.header.salt)
+    }
+
+    /// The transaction's time and name numbers; writes what has to stand before it.
+    private mutating func settle(
+        _ transaction: TransactionBuilder
+    ) throws(FileError) -> (Int64, (UInt32, UInt32, UInt32)) {
+        let now = log.environment.wallClockMicroseconds()
+        var table: [UInt8] = []
+        var time = now
+        if now <= state.lastTime {
+            if state.lastTime.subtractingReportingOverflow(now).partialValue > clockStepMicroseconds {
+                MetadataRecord.clockStep(from: state.lastTime, to: now).append(to: &table)
+            } else {
+                time = state.lastTime + 1
+            }
+        }
+        var added: [String] = []
+        let author = try number(of: transaction.author, &added, &table)
+        let context = try number(of: transaction.context, &added, &table)
+        let process = try number(of: log.environment.processName(), &added, &table)
+        if !table.isEmpty { try appendStandalone(.metadata, table: table) }
+        return (time, (author, context, process))
+    }
+
+    private func number(
+        of name: String?, _ added: inout [String], _ table: inout [UInt8]
+    ) throws(FileError) -> UInt32 {
+        guard let name, !name.isEmpty else { return 0 }
+        if let number = state.nameNumbers[name] { return number }
+        if let index = added.firstIndex(of: name) { return UInt32(state.names.count + index + 1) }
+        guard name.utf8.count <= FormatLimits.maximumNameBytes else {
+            throw FileError(
+                .tooLarge, "A name has at most \(FormatLimits.maximumNameBytes) bytes, this one \(name.utf8.count).")
+        }
+        guard state.names.count + added.count < FormatLimits.maximumNames else {
+            throw FileError(
+                .tooLarge,
+                "The store holds \(FormatLimits.maximumNames) different author, context and process names, and no more: use fewer."
+            )
+        }
+        added.append(name)
+        let number = UInt32(state.names.count + added.count)
+        MetadataRecord.name(number: number, text: name).append(to: &table)
+        return number
+    }
+
+    // MARK: Other frames
+
+    /// A torn tail is overwritten, beginning with a frame whose random number no dropped frame can follow.
+    mutating func recoverIfTorn() throws(FileError) {
+        guard tail == .torn else { return }
+        tail = .clean
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.noRecoveryFrame) { return }
+        #endif
+        let size = try log.files.size(log.file)
+        let record = RecoveryRecord(
+            random: log.environment.random(), droppedBytes: size > state.end ? size - state.end : 0,
+            time: log.environment.wallClockMicroseconds())
+        try appendStandalone(.recovery, table: record.encoded())
+    }
+
+    /// Says that the store was closed cleanly. Everything below is durable already.
+    mutating func seal() throws(FileError) {
+        let record = SealRecord(time: log.environment.wallClockMicroseconds(), checkpoint: 0)
+        try reserve(0)
+        try appendStandalone(.seal, table: record.encoded(), mark: state.end)
+    }
+
+    mutating func appendStandalone(
+        _ kind: FrameKind, table: [UInt8], body: [UInt8] = [], mark: UInt64? = nil
+    ) throws(FileError) {
+        var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + table + body
+        let checksum = body.withUnsafeBytes { FrameHeader.bodyChecksum($0, salt: log.header.salt) }
+        var failure: FileError?
+        bytes.withUnsafeMutableBytes { bytes in
+            do throws(FileError) {
+                _ = try append(
+                    bytes, kind: kind, isMember: false, tableBytes: table.count, bodyChecksum: checksum,
+                    number: state.lastNumber, mark: mark)
+            } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
+    // MARK: Writing
+
+    /// Completes a frame's header, takes the frame into the state and writes it.
+    private mutating func append(
+        _ bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int, bodyChecksum: UInt64,
+        number: UInt64, mark: UInt64? = nil
+    ) throws(FileError) -> FrameHeader {
+        let table = UnsafeRawBufferPointer(bytes.slice(FrameField.bytes, tableBytes))
+        let front = FrameField.bytes + tableBytes
+        let offset = state.reach
+        var header = FrameHeader(
+            kind: kind, isMember: isMember, frameBytes: UInt32(bytes.count), tableBytes: UInt32(tableBytes),
+            number: number, durableMark: mark ?? self.mark, previousChecksum: state.chainChecksum,
+            tableChecksum: FrameHeader.tableChecksum(table, salt: log.header.salt), bodyChecksum: bodyChecksum)
+        header.encode(into: bytes, offset: offset, salt: log.header.salt)
+        let frame = FrameView(
+            offset: offset, header: header, table: table,
+            body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
+        var next = state
+        _ = try next.accept(frame)
+        hasWritten = true
+        try log.files.writeAll(log.file, at: place(of: offset), UnsafeRawBufferPointer(bytes))
+        state = next
+        return header
+    }
+
+    private func place(of offset: UInt64) -> UInt64 {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.appendBehindTornTail), let torn = log.openingReport.tornTail, offset >= torn {
+                return offset + (log.openingReport.fileBytes - torn)
+            }
+        #endif
+        return offset
+    }
+
+    /// Makes the file reach one page beyond what will be written, and a step further where that is cheap.
+    private mutating func reserve(_ bytes: UInt64) throws(FileError) {
+        let limits = log.limits
+        // Names, a clock step, a recovery frame and a seal are small.
+        let small: UInt64 = 8192
+        let needed = state.end + bytes + small + UInt64(FormatLimits.pageBytes)
+        guard needed < FormatLimits.maximumFileBytes else {
+            throw FileError(.tooLarge, "A store file has at most \(FormatLimits.maximumFileBytes) bytes.")
+        }
+        fileSize = try log.files.size(log.file)
+        if tail == .torn, fileSize > state.end + UInt64(FormatLimits.pageBytes) {
+            // What a torn tail holds is given back; that it may not be is no error.
+            try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
+            fileSize = try log.files.size(log.file)
+        }
+        if fileSize >= needed { return }
+        let step = min(max(state.end / 32, limits.minimumPreallocationBytes), limits.maximumPreallocationBytes)
+        if bytes <= step {
+            do throws(FileError) {
+                try log.files.allocate(log.file, offset: fileSize, count: needed + step - fileSize)
+                fileSize = needed + step
+                return
+            } catch {
+                // Space that cannot be reserved may still be written, or the write says why not.
+            }
+        }
+        try log.files.setSize(log.file, to: needed)
+        fileSize = needed
+    }
+}

@@ -1,0 +1,167 @@
+// What is proved durable, and the sync that all threads of a handle share.
+//
+// Invariants:
+// D1  Everything below `proven` survives a loss of power.
+// D2  Bytes from `proven` up to `inheritedEnd` were there before this handle's descriptor: its own sync proves nothing about them
+//     until they have been written again.
+// D3  One sync at a time. What it covers is decided before it begins.
+// D4  After a failed sync or an input/output error in a write nothing is ever claimed durable again.
+
+/// Sound although it is shared: everything that changes is touched only with `monitor` locked.
+package final class DurabilityLedger: @unchecked Sendable {
+    private let monitor = Monitor()
+    private let files: any FileSystem
+    private let file: Descriptor
+    private let directory: Descriptor
+    private var written: UInt64
+    private var proven: UInt64
+    private var inheritedEnd: UInt64?
+    private var isSynchronizing = false
+    private var directoryIsDurable = false
+    private var poison: FileError?
+    /// When the oldest unproven byte was written, on the monotonic clock.
+    private var laggingSince: UInt64?
+    private var isLaggingKnown = false
+
+    init(_ files: any FileSystem, file: Descriptor, directory: Descriptor, end: UInt64, durableMark: UInt64) {
+        self.files = files
+        self.file = file
+        self.directory = directory
+        written = end
+        proven = min(durableMark, end)
+        inheritedEnd = durableMark < end ? end : nil
+    }
+
+    /// The durable mark to write into a frame.
+    var mark: UInt64 { monitor.withLock { proven } }
+
+    /// The part that was there before this handle and is not proved durable.
+    var inherited: Range<UInt64>? {
+        monitor.withLock { inheritedEnd.map { min(proven, $0)..<$0 } }
+    }
+
+    /// Throws what made this handle unable to promise anything.
+    func checkUsable() throws(FileError) {
+        if let poison = monitor.withLock({ poison }) { throw poison }
+    }
+
+    /// Frames up to `end` are in the file; the newest says that everything below `mark` is durable.
+    func advance(to end: UInt64, mark: UInt64, now: UInt64) {
+        monitor.withLock {
+            written = max(written, end)
+            proven = max(proven, mark)
+            if let inheritedEnd, inheritedEnd <= proven { self.inheritedEnd = nil }
+            if proven < written, laggingSince == nil { laggingSince = now }
+        }
+    }
+
+    /// The inherited part has been written again, by this handle's descriptor.
+    func inheritedPartWasRewritten() { monitor.withLock { inheritedEnd = nil } }
+
+    func poison(_ error: FileError) {
+        monitor.withLock {
+            if poison == nil { poison = error }
+            monitor.signalAll()
+        }
+    }
+
+    /// Whether a background sync is due.
+    func isSyncDue(now: UInt64, limits: LogLimits) -> Bool {
+        monitor.withLock {
+            guard poison == nil, proven < written else { return false }
+            if written - proven >= limits.syncLagBytes { return true }
+            return laggingSince.map { now >= $0 &+ limits.syncLagMicroseconds } ?? false
+        }
+    }
+
+    /// When a background sync will be due if nothing more is written; nil for never.
+    func syncDueTime(limits: LogLimits) -> UInt64? {
+        monitor.withLock {
+            guard poison == nil, proven < written else {
+                isLaggingKnown = false
+                return nil
+            }
+            return (laggingSince ?? 0) &+ limits.syncLagMicroseconds
+        }
+    }
+
+    /// Whether the background thread should look: the first time after everything was durable, and when much is not.
+    func needsAttention(limits: LogLimits) -> Bool {
+        monitor.withLock {
+            defer { isLaggingKnown = true }
+            return poison == nil && (!isLaggingKnown || (!isSynchronizing && written - proven >= limits.syncLagBytes))
+        }
+    }
+
+    /// Returns when everything below `target` is durable. Threads that wait share syncs.
+    ///
+    /// Throws `durabilityUnknown` if the sync fails: then the bytes may be there or not.
+    func makeDurable(through target: UInt64) throws(FileError) {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.acknowledgeBeforeSync) { return }
+        #endif
+        monitor.lock()
+        while true {
+            if proven >= target { return monitor.unlock() }
+            if let poison {
+                monitor.unlock()
+                throw poison
+            }
+            if isSynchronizing {
+                monitor.wait()
+                continue
+            }
+            if inheritedEnd != nil {
+                monitor.unlock()
+                throw FileError(
+                    .durabilityUnknown,
+                    "What an earlier process wrote is not proved durable, and a sync of this handle would prove nothing about it."
+                )
+            }
+            isSynchronizing = true
+            let covered = written
+            let needsDirectory = !directoryIsDurable
+            monitor.unlock()
+            let failure = synchronize(withDirectory: needsDirectory)
+            monitor.lock()
+            isSynchronizing = false
+            finishSync(failure, covered: covered)
+            monitor.signalAll()
+        }
+    }
+
+    private func synchronize(withDirectory: Bool) -> FileError? {
+        do throws(FileError) {
+            #if ANNALS_MUTANTS
+                if Mutant.isOn(.noSync) { return nil }
+                if !Mutant.isOn(.noDirectorySync), withDirectory { try files.synchronizeDirectory(directory) }
+            #else
+                if withDirectory { try files.synchronizeDirectory(directory) }
+            #endif
+            try files.synchronize(file)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func finishSync(_ failure: FileError?, covered: UInt64) {
+        if let failure {
+            #if ANNALS_MUTANTS
+                if Mutant.isOn(.retryAfterFailedSync) { return }
+            #endif
+            poison = FileError(
+                .durabilityUnknown,
+                "A sync failed (\(failure.message)): transactions committed since the last one may be lost with the power. "
+                    + "Open the store again; it shows what is there.",
+                call: failure.call, systemError: failure.systemError)
+            return
+        }
+        directoryIsDurable = true
+        proven = max(proven, covered)
+        if proven >= written {
+            laggingSince = nil
+            isLaggingKnown = false
+        }
+    }
+}

@@ -1,0 +1,185 @@
+// Appending: under the writer lock, adopt what others wrote, settle numbers and offsets, write, publish.
+
+/// A transaction that is in the file.
+package struct AppendedTransaction: Equatable, Sendable {
+    package var number: UInt64
+    package var tag: UInt64
+    /// Microseconds since 1970.
+    package var time: Int64
+    /// Offset of its first frame, of its commit frame, and of its end.
+    package var start: UInt64
+    package var commitFrame: UInt64
+    package var end: UInt64
+}
+
+extension Log {
+    /// Appends a transaction and, with `.full`, waits until it is durable.
+    ///
+    /// Throws `busy` when another process writes for too long, `noSpace` (nothing has changed then), `storeRemoved`, `storeReplaced`,
+    /// `hardLinked`, `damaged`, `diverged`, `schemaChanged` (encode the transaction again), and `durabilityUnknown`, after which this handle
+    /// commits nothing more and the transaction may be there or not.
+    package func commit(
+        _ transaction: TransactionBuilder, durability: Durability = .full
+    ) throws(FileError) -> AppendedTransaction {
+        let appended = try append(transaction, durability: durability)
+        if durability == .full { try makeDurable(through: appended.end) }
+        return appended
+    }
+
+    /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second half.
+    package func append(
+        _ transaction: TransactionBuilder, durability: Durability
+    ) throws(FileError) -> AppendedTransaction {
+        _ = transaction.lastFrame()
+        let isBackground = durability == .relaxed && options.synchronizesInBackground
+        if isBackground { try startBackgroundSync() }
+        let appended = try withWriterLock(durability) { (appender) throws(FileError) in
+            guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
+                throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
+            }
+            return try appender.append(transaction)
+        }
+        if isBackground, ledger.needsAttention(limits: limits) { wakeBackgroundSync() }
+        return appended
+    }
+
+    /// Waits until everything below `end` is durable. Threads share syncs.
+    package func makeDurable(through end: UInt64) throws(FileError) {
+        do throws(FileError) { try ledger.makeDurable(through: end) } catch { throw error.at(path: path) }
+    }
+
+    /// Runs `body` with the store's writer lock, everything adopted, and publishes what it appended; rolls back what failed.
+    func withWriterLock<Result>(
+        _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
+    ) throws(FileError) -> Result {
+        guard access == .readWrite else {
+            throw FileError(
+                .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
+        }
+        return try writer.withLock { () throws(FileError) -> Result in
+            do throws(FileError) {
+                if isClosed { throw FileError(.closed, "The store was closed: open it again.") }
+                try ledger.checkUsable()
+                let held = try WriterLock.acquire(
+                    files, environment, file, timeoutMicroseconds: options.lockTimeoutMicroseconds)
+                defer { try? files.unlock(file, held) }
+                return try append(durability, body)
+            } catch {
+                throw error.at(path: path)
+            }
+        }
+    }
+
+    private func append<Result>(
+        _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
+    ) throws(FileError) -> Result {
+        try checkIdentity(always: durability == .full)
+        let (before, tail) = try beginAppending()
+        defer { follow.withLock { isAppending = false } }
+        if durability == .full { try rewriteInheritedPart() }
+        var appender = Appender(self, state: before, tail: tail)
+        do throws(FileError) {
+            let result = try body(&appender)
+            follow.withLock {
+                take(appender.state)
+                seenSize = max(seenSize, appender.fileSize)
+            }
+            hasAppended = true
+            return result
+        } catch {
+            rollBack(error, hasWritten: appender.hasWritten)
+            throw error
+        }
+    }
+
+    /// Adopts what others appended and, the first time, looks at everything above the end.
+    private func beginAppending() throws(FileError) -> (LogState, Appender.Tail) {
+        try follow.withLock { () throws(FileError) -> (LogState, Appender.Tail) in
+            if isTailJudged, try isNothingNew() {
+                isAppending = true
+                return (state, .clean)
+            }
+            let end = try adopt(asker: .judge)
+            isTailJudged = true
+            isAppending = true
+            return (state, end.verdict == .tornTail ? .torn : .clean)
+        }
+    }
+
+    /// A lock on a file that no longer is the store would let two writers in.
+    private func checkIdentity(always: Bool) throws(FileError) {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.noIdentityCheckUnderLock) { return }
+        #endif
+        let now = environment.monotonicMicroseconds()
+        guard always || now &- lastIdentityCheck >= 1000 || lastIdentityCheck == 0 else { return }
+        let found: FileIdentity
+        do throws(FileError) {
+            found = try files.identity(of: name, in: directory)
+        } catch  where error.code == .notFound {
+            throw FileError(.storeRemoved, "The store file was removed or renamed: nothing is written to it any more.")
+        }
+        guard found.inode == identity.inode, found.device == identity.device else {
+            throw FileError(.storeReplaced, "Another file has taken the store's place: open the store again.")
+        }
+        guard found.links == 1 else {
+            throw FileError(
+                .hardLinked,
+                "The store file has \(found.links) names (hard links), and would become as many stores when it is compacted: "
+                    + "remove the others.")
+        }
+        lastIdentityCheck = now
+    }
+
+    /// Writes what an earlier process left unproven once more, the same bytes at the same place, so that a sync proves it.
+    func rewriteInheritedPart() throws(FileError) {
+        guard let range = ledger.inherited else { return }
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.noRewriteWhenOpened) { return ledger.inheritedPartWasRewritten() }
+        #endif
+        var position = range.lowerBound
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.rewriteLastFrameOnly) { position = max(position, current.lastFrame ?? 0) }
+        #endif
+        let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
+        do throws(FileError) {
+            while position < range.upperBound {
+                let count = Int(min(UInt64(limits.windowBytes), range.upperBound - position))
+                let bytes = try window.bytes(at: position, count: count)
+                guard bytes.count == count else {
+                    throw FileError(.truncated, "The store file was cut while it was open.", offset: position)
+                }
+                try files.writeAll(file, at: position, bytes)
+                position += UInt64(count)
+            }
+        } catch {
+            poisonIfInputOutput(error)
+            throw error
+        }
+        ledger.inheritedPartWasRewritten()
+    }
+
+    /// After a failed write: what is complete is adopted (others may have), the rest is a torn tail for the next writer.
+    private func rollBack(_ error: FileError, hasWritten: Bool) {
+        poisonIfInputOutput(error)
+        guard hasWritten else { return }
+        follow.withLock {
+            isTailJudged = false
+            isAppending = false
+            guard error.code != .inputOutput else { return }
+            _ = try? adopt(asker: .judge)
+            // Space that the failed write took is given back; that it may not be is no error.
+            try? files.setSize(file, to: state.end + UInt64(FormatLimits.pageBytes))
+        }
+    }
+
+    private func poisonIfInputOutput(_ error: FileError) {
+        guard error.code == .inputOutput else { return }
+        ledger.poison(
+            FileError(
+                .durabilityUnknown,
+                "A write failed (\(error.message)): whether the transaction is in the store is unknown. Open the store again; it "
+                    + "shows what is there.",
+                call: error.call, systemError: error.systemError, path: path))
+    }
+}

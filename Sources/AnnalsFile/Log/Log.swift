@@ -1,0 +1,122 @@
+// One open store file: what it says, following what others append, and appending.
+//
+// Invariants:
+// G1  `state` is a fold over a prefix of the file's groups; it only moves forward.
+// G2  While `isAppending`, this handle holds the writer lock and has adopted everything: nobody else can have appended.
+// G3  Nothing is written below `state.end` but the unproven part, and that with the same bytes.
+
+/// A handle on a store file. Any thread may call it.
+///
+/// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`, `isTailJudged` or
+/// `seenSize` is touched; everything else is constant or guards itself.
+package final class Log: @unchecked Sendable {
+    package let header: FileHeader
+    package let path: String
+    package let access: FileAccess
+    package let limits: LogLimits
+    /// What opening found at the end of the file.
+    package let openingReport: OpeningReport
+    let files: any FileSystem
+    let environment: any Environment
+    let options: LogOptions
+    let directory: Descriptor
+    let file: Descriptor
+    let name: String
+    let identity: FileIdentity
+    let mapping: Mapping?
+    let ledger: DurabilityLedger
+
+    let writer = Monitor()
+    let follow = Monitor()
+    var state: LogState
+    var isAppending = false
+    /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed to write.
+    var isTailJudged = false
+    /// The file has had at least this size; it never shrinks below one page beyond the end.
+    var seenSize: UInt64
+    /// Touched with `writer` locked.
+    var hasAppended = false
+    var lastIdentityCheck: UInt64 = 0
+    var isClosed = false
+    /// Guards the three below.
+    let background = Monitor()
+    var backgroundThread: BackgroundThread?
+    var isStopping = false
+    var hasBackgroundWork = false
+
+    init(_ opened: OpenedFile, options: LogOptions) {
+        header = opened.state.header
+        path = opened.path
+        access = opened.access
+        limits = options.limits
+        openingReport = opened.report
+        files = opened.files
+        environment = opened.environment
+        self.options = options
+        directory = opened.directory
+        file = opened.file
+        name = opened.name
+        identity = opened.identity
+        mapping =
+            options.limits.mappingReserveBytes > 0
+            ? opened.files.map(opened.file, reservedBytes: options.limits.mappingReserveBytes) : nil
+        state = opened.state
+        seenSize = opened.size
+        ledger = DurabilityLedger(
+            opened.files, file: opened.file, directory: opened.directory, end: opened.state.end,
+            durableMark: opened.state.durableMark)
+    }
+
+    deinit { release() }
+
+    /// Gives the descriptors and the mapping back, once.
+    func release() {
+        if isClosed { return }
+        isClosed = true
+        if let mapping { files.unmap(mapping) }
+        files.close(file)
+        files.close(directory)
+    }
+
+    // MARK: What is known
+
+    /// What the file said when this handle last looked.
+    package var current: LogState { follow.withLock { state } }
+
+    /// Everything below this offset is proved durable, as far as this handle knows.
+    package var durableEnd: UInt64 { ledger.mark }
+
+    /// Begins a transaction. `expectedChanges` saves copying where it is right, and costs nothing where it is wrong.
+    package func makeTransaction(expectedChanges: Int = 1) -> TransactionBuilder {
+        TransactionBuilder(
+            limits: limits, catalog: current.catalog, salt: header.salt,
+            spool: Spool(files, directory: directory, limit: limits.spoolBytes), expectedChanges: expectedChanges)
+    }
+}
+
+/// What was found at the end of a file when it was opened or checked.
+package struct OpeningReport: Equatable, Sendable {
+    /// The end of what counts.
+    package var end: UInt64
+    package var fileBytes: UInt64
+    package var isSealed: Bool
+    /// Where a write that did not finish begins; nil for none.
+    package var tornTail: UInt64?
+    /// Why reading stopped there.
+    package var reason: String
+}
+
+/// A store file that was opened and read, not yet a handle.
+struct OpenedFile {
+    var files: any FileSystem
+    var environment: any Environment
+    var path: String
+    var name: String
+    var access: FileAccess
+    var directory: Descriptor
+    var file: Descriptor
+    var identity: FileIdentity
+    var size: UInt64
+    var state: LogState
+    var report: OpeningReport
+}

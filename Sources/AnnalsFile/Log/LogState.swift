@@ -1,0 +1,281 @@
+// What the frames up to a place say together: a fold over the log, the same for who opens, follows, writes or checks.
+//
+// Invariants, each also a rule of FileFormat.md:
+// L1  `end` is the end of the last complete group, and `endChecksum` the checksum of the frame that ends there.
+// L2  `reach` is where reading has come to: `end`, or above it inside a transaction whose commit frame is not read yet.
+// L3  `durableMark` is the highest mark of any frame read, and is at most `end`.
+
+package struct LogState: Sendable {
+    /// The file that this state is of.
+    package let header: FileHeader
+    package private(set) var end: UInt64
+    package private(set) var endChecksum: UInt64
+    /// Where the frame that ends at `end` begins; nil before there is any.
+    package private(set) var lastFrame: UInt64?
+    package private(set) var durableMark: UInt64
+    package private(set) var lastNumber: UInt64
+    package private(set) var lastTime: Int64
+    package private(set) var lastTag: UInt64
+    package private(set) var catalog: SchemaCatalog
+    /// Author, context and process names; number n is at n - 1.
+    package private(set) var names: [String] = []
+    package private(set) var nameNumbers: [String: UInt32] = [:]
+    /// Whether the last frame is a seal.
+    package private(set) var isSealed = false
+    /// How many torn tails were dropped, as recovery frames tell.
+    package private(set) var recoveries = 0
+    package private(set) var frames: UInt64 = 0
+    package private(set) var open: OpenTransaction?
+    private var mayStepBack = false
+
+    package var reach: UInt64 { open?.reach ?? end }
+    /// The checksum that the next frame must name as the one before it.
+    package var chainChecksum: UInt64 { open?.checksum ?? endChecksum }
+    package var schemaVersion: UInt16 { catalog.newestVersion }
+    /// The catalog that rows of an open transaction are encoded with, its own schema frames included.
+    package var rowCatalog: SchemaCatalog { open?.catalog ?? catalog }
+
+    /// A transaction whose commit frame is not read yet.
+    package struct OpenTransaction: Sendable {
+        package let start: UInt64
+        package let number: UInt64
+        fileprivate(set) package var reach: UInt64
+        fileprivate(set) package var checksum: UInt64
+        fileprivate var frames: UInt64 = 0
+        fileprivate var schemaFrames: UInt64 = 0
+        fileprivate var changes: UInt64 = 0
+        fileprivate var time: Int64?
+        /// What the schema frames read so far define.
+        fileprivate var schema: SchemaDefinition?
+        /// The catalog with that, once the schema frames are complete.
+        fileprivate var catalog: SchemaCatalog?
+        fileprivate var value: OpenValue?
+    }
+
+    fileprivate struct OpenValue: Sendable {
+        var first: UInt64
+        var valueBytes: UInt64
+        var position: UInt64
+        var pieceBytes: UInt32
+    }
+
+    package init(header: FileHeader) {
+        self.header = header
+        end = UInt64(FormatLimits.pageBytes)
+        endChecksum = header.checksum
+        durableMark = UInt64(FormatLimits.pageBytes)
+        lastNumber = header.baseNumber
+        lastTime = header.baseTime
+        lastTag = header.baseTag
+        catalog = SchemaCatalog()
+    }
+
+    package enum Accepted: Sendable {
+        case member
+        case standalone
+        case commit(TransactionRecord)
+    }
+
+    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks) and then is as before.
+    package mutating func accept(_ frame: FrameView) throws(FileError) -> Accepted {
+        do {
+            let header = frame.header
+            try check(header.kind.membership != .never || !header.isMember, "F8: this frame cannot be a member")
+            try check(header.kind.membership != .always || header.isMember, "F8: this frame must be a member")
+            try checkMark(header, offset: frame.offset)
+            if header.isMember { return try acceptMember(frame) }
+            if header.kind == .transaction { return try acceptCommit(frame) }
+            return try acceptStandalone(frame)
+        } catch {
+            throw error.at(offset: frame.offset)
+        }
+    }
+
+    private func check(_ holds: Bool, _ message: @autoclosure () -> String) throws(FileError) {
+        if !holds { throw FileError(.damaged, message() + ".") }
+    }
+
+    private func checkMark(_ header: FrameHeader, offset: UInt64) throws(FileError) {
+        let start = open?.start ?? offset
+        try check(
+            header.durableMark >= durableMark && header.durableMark <= start, "F10: the durable mark is out of place")
+        try check(header.kind != .seal || header.durableMark == offset, "F10: a seal's mark is not its offset")
+    }
+
+    // MARK: Members
+
+    private mutating func acceptMember(_ frame: FrameView) throws(FileError) -> Accepted {
+        var next =
+            open
+            ?? OpenTransaction(start: frame.offset, number: lastNumber &+ 1, reach: frame.offset, checksum: 0)
+        try check(frame.header.number == next.number, "F11: a member has another transaction's number")
+        try check(next.value == nil || frame.header.kind == .value, "F24: a value is not complete")
+        if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
+        switch frame.header.kind {
+        case .part: try accept(part: frame, &next)
+        case .value: try accept(value: frame, &next)
+        default: break
+        }
+        next.reach = frame.end
+        next.checksum = frame.header.checksum
+        next.frames += 1
+        open = next
+        durableMark = frame.header.durableMark
+        return .member
+    }
+
+    private func accept(part frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
+        let record = try TransactionRecord.decode(frame.table)
+        try check(record.tag == 0 && record.totalChanges == 0, "F13: a part has a tag or a total")
+        try check(!record.changesSchema, "F16: a part says that it changes the schema")
+        try checkTransaction(record, start: next.start, changes: next.changes, time: next.time)
+        next.time = record.time
+        try check(
+            record.schemaVersion == (next.catalog ?? catalog).newestVersion, "F16: a part has another schema version")
+        next.changes += UInt64(record.changes)
+    }
+
+    private func accept(value frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
+        let piece = try ValuePiece.decode(frame)
+        if let value = next.value {
+            try check(
+                piece.first == value.first && piece.valueBytes == value.valueBytes && piece.position == value.position,
+                "F24: a piece does not follow the one before it")
+            let isLast = piece.position + UInt64(piece.pieceBytes) == piece.valueBytes
+            try check(
+                piece.pieceBytes == value.pieceBytes || (isLast && piece.pieceBytes < value.pieceBytes),
+                "F24: pieces of a value differ in size")
+        } else {
+            try check(piece.position == 0, "F24: a value does not begin with its first piece")
+        }
+        let reached = piece.position + UInt64(piece.pieceBytes)
+        next.value =
+            reached == piece.valueBytes
+            ? nil
+            : OpenValue(
+                first: piece.first, valueBytes: piece.valueBytes, position: reached, pieceBytes: piece.pieceBytes)
+    }
+
+    private func accept(schema frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
+        try check(next.frames == (next.schemaFrames), "F16: a schema frame stands behind other members")
+        try check(frame.body.isEmpty, "F25: a schema frame has a body")
+        let definition = try SchemaDefinition(table: frame.table, fileOffset: frame.offset + UInt64(FrameField.bytes))
+        try check(
+            definition.version == (next.schema?.version ?? definition.version),
+            "F16: two schema versions in a transaction")
+        let known = next.schema?.entities ?? []
+        next.schema = SchemaDefinition(version: definition.version, entities: known + definition.entities)
+        next.schemaFrames += 1
+    }
+
+    /// The schema frames of a transaction count for what stands behind them, once there is another frame.
+    private func settleSchema(_ next: inout OpenTransaction) throws(FileError) {
+        guard let schema = next.schema, next.catalog == nil else { return }
+        var changed = catalog
+        try changed.apply(schema)
+        next.catalog = changed
+    }
+
+    // MARK: Commit frames
+
+    private mutating func acceptCommit(_ frame: FrameView) throws(FileError) -> Accepted {
+        let record = try TransactionRecord.decode(frame.table)
+        if var settled = open {
+            try settleSchema(&settled)
+            open = settled
+        }
+        try check(frame.header.number == lastNumber &+ 1, "F11: a transaction's number does not follow the last")
+        try check(open?.value == nil, "F24: a value is not complete")
+        try checkTransaction(
+            record, start: open?.start ?? frame.offset, changes: open?.changes ?? 0, time: open?.time)
+        try check(
+            record.totalChanges == (open?.changes ?? 0) + UInt64(record.changes),
+            "F13: a transaction's parts do not add up")
+        try check(record.changesSchema == (open?.schema != nil), "F16: the schema flag is wrong")
+        try check(
+            record.schemaVersion == rowCatalog.newestVersion,
+            "F16: a transaction has another schema version than the newest")
+        if !record.isCopied {
+            let tag = TransactionRecord.tag(
+                previousTag: lastTag, previousChecksum: frame.header.previousChecksum,
+                bodyChecksum: frame.header.bodyChecksum, table: frame.table)
+            try check(record.tag == tag, "F14: a transaction's tag is not that of its content")
+        }
+        catalog = rowCatalog
+        lastNumber = frame.header.number
+        lastTime = record.time
+        lastTag = record.tag
+        mayStepBack = false
+        close(with: frame)
+        return .commit(record)
+    }
+
+    private func checkTransaction(
+        _ record: TransactionRecord, start: UInt64, changes: UInt64, time: Int64?
+    ) throws(FileError) {
+        try check(record.start == start, "F13: a transaction begins elsewhere than it says")
+        try check(record.firstChange == changes, "F13: a transaction's changes are not counted right")
+        try check(
+            time.map { $0 == record.time } ?? (record.time > lastTime || mayStepBack),
+            "F12: a transaction's time does not follow the last")
+        for name in [record.author, record.context, record.process] {
+            try check(name <= names.count, "F15: a name is referred to and not defined")
+        }
+    }
+
+    // MARK: Standalone frames
+
+    private mutating func acceptStandalone(_ frame: FrameView) throws(FileError) -> Accepted {
+        try check(open == nil, "F9: a transaction's commit frame is missing")
+        try check(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
+        switch frame.header.kind {
+        case .metadata: try accept(metadata: frame)
+        case .recovery:
+            _ = try RecoveryRecord.decode(frame)
+            recoveries += 1
+        case .seal:
+            let record = try SealRecord.decode(frame)
+            try check(record.checkpoint < frame.offset, "F26: a seal names a checkpoint above itself")
+        case .nodes, .checkpoint:
+            try check(
+                Int(frame.header.frameBytes) <= FormatLimits.maximumNodeFrameBytes, "F6: an index frame is too long")
+        default: break
+        }
+        close(with: frame)
+        return .standalone
+    }
+
+    private mutating func accept(metadata frame: FrameView) throws(FileError) {
+        for record in try MetadataRecord.decodeAll(frame) {
+            switch record {
+            case .name(let number, let text):
+                try check(
+                    Int(number) == names.count + 1 && names.count < FormatLimits.maximumNames
+                        && nameNumbers[text] == nil, "F15: name numbers do not count up, or a name stands twice")
+                names.append(text)
+                nameNumbers[text] = number
+            case .clockStep(let from, let to):
+                let isStep =
+                    from == lastTime && from.subtractingReportingOverflow(to).partialValue > clockStepMicroseconds
+                try check(isStep && to < from, "F12: a clock step that is none")
+                mayStepBack = true
+            }
+        }
+    }
+
+    private mutating func close(with frame: FrameView) {
+        frames += 1 + (open?.frames ?? 0)
+        open = nil
+        lastFrame = frame.offset
+        end = frame.end
+        endChecksum = frame.header.checksum
+        durableMark = frame.header.durableMark
+        isSealed = frame.header.kind == .seal
+    }
+
+    /// Forgets members whose commit frame never came: what counts ends at `end`.
+    package mutating func dropOpenTransaction() { open = nil }
+}
+
+/// A clock that is further behind the last transaction than this has stepped (FileFormat.md, "Other frames").
+package let clockStepMicroseconds: Int64 = 3_600_000_000

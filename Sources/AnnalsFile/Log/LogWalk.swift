@@ -1,0 +1,96 @@
+// Walks the frames from a state to where they end, and says what that place is.
+
+/// Where a walk ended and why.
+struct WalkEnd {
+    var verdict: Verdict
+    var stop: ScanStop
+    /// Where reading stopped: at or above the end of what counts.
+    var place: UInt64
+}
+
+struct LogWalk {
+    private(set) var window: ByteWindow
+    var state: LogState
+    private var scanner: FrameScanner
+
+    init(state: LogState, window: ByteWindow) {
+        self.state = state
+        self.window = window
+        scanner = FrameScanner(
+            window: window, salt: state.header.salt, position: state.reach, previousChecksum: state.chainChecksum)
+    }
+
+    /// Reads frames and hands each to `visit` once it is accepted, to the end, a torn tail or what else stops it.
+    ///
+    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw.
+    mutating func toTheEnd(
+        asker: StopFindings.Asker, visit: (FrameView, LogState.Accepted) throws(FileError) -> Void
+    ) throws(FileError) -> WalkEnd {
+        while true {
+            let stop = try scan(visit)
+            var findings = StopFindings(
+                asker: asker, place: stop.place, isInsideTransaction: state.open != nil)
+            let place = scanner.position
+            deciding: while true {
+                let verdict = Verdict.of(findings)
+                switch verdict {
+                case .lookAbove: findings.above = try lookAbove(place)
+                case .lookAgain: findings.secondLook = try isStill(stop) ? .same : .changed
+                case .readOn: break deciding
+                case .damage: throw damage(stop, at: place)
+                case .unsupported: throw unsupported(stop, at: place)
+                case .end, .tornTail, .endForNow: return WalkEnd(verdict: verdict, stop: stop, place: place)
+                }
+            }
+        }
+    }
+
+    private mutating func scan(
+        _ visit: (FrameView, LogState.Accepted) throws(FileError) -> Void
+    ) throws(FileError) -> ScanStop {
+        while true {
+            switch try scanner.next() {
+            case .frame(let frame): try visit(frame, try state.accept(frame))
+            case .stop(let stop):
+                #if ANNALS_MUTANTS
+                    if Mutant.isOn(.resynchronise), try resynchronise() { continue }
+                #endif
+                return stop
+            }
+        }
+    }
+
+    private func lookAbove(_ place: UInt64) throws(FileError) -> StopFindings.Above {
+        window.forget()
+        let (_, hints) = try Log.readHeader(window)
+        return try LookAbove.look(
+            window, from: place, position: state.end, salt: state.header.salt, hints: hints)
+    }
+
+    /// Reads the place once more. The scanner has moved on if it reads now.
+    private mutating func isStill(_ stop: ScanStop) throws(FileError) -> Bool {
+        window.forget()
+        let before = scanner.position
+        switch try scanner.next() {
+        case .frame:
+            scanner = FrameScanner(
+                window: window, salt: state.header.salt, position: before, previousChecksum: state.chainChecksum)
+            return false
+        case .stop(let now): return now == stop
+        }
+    }
+
+    private func damage(_ stop: ScanStop, at place: UInt64) -> FileError {
+        FileError(
+            .damaged,
+            "The store is damaged: \(stop.sentence), and bytes above were durable. Nothing is written to it any more. "
+                + "Restore it from a backup, or salvage what can be read.",
+            offset: place)
+    }
+
+    private func unsupported(_ stop: ScanStop, at place: UInt64) -> FileError {
+        FileError(
+            .unsupportedVersion,
+            "A newer version of Annals wrote this store (\(stop.sentence)): use that version.", offset: place)
+    }
+}

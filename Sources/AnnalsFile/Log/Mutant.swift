@@ -1,0 +1,31 @@
+// Planted faults: each breaks one mechanism, and the default test suite has to notice (Tests/mutants.sh).
+
+#if ANNALS_MUTANTS
+    private import Glibc
+
+    /// Names of the planted faults. Compiled in only for the mutant run; products never have them.
+    package enum Mutant: String, CaseIterable, Sendable {
+        case noSync
+        case acknowledgeBeforeSync
+        case retryAfterFailedSync
+        case resynchronise
+        case noRewriteWhenOpened
+        case rewriteLastFrameOnly
+        case noIdentityCheckUnderLock
+        case checksumDoesNotCoverLength
+        case appendBehindTornTail
+        case damageIsTheEnd
+        case noSaltAndChain
+        case noDirectorySync
+        case noRecoveryFrame
+        case noLookAbove
+        case hintBeforeSync
+        case sealBeforeSync
+        case tagWithoutChain
+        case leftoverAfterNoSpace
+
+        private static let chosen = getenv("ANNALS_MUTANT").flatMap { String(validatingCString: $0) }
+
+        package static func isOn(_ mutant: Mutant) -> Bool { chosen == mutant.rawValue }
+    }
+#endif

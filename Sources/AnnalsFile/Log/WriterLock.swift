@@ -1,0 +1,42 @@
+// The lock that a writer holds for the length of a commit: a range of the store file that tells who holds it and since when.
+
+/// All holders' ranges overlap at `centre`; a range begins as far below it as the time in microseconds, and ends as far above as the
+/// process ID, so that who waits can read both from the range that is in the way.
+package enum WriterLock {
+    static let centre: UInt64 = UInt64(FormatLimits.maximumFileBytes) + UInt64(FormatLimits.maximumFileBytes) / 2
+
+    package static func range(processID: UInt32, timeMicroseconds: Int64) -> LockRange {
+        let time = UInt64(clamping: timeMicroseconds)
+        return LockRange(start: centre - min(time, centre / 4), end: centre + UInt64(processID) + 1)
+    }
+
+    /// Who holds a range, as the holder's own process namespace counts.
+    package static func holder(of range: LockRange) -> (processID: UInt32, sinceMicroseconds: Int64) {
+        let above = range.end > centre ? range.end - centre - 1 : 0
+        let below = centre > range.start ? centre - range.start : 0
+        return (UInt32(clamping: above), Int64(clamping: below))
+    }
+
+    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed.
+    static func acquire(
+        _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, timeoutMicroseconds: UInt64
+    ) throws(FileError) -> LockRange {
+        let mine = range(
+            processID: environment.processID(), timeMicroseconds: environment.wallClockMicroseconds())
+        guard case .held(let first) = try files.tryLock(file, mine) else { return mine }
+        var other = first
+        let deadline = environment.monotonicMicroseconds() &+ timeoutMicroseconds
+        var pause: UInt64 = 20
+        while environment.monotonicMicroseconds() < deadline {
+            environment.sleep(microseconds: pause)
+            pause = min(pause * 2, 1000)
+            guard case .held(let now) = try files.tryLock(file, mine) else { return mine }
+            other = now
+        }
+        let (processID, since) = holder(of: other)
+        throw FileError(
+            .busy,
+            "Process \(processID) has been writing since \(since) microseconds after 1970 and did not finish in time: "
+                + "try again, or wait longer.")
+    }
+}
