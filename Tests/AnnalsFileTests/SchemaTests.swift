@@ -53,7 +53,9 @@ import Testing
         for maximum in [80, 81, 200, 1000, 524_224] {
             let tables = try schema.encodeTables(maximumTableBytes: maximum)
             #expect(tables.allSatisfy { $0.count <= maximum && $0.count % 8 == 0 })
-            #expect(try tables.flatMap { try decode($0).entities } == entities)
+            var joined = try decode(tables[0])
+            for table in tables.dropFirst() { try joined.append(decode(table)) }
+            #expect(joined == schema)
         }
         #expect(throws: FileError.self) { try schema.encodeTables(maximumTableBytes: 40) }
     }
@@ -112,6 +114,11 @@ import Testing
             bytes[offset] = byte
             #expect(code { _ = try decode(bytes) } == .damaged, "\(name)")
         }
+    }
+
+    @Test func framesOfDifferentVersionsDoNotJoin() {
+        var first = SchemaDefinition(version: 1, entities: [])
+        #expect(code { try first.append(SchemaDefinition(version: 2, entities: [])) } == .damaged)
     }
 
     // MARK: One definition

@@ -4,8 +4,9 @@ import AnnalsFile
 import Testing
 
 @Suite struct ValueTests {
-    @Test func objectIDsHaveTwoNumbersThatAreNotZero() {
-        #expect(ObjectID(entity: 1, number: 1)?.rawValue == 1 << 48 | 1)
+    @Test func objectIDsHaveTwoNumbersThatAreNotZero() throws {
+        let first = try #require(ObjectID(entity: 1, number: 1))
+        #expect(first.rawValue == 0x0001_0000_0000_0001)
         #expect(ObjectID(entity: 0, number: 1) == nil)
         #expect(ObjectID(entity: 1, number: 0) == nil)
         #expect(ObjectID(entity: 1, number: 1 << 48) == nil)
@@ -13,10 +14,10 @@ import Testing
         #expect(ObjectID(rawValue: 0) == nil)
         #expect(ObjectID(rawValue: 5) == nil)
         #expect(ObjectID(rawValue: 1 << 48) == nil)
-        let last = ObjectID(entity: .max, number: FormatLimits.maximumObjectNumber)
-        #expect(last?.rawValue == .max)
-        #expect(last?.entity == .max)
-        #expect(last?.number == FormatLimits.maximumObjectNumber)
+        let last = try #require(ObjectID(entity: .max, number: FormatLimits.maximumObjectNumber))
+        #expect(last.rawValue == .max)
+        #expect(last.entity == .max)
+        #expect(last.number == FormatLimits.maximumObjectNumber)
     }
 
     @Test func decimalsHaveOneForm() throws {
@@ -48,5 +49,30 @@ import Testing
         #expect(LargeValueReference(offset: 4096, valueBytes: 1 << 40, checksum: 0) != nil)
         #expect(LargeValueReference(offset: 4096, valueBytes: 1 << 40 | 1, checksum: 0) == nil)
         #expect(LargeValueReference(offset: 1 << 62 | 8, valueBytes: 1, checksum: 0) == nil)
+    }
+
+    @Test(arguments: AttributeType.allCases)
+    func contentComesBack(type: AttributeType) throws {
+        for value in Samples.values(of: type) {
+            var writer = ByteWriter()
+            value.appendContent(to: &writer)
+            #expect(Value(writer.bytes, type) == value)
+            #expect(type.isVariable || writer.count == type.slotBytes)
+            let attribute = AttributeDefinition(
+                number: 1, type: type, name: "a", defaultValue: Array(writer.bytes))
+            #expect(attribute.valueBeforeItExisted == value)
+            if !type.isVariable {
+                #expect(Value(UnsafeRawBufferPointer(rebasing: writer.bytes.dropLast()), type) == nil)
+            }
+        }
+        #expect(AttributeDefinition(number: 1, type: type, name: "a").valueBeforeItExisted == .absent)
+    }
+
+    @Test func contentInAnotherFormIsNone() {
+        let cases: [(AttributeType, [UInt8])] = [
+            (.bool, [2]), (.int, []), (.string, [0xff]), (.json, [0xc3]), (.object, [UInt8](repeating: 0, count: 8)),
+            (.decimal, [0, 0, 0, 0, 10] + [UInt8](repeating: 0, count: 15)), (.objects, [1]),
+        ]
+        for (type, bytes) in cases { #expect(bytes.withUnsafeBytes { Value($0, type) } == nil, "\(type)") }
     }
 }

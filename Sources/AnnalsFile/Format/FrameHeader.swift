@@ -187,5 +187,25 @@ package struct FrameView {
         self.body = body
     }
 
+    /// The frame that stands in `bytes`, all of it, behind this header.
+    init(_ bytes: UnsafeRawBufferPointer, header: FrameHeader, offset: UInt64) {
+        let tableBytes = Int(header.tableBytes)
+        self.init(
+            offset: offset, header: header, table: bytes.slice(FrameField.bytes, tableBytes),
+            body: bytes.slice(FrameField.bytes + tableBytes, header.bodyBytes))
+    }
+
     package var end: UInt64 { offset + UInt64(header.frameBytes) }
+
+    func checksumsMatch(salt: UInt64) -> Bool {
+        FrameHeader.tableChecksum(table, salt: salt) == header.tableChecksum
+            && FrameHeader.bodyChecksum(body, salt: salt) == header.bodyChecksum
+    }
+
+    /// The bytes of a row of this frame, from its start to the frame's end; nil where the entry has none.
+    package func row(of change: ChangeView) -> UnsafeRawBufferPointer? {
+        guard let row = change.rowOffset else { return nil }
+        let start = row - FrameField.bytes - table.count
+        return start >= 0 && start <= body.count ? body.slice(start, body.count - start) : nil
+    }
 }

@@ -194,25 +194,3 @@ package struct RowView {
             "A value in a row is not one of its type.", fileOffset &+ UInt64(layout.slots[position].offset))
     }
 }
-
-extension Value {
-    /// The value of a variable type that these bytes are, as they stand in a row or in value frames; nil where they are none.
-    package init?(_ content: UnsafeRawBufferPointer, _ type: AttributeType) {
-        switch type {
-        case .string:
-            guard let text = StoredForm.text(content) else { return nil }
-            self = .string(text)
-        case .json:
-            guard let text = StoredForm.text(content) else { return nil }
-            self = .json(text)
-        case .data: self = .data(Array(content))
-        case .orderedObjects:
-            guard let objects = StoredForm.orderedObjects(content) else { return nil }
-            self = .orderedObjects(objects)
-        case .objects:
-            guard let objects = StoredForm.objects(content) else { return nil }
-            self = .objects(objects)
-        default: return nil
-        }
-    }
-}

@@ -53,11 +53,10 @@ package struct RowBuilder: ~Copyable {
 
     package func set(decimal: DecimalValue, at position: Int, in writer: inout ByteWriter) {
         let offset = claim(position, .decimal, &writer)
-        let halves = decimal.mantissaHalves
         writer.patch(decimal.decimalClass, at: offset + DecimalField.decimalClass)
         writer.patch(decimal.exponent, at: offset + DecimalField.exponent)
-        writer.patch(halves.low, at: offset + DecimalField.mantissa)
-        writer.patch(halves.high, at: offset + DecimalField.mantissa + 8)
+        writer.patch(decimal.low, at: offset + DecimalField.mantissa)
+        writer.patch(decimal.high, at: offset + DecimalField.mantissa + 8)
     }
 
     /// Marks the attribute present, and says where in the writer its slot is.
@@ -87,8 +86,13 @@ package struct RowBuilder: ~Copyable {
     }
 
     package mutating func append(text: String, at position: Int, in writer: inout ByteWriter) {
-        var text = text
-        text.withUTF8 { append(UnsafeRawBufferPointer($0), at: position, in: &writer) }
+        let offset = claimVariable(position, &writer)
+        let before = writer.count
+        writer.append(text: text)
+        let bytes = writer.count &- before
+        precondition(bytes <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
+        end &+= bytes
+        writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
     }
 
     /// A list of object IDs in the order that its type asks for.

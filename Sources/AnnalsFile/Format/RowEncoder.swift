@@ -17,6 +17,21 @@ package enum RowEncoder {
     /// The positions, ascending, of the values that must be put in value frames and replaced by references: those over the limit
     /// for one value; then the largest first, and of equals the first, until the row fits. A value no longer than a reference stays.
     package static func valuesToMoveOut(_ values: [Value], limits: InlineLimits = InlineLimits()) -> [Int] {
+        fits(values, limits) ? [] : largestValues(values, limits)
+    }
+
+    /// Nearly every row fits, and then nothing is allocated.
+    private static func fits(_ values: [Value], _ limits: InlineLimits) -> Bool {
+        var total = 0
+        for value in values {
+            let bytes = value.variableBytes
+            if bytes > limits.valueBytes { return false }
+            total += bytes
+        }
+        return total <= limits.rowBytes
+    }
+
+    private static func largestValues(_ values: [Value], _ limits: InlineLimits) -> [Int] {
         var moved: [Int] = []
         var inline: [(bytes: Int, position: Int)] = []
         var total = 0

@@ -45,6 +45,16 @@ extension SchemaDefinition {
     }
 }
 
+extension SchemaDefinition {
+    /// Adds what the next schema frame of the same transaction says; damage where it defines another version.
+    package mutating func append(_ next: SchemaDefinition) throws(FileError) {
+        guard next.version == version else {
+            throw FileError(.damaged, "The schema frames of a transaction define different versions.")
+        }
+        entities += next.entities
+    }
+}
+
 /// One table while it is made.
 private struct SchemaTableWriter: ~Copyable {
     private var writer = ByteWriter()

@@ -70,9 +70,7 @@ final class FrameScanner {
         guard header.previousChecksum == previousChecksum || Self.ignoresChain else { return .stop(.brokenChain) }
         let bytes = try window.bytes(at: position, count: Int(header.frameBytes))
         guard bytes.count == Int(header.frameBytes) else { return .stop(.cutShort) }
-        let frame = FrameView(
-            offset: position, header: header, table: bytes.slice(FrameField.bytes, Int(header.tableBytes)),
-            body: bytes.slice(FrameField.bytes + Int(header.tableBytes), header.bodyBytes))
+        let frame = FrameView(bytes, header: header, offset: position)
         guard FrameHeader.tableChecksum(frame.table, salt: salt) == header.tableChecksum else {
             return .stop(.badTable)
         }

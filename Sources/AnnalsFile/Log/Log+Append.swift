@@ -18,6 +18,7 @@ extension Log {
     /// Throws `busy` when another process writes for too long, `noSpace` (nothing has changed then), `storeRemoved`, `storeReplaced`,
     /// `hardLinked`, `damaged`, `diverged`, `schemaChanged` (encode the transaction again), and `durabilityUnknown`, after which this handle
     /// commits nothing more and the transaction may be there or not.
+    @discardableResult
     package func commit(
         _ transaction: TransactionBuilder, durability: Durability = .full
     ) throws(FileError) -> AppendedTransaction {
@@ -27,6 +28,7 @@ extension Log {
     }
 
     /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second half.
+    @discardableResult
     package func append(
         _ transaction: TransactionBuilder, durability: Durability
     ) throws(FileError) -> AppendedTransaction {

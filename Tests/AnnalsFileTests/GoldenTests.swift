@@ -1,0 +1,40 @@
+// Golden files: stores as they were first written. `ANNALS_WRITE_GOLDEN=1 swift test` writes them anew after a change of the format.
+
+import AnnalsFile
+import FoundationEssentials
+import SimulatedDisk
+import Testing
+
+@Suite struct GoldenTests {
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Golden")
+
+    @Test(arguments: GoldenStores.all.map(\.name))
+    func isWrittenAndReadAsEver(_ name: String) throws {
+        let golden = try #require(GoldenStores.all.first { $0.name == name })
+        let made = try golden.make()
+        let store = Self.folder.appending(path: name + ".annals")
+        let dump = Self.folder.appending(path: name + ".jsonl")
+        let lines = try TransactionDump.lines(open(made)).map { $0 + "\n" }.joined()
+        if ProcessInfo.processInfo.environment["ANNALS_WRITE_GOLDEN"] == "1" {
+            try Data(trimmed(made)).write(to: store)
+            try Data(lines.utf8).write(to: dump)
+        }
+        let bytes = try [UInt8](Data(contentsOf: store))
+        let expected = try String(decoding: Data(contentsOf: dump), as: UTF8.self)
+        #expect(bytes == trimmed(made), "what is written has changed")
+        #expect(lines == expected)
+        #expect(try TransactionDump.lines(open(bytes)).map { $0 + "\n" }.joined() == expected)
+    }
+
+    private func open(_ bytes: [UInt8]) throws -> Log {
+        let machine = Machine()
+        machine.disk.install(bytes, at: Machine.path)
+        return try machine.open(access: .readOnly)
+    }
+
+    /// Reserved space is left out, but for a page or two: it would only make the repository larger.
+    private func trimmed(_ bytes: [UInt8]) -> [UInt8] {
+        let used = (bytes.lastIndex { $0 != 0 } ?? 0) + 1
+        return Array(bytes[..<min(bytes.count, (used + 4095) / 4096 * 4096 + 8192)])
+    }
+}
