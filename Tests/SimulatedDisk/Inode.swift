@@ -79,8 +79,8 @@ struct Inode: Sendable {
         guard size != old else { return }
         cached.resize(to: size)
         // What is cut reads as zeros if the file grows again; a growing file changes no sector.
-        let cut = size / sectorBytes * sectorBytes..<roundedUpToSector(old)
-        note(size < old ? cut : 0..<0, .exactly(size))
+        let firstCut = size / sectorBytes * sectorBytes
+        note(size < old ? firstCut..<roundedUpToSector(old) : 0..<0, .exactly(size))
     }
 
     private mutating func note(_ sectors: Range<Int>, _ size: PendingOperation.SizeChange) {
