@@ -87,6 +87,20 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         #expect(Set(contents) == [sectors(0, 0), sectors(1, 0), sectors(2, 0)])
     }
 
+    @Test func everySubsetAlsoWhereVersionsAreTooMany() throws {
+        let scene = try Scene([UInt8](repeating: 0, count: 10 * sectorBytes))
+        for value in 1...3 as ClosedRange<UInt8> {
+            try scene.write(0, [UInt8](repeating: value, count: 10 * sectorBytes))
+        }
+        let contents = Set(scene.images(untorn()).map(\.content))
+        let subsets = contents.filter { content in content.allSatisfy { $0 == 0 || $0 == 3 } }
+        #expect(subsets.count == 1024)
+        // In the order of writing, and at random, older versions come too.
+        #expect(contents.contains([UInt8](repeating: 1, count: 10 * sectorBytes)))
+        #expect(contents.contains([UInt8](repeating: 2, count: 10 * sectorBytes)))
+        #expect(contents.count > 1024 + 50)
+    }
+
     @Test func appendGrowsToAnySizeWithAnyFill() throws {
         let scene = try Scene(sectors(1))
         try scene.write(sectorBytes, sectors(2, 3))
@@ -335,8 +349,9 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
         let making = clock.measure {
             scene.disk.forEachCrashImage(options) { image in made += image.makeDisk().fileCount }
         }
-        print("\(count) images hashed in \(hashing), \(seen.count) different; \(made) disks made in \(making)")
         // A far looser bound than the aim of 100,000 a second, for slow machines and debug builds.
         #expect(hashing < .seconds(Double(count) / 2000))
+        #expect(making < .seconds(Double(made) / 2000))
+        #expect(seen.count > 1000)
     }
 }
