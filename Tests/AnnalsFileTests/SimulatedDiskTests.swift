@@ -200,7 +200,58 @@ private func pattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
     }
 }
 
+@Suite struct SimulatedDiskProcesses {
+    @Test func inodeNumberIsReusedOnceNothingLeadsBack() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let first = try bench.createDurably("a", [1])
+        let number = try disk.status(first).identity.inode
+        try disk.unlink("a", in: bench.directory)
+        disk.close(first)
+        // A power cut would bring the name back: the number is not free yet.
+        #expect(disk.fileCount == 1)
+        #expect(try disk.status(bench.create("b")).identity.inode != number)
+        try disk.synchronizeDirectory(bench.directory)
+        #expect(try disk.status(bench.create("c")).identity.inode == number)
+    }
+
+    @Test func processesTakeTurnsUnderALock() async throws {
+        let disk = SimulatedDisk()
+        disk.install([UInt8](repeating: 0, count: 2), at: "/data/counter")
+        let range = LockRange(start: 1 << 62, end: 1 << 62 + 1)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for id in 1...4 {
+                let process = disk.process(UInt32(id))
+                group.addTask {
+                    let bench = try Bench(process)
+                    let file = try bench.open("counter")
+                    for _ in 0..<100 {
+                        while try process.tryLock(file, range) != .acquired { await Task.yield() }
+                        let count = try bench.read(file, 0, 2)
+                        let next = Int(count[0]) + Int(count[1]) * 256 + 1
+                        try bench.write(file, 0, [UInt8(next % 256), UInt8(next / 256)])
+                        try process.synchronize(file)
+                        try process.unlock(file, range)
+                    }
+                    process.close(file)
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(disk.durableContents(of: "/data/counter") == [400 % 256, 400 / 256])
+    }
+}
+
 @Suite struct SimulatedDiskFaults {
+    @Test func closeThatFailsHasClosed() throws {
+        let disk = SimulatedDisk()
+        let bench = try Bench(disk)
+        let file = try bench.create("a")
+        disk.addFault(Fault(.failure(EIO), on: .close))
+        disk.close(file)
+        #expect(disk.openDescriptorCount() == 1)
+    }
+
     @Test func rulesHitTheCallsTheyName() throws {
         let disk = SimulatedDisk()
         let bench = try Bench(disk)

@@ -22,32 +22,33 @@ struct SectorChoices {
     }
 
     func visit<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
-        if let count = exhaustiveCount {
-            try forEachOfAll(count: count, body)
+        if exhaustiveCount != nil {
+            try visitAll(onlyNewest: false, body)
+        } else if versionCounts.count <= options.exhaustiveBits {
+            try visitAll(onlyNewest: true, body)
+            try visitInOrder(body)
+            try visitRandom(body)
         } else {
-            try forEachListed(body)
-            try forEachRandom(body)
+            try visitListed(body)
+            try visitInOrder(body)
+            try visitRandom(body)
         }
     }
 
-    private func forEachOfAll<Failure: Error>(
-        count: Int, _ body: (SectorChoice) throws(Failure) -> Void
+    /// Counts up, each sector a digit: which version, or only whether it has the newest one.
+    private func visitAll<Failure: Error>(
+        onlyNewest: Bool, _ body: (SectorChoice) throws(Failure) -> Void
     ) throws(Failure) {
         var choice = SectorChoice(repeating: 0, count: versionCounts.count)
-        for _ in 0..<count {
+        while true {
             try body(choice)
-            // Counts up, each sector a digit.
-            for position in choice.indices {
-                if choice[position] < versionCounts[position] {
-                    choice[position] += 1
-                    break
-                }
-                choice[position] = 0
-            }
+            guard let position = choice.indices.first(where: { choice[$0] < versionCounts[$0] }) else { return }
+            for lower in 0..<position { choice[lower] = 0 }
+            choice[position] = onlyNewest ? UInt8(versionCounts[position]) : choice[position] + 1
         }
     }
 
-    private func forEachListed<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
+    private func visitListed<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
         let count = versionCounts.count
         let newest = versionCounts.map { UInt8($0) }
         let none = SectorChoice(repeating: 0, count: count)
@@ -65,14 +66,17 @@ struct SectorChoices {
             choice[position] = newest[position]
             try body(choice)
         }
-        // What the disk held after each operation, if it writes in order.
+    }
+
+    /// What the disk holds after each operation, if it writes in order.
+    private func visitInOrder<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
         let last = ordinals.reduce(0) { max($0, $1.last ?? 0) }
         for ordinal in sample(0..<last) {
             try body(ordinals.map { made in UInt8(made.prefix { $0 <= ordinal }.count) })
         }
     }
 
-    private func forEachRandom<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
+    private func visitRandom<Failure: Error>(_ body: (SectorChoice) throws(Failure) -> Void) throws(Failure) {
         var generator = SplitMix64(seed: options.seed &+ UInt64(versionCounts.count))
         for _ in 0..<options.randomChoices {
             // Sparse, even and dense choices find different faults.

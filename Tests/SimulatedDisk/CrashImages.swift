@@ -60,18 +60,21 @@ package struct CrashImages: Sendable {
         let sectors = state.files.flatMap(\.sectors)
         let choices = SectorChoices(
             versionCounts: sectors.map(\.versions.count), ordinals: sectors.map(\.ordinals), options: options)
+        let isExhaustive = choices.exhaustiveCount != nil
         let sizes = sizeCombinations(state.files.map(\.sizes))
         var generator = SplitMix64(seed: options.seed &+ UInt64(crashPoint))
         try choices.visit { choice throws(Failure) in
             for combination in sizes {
                 state.choose(choice, sizes: combination)
+                // The same image comes with that sector not chosen.
+                if isExhaustive, state.hasChoiceBeyondSizes { continue }
                 // Without a hole, all fills give the same image.
                 for fill in 0..<(state.hasHole ? options.fills.count : 1) {
                     state.choose(fill: fill)
                     try emit(state, &number, body)
                 }
-                state.choose(fill: 0)
                 for tear in tears(of: state, &generator) {
+                    state.choose(fill: options.fills.count == 1 ? 0 : generator.next(below: options.fills.count))
                     state.tear = tear
                     try emit(state, &number, body)
                 }
@@ -149,7 +152,7 @@ package struct CrashImage {
         self.configuration = configuration
     }
 
-    /// A machine that starts with this disk: everything on it is durable, and no process is running. Its configuration is that of the disk the image is of.
+    /// A machine that starts with this disk, of the same configuration: everything on it is durable, nothing is open.
     package func makeDisk() -> SimulatedDisk {
         var machine = Machine(configuration)
         state.fill(&machine)

@@ -73,6 +73,18 @@ final class CrashState {
         }
     }
 
+    /// Whether a chosen sector lies wholly behind its file's end.
+    var hasChoiceBeyondSizes: Bool {
+        files.indices.contains { file in
+            // The sectors are sorted.
+            for position in files[file].sectors.indices.reversed() {
+                guard files[file].sectors[position].index * sectorBytes >= sizes[file] else { return false }
+                if choice[firstSectors[file] + position] != 0 { return true }
+            }
+            return false
+        }
+    }
+
     /// The chosen sectors that are inside their file's size, as positions in the list of all.
     var chosenSectors: [Int] {
         files.indices.flatMap { file in
@@ -204,7 +216,7 @@ final class CrashState {
             }
             return "\(entry.name) \(sizes[file]) bytes, sectors [\(sectors.joined(separator: " "))]"
         }
-        if hasHole { parts.append("holes \(options.fills[fill].name)") }
+        if hasHole || tear != nil { parts.append("holes \(options.fills[fill].name)") }
         if let tear { parts.append("torn \(tear.newComesFirst ? "new" : "old") first at \(tear.bytes)") }
         return parts.joined(separator: "; ")
     }
