@@ -14,6 +14,8 @@ struct Appender {
     private(set) var state: LogState
     private(set) var fileSize: UInt64 = 0
     private(set) var hasWritten = false
+    /// The file refused a write: what stands there is not known.
+    private(set) var writeFailed = false
     private var tail: Tail
     /// The highest durable mark that is known; a frame's own is never above its group's start.
     private let mark: UInt64
@@ -236,7 +238,12 @@ struct Appender {
         var next = state
         _ = try next.accept(frame)
         hasWritten = true
-        try log.files.writeAll(log.file, at: place(of: offset), UnsafeRawBufferPointer(bytes))
+        do throws(FileError) {
+            try log.files.writeAll(log.file, at: place(of: offset), UnsafeRawBufferPointer(bytes))
+        } catch {
+            writeFailed = true
+            throw error
+        }
         state = next
         return header
     }

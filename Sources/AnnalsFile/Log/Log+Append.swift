@@ -89,8 +89,7 @@ extension Log {
             hasAppended = true
             return result
         } catch {
-            rollBack(error, hasWritten: appender.hasWritten)
-            throw error
+            throw rollBack(appender, error)
         }
     }
 
@@ -144,44 +143,49 @@ extension Log {
             if Mutant.isOn(.rewriteLastFrameOnly) { position = max(position, current.lastFrame ?? 0) }
         #endif
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
-        do throws(FileError) {
-            while position < range.upperBound {
-                let count = Int(min(UInt64(limits.windowBytes), range.upperBound - position))
-                let bytes = try window.bytes(at: position, count: count)
-                guard bytes.count == count else {
-                    throw FileError(.truncated, "The store file was cut while it was open.", offset: position)
-                }
-                try files.writeAll(file, at: position, bytes)
-                position += UInt64(count)
+        while position < range.upperBound {
+            let count = Int(min(UInt64(limits.windowBytes), range.upperBound - position))
+            let bytes = try window.bytes(at: position, count: count)
+            guard bytes.count == count else {
+                throw FileError(.truncated, "The store file was cut while it was open.", offset: position)
             }
-        } catch {
-            poisonIfInputOutput(error)
-            throw error
+            do throws(FileError) {
+                try files.writeAll(file, at: position, bytes)
+            } catch {
+                throw poisoned(by: error)
+            }
+            position += UInt64(count)
         }
         ledger.inheritedPartWasRewritten()
     }
 
     /// After a failed write: what is complete is adopted (others may have), the rest is a torn tail for the next writer.
-    private func rollBack(_ error: FileError, hasWritten: Bool) {
-        poisonIfInputOutput(error)
-        guard hasWritten else { return }
-        follow.withLock {
+    ///
+    /// - Returns: the error to throw.
+    private func rollBack(_ appender: Appender, _ error: FileError) -> FileError {
+        guard appender.hasWritten else { return error }
+        let isUnknown = appender.writeFailed && error.code == .inputOutput
+        return follow.withLock {
             isTailJudged = false
             isAppending = false
-            guard error.code != .inputOutput else { return }
+            if isUnknown { return poisoned(by: error) }
             _ = try? adopt(asker: .judge)
             // Space that the failed write took is given back; that it may not be is no error.
             try? files.setSize(file, to: state.end + UInt64(FormatLimits.pageBytes))
+            return error
         }
     }
 
-    private func poisonIfInputOutput(_ error: FileError) {
-        guard error.code == .inputOutput else { return }
-        ledger.poison(
-            FileError(
-                .durabilityUnknown,
-                "A write failed (\(error.message)): whether the transaction is in the store is unknown. Open the store again; it "
-                    + "shows what is there.",
-                call: error.call, systemError: error.systemError, path: path))
+    /// After an input/output error in a write nobody knows what the file holds: this handle writes nothing more.
+    ///
+    /// - Returns: the error that says so; other errors as they are.
+    private func poisoned(by error: FileError) -> FileError {
+        guard error.code == .inputOutput else { return error }
+        let unknown = FileError(
+            .durabilityUnknown,
+            "A write failed (\(error.message)): whether the transaction is in the store is unknown. Open the store again; it shows "
+                + "what is there.", call: error.call, systemError: error.systemError, path: path)
+        ledger.poison(unknown)
+        return unknown
     }
 }

@@ -35,6 +35,7 @@ import Testing
                 }
             }
             for try await (images, repetitions, failure) in group {
+                if ProcessInfo.processInfo.environment["ANNALS_CRASH_COUNTS"] != nil { print(images, repetitions) }
                 distinct += images
                 repeated += repetitions
                 if let failure { Issue.record(failure) }
@@ -49,6 +50,9 @@ import Testing
         _ chosen: [String]?
     ) -> (Int, Int, CrashFailure?) {
         var options = CrashOptions(seed: seed)
+        options.maximumSizes = 3
+        options.randomChoices = 16
+        options.maximumOfEachList = 16
         options.fills = [.zeros, .garbage, .stale(staleBytes(seed))]
         var replay: (Int, Int)?
         if let chosen, chosen.count == 3, let point = Int(chosen[1]), let image = Int(chosen[2]) {
