@@ -1,3 +1,5 @@
+// The command line tool of Annals.
+
 @main struct Tool {
     static func main() {
     }

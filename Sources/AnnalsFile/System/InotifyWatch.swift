@@ -132,7 +132,7 @@ extension InotifyWatch {
     }
 
     /// How long to poll: -1 is for ever; rounded up, so that the last millisecond is not spent in turning round.
-    static func milliseconds(until deadline: UInt64?, from now: UInt64) -> Int32 {
+    package static func milliseconds(until deadline: UInt64?, from now: UInt64) -> Int32 {
         guard let deadline else { return -1 }
         guard deadline > now else { return 0 }
         return Int32(clamping: (deadline - now - 1) / 1000 + 1)
