@@ -106,8 +106,7 @@ extension InotifyWatch {
     package func cancel() {
         state.withLock { $0.isCancelled = true }
         // The byte stays in the pipe, so that every later wait ends as well. A full pipe would do just the same.
-        let byte: [UInt8] = [1]
-        _ = byte.withUnsafeBytes { try? SystemCalls.write(wakeWriter, $0) }
+        _ = try? SystemCalls.write(wakeWriter, [1])
     }
 }
 
