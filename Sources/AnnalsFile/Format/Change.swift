@@ -65,6 +65,13 @@ package struct ChangeView {
         return positions
     }
 
+    /// The highest of them; nil where there are none.
+    package var lastAttributePosition: Int? {
+        guard attributeWords.count >= 8 else { return nil }
+        let last = attributeWords.integer(at: attributeWords.count - 8, as: UInt64.self)
+        return attributeWords.count * 8 - 1 - last.leadingZeroBitCount
+    }
+
     package func contains(attributePosition position: Int) -> Bool {
         guard position >= 0, position / 64 < attributeWords.count / 8 else { return false }
         return attributeWords.integer(at: position / 64 * 8, as: UInt64.self) >> UInt64(position % 64) & 1 == 1
@@ -77,20 +84,25 @@ package struct ChangeCursor {
     private var position: Int
     private let frameBytes: Int
     private let allowsBase: Bool
+    /// Where in the file the frame begins.
+    private let frameOffset: UInt64
 
     /// `first` is where in the table the entries begin.
-    package init(table: UnsafeRawBufferPointer, first: Int, frameBytes: Int, allowsBase: Bool) {
+    package init(
+        table: UnsafeRawBufferPointer, first: Int, frameBytes: Int, allowsBase: Bool, frameOffset: UInt64 = 0
+    ) {
         self.table = table
         self.position = min(first, table.count)
         self.frameBytes = frameBytes
         self.allowsBase = allowsBase
+        self.frameOffset = frameOffset
     }
 
     package init(_ frame: FrameView) {
         let isRows = frame.header.kind == .rows
         self.init(
             table: frame.table, first: isRows ? RowsField.bytes : TransactionField.bytes,
-            frameBytes: Int(frame.header.frameBytes), allowsBase: isRows)
+            frameBytes: Int(frame.header.frameBytes), allowsBase: isRows, frameOffset: frame.offset)
     }
 
     /// The next entry, or nil at the end of the table. Throws `damaged`.
@@ -138,7 +150,7 @@ package struct ChangeCursor {
     }
 
     private func malformed(_ what: String) -> FileError {
-        FileError(.damaged, "F17: a change table \(what).", offset: UInt64(FrameField.bytes + position))
+        FileError(.damaged, "F17: a change table \(what).", offset: frameOffset &+ UInt64(FrameField.bytes + position))
     }
 }
 

@@ -143,6 +143,13 @@ package struct FrameHeader: Equatable, Sendable {
         return .good(header)
     }
 
+    /// Whether a header at `offset` has the right checksum and sizes that no frame can have (F6).
+    package static func hasImpossibleSize(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> Bool {
+        bytes.count >= FrameField.bytes && !isPlausible(bytes)
+            && checksum(of: bytes, offset: offset, salt: salt)
+                == bytes.integer(at: FrameField.checksum, as: UInt64.self)
+    }
+
     /// The durable mark that a header at `offset` proves, or nil where there is no header that checks.
     ///
     /// For the verdict on a bad place only (FileFormat.md, "The end of the file").

@@ -15,9 +15,9 @@ extension RowView {
                 try validateFixed(position)
             }
         }
-        guard end == rowBytes else { throw damaged("A row does not end with its last value.", RowField.rowBytes) }
+        guard end == rowBytes else { throw damaged("a row does not end with its last value.", RowField.rowBytes) }
         guard end - layout.variableOffset <= FormatLimits.maximumInlineRowBytes else {
-            throw damaged("A row holds more than the limit.", RowField.rowBytes)
+            throw damaged("a row holds more than the limit.", RowField.rowBytes)
         }
         try validatePresenceRest()
         try validatePadding()
@@ -27,11 +27,13 @@ extension RowView {
         let slot = layout.slots[position]
         if isPresent(position) {
             guard !isDeletion || slot.isPreservedOnDeletion else {
-                throw damaged("A deleted object's row holds an attribute that is not preserved.", layout.presenceOffset)
+                throw damaged("a deleted object's row holds an attribute that is not preserved.", layout.presenceOffset)
             }
         } else {
             guard slot.isOptional || isDeletion else {
-                throw damaged("A required attribute has no value.", layout.presenceOffset)
+                throw FileError(
+                    .damaged, "F22: a required attribute has no value.",
+                    offset: fileOffset &+ UInt64(layout.presenceOffset))
             }
         }
     }
@@ -44,7 +46,7 @@ extension RowView {
             guard StoredForm.isCanonical(content, slot.type) else { throw malformed(position) }
         } else {
             guard content.allSatisfy({ $0 == 0 }) else {
-                throw damaged("The slot of an absent value is not zero.", start)
+                throw damaged("the slot of an absent value is not zero.", start)
             }
         }
     }
@@ -54,9 +56,15 @@ extension RowView {
         let type = layout.slots[position].type
         let (content, isLarge) = try variableBytes(position)
         if !isPresent(position) {
-            guard content.isEmpty, !isLarge else { throw malformed(position) }
+            guard content.isEmpty, !isLarge else {
+                throw damaged("an absent value has bytes.", Int(layout.slots[position].offset))
+            }
         } else if isLarge {
-            guard reference(content, type) != nil else { throw malformed(position) }
+            guard reference(content, type) != nil else {
+                throw FileError(
+                    .damaged, "F23: a reference cannot name a value.",
+                    offset: fileOffset &+ UInt64(layout.slots[position].offset))
+            }
         } else {
             guard content.count <= FormatLimits.maximumInlineValueBytes, StoredForm.isCanonical(content, type) else {
                 throw malformed(position)
@@ -68,15 +76,15 @@ extension RowView {
     private func validatePresenceRest() throws(FileError) {
         guard layout.count % 8 != 0 else { return }
         guard bytes[layout.variableOffset - 1] >> UInt8(layout.count % 8) == 0 else {
-            throw damaged("Presence bits that stand for no attribute are set.", layout.variableOffset - 1)
+            throw damaged("presence bits that stand for no attribute are set.", layout.variableOffset - 1)
         }
     }
 
     private func validatePadding() throws(FileError) {
         let padded = (rowBytes + 7) & ~7
-        guard padded <= bytes.count else { throw damaged("A row is cut off.", rowBytes) }
+        guard padded <= bytes.count else { throw damaged("a row is cut off.", rowBytes) }
         guard bytes[rowBytes..<padded].allSatisfy({ $0 == 0 }) else {
-            throw damaged("The padding of a row is not zero.", rowBytes)
+            throw damaged("the padding of a row is not zero.", rowBytes)
         }
     }
 

@@ -10,7 +10,7 @@ package struct RowHeader: Equatable, Sendable {
 
     /// Reads the header; damage where the bytes do not hold it, or not the row that it speaks of.
     package init(_ bytes: UnsafeRawBufferPointer, fileOffset: UInt64 = 0) throws(FileError) {
-        guard bytes.count >= RowField.bytes else { throw RowHeader.damaged("A row is cut off.", fileOffset) }
+        guard bytes.count >= RowField.bytes else { throw RowHeader.damaged("a row is cut off.", fileOffset) }
         entryDistance = UInt16(
             littleEndian: bytes.loadUnaligned(fromByteOffset: RowField.entryDistance, as: UInt16.self))
         schemaVersion = UInt16(
@@ -18,13 +18,13 @@ package struct RowHeader: Equatable, Sendable {
         let size = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: RowField.rowBytes, as: UInt32.self))
         rowBytes = Int(truncatingIfNeeded: size)
         guard rowBytes >= RowField.bytes, rowBytes <= bytes.count else {
-            throw RowHeader.damaged("The size of a row is not possible.", fileOffset)
+            throw RowHeader.damaged("the size of a row is not possible.", fileOffset)
         }
     }
 
     @inline(never)
     static func damaged(_ message: String, _ offset: UInt64) -> FileError {
-        FileError(.damaged, message, offset: offset)
+        FileError(.damaged, "F21: " + message, offset: offset)
     }
 }
 
@@ -47,7 +47,7 @@ package struct RowView {
     package init(_ bytes: UnsafeRawBufferPointer, layout: RowLayout, fileOffset: UInt64 = 0) throws(FileError) {
         let header = try RowHeader(bytes, fileOffset: fileOffset)
         guard header.rowBytes >= layout.variableOffset, let base = bytes.baseAddress else {
-            throw RowHeader.damaged("A row is shorter than its slots.", fileOffset)
+            throw RowHeader.damaged("a row is shorter than its slots.", fileOffset)
         }
         self.layout = layout
         self.bytes = bytes
@@ -62,6 +62,15 @@ package struct RowView {
         precondition(position >= 0 && position < layout.count, "The entity has no attribute at that position.")
         let byte = base.load(fromByteOffset: layout.presenceOffset &+ position >> 3, as: UInt8.self)
         return byte >> UInt8(truncatingIfNeeded: position & 7) & 1 != 0
+    }
+
+    /// How many attributes are present.
+    package var presentCount: Int {
+        var count = 0
+        for offset in layout.presenceOffset..<layout.variableOffset {
+            count += base.load(fromByteOffset: offset, as: UInt8.self).nonzeroBitCount
+        }
+        return count
     }
 
     package func bool(at position: Int) throws(FileError) -> Bool? {
@@ -142,7 +151,9 @@ package struct RowView {
         let start =
             slot.previousOffset == 0
             ? layout.variableOffset : Int(truncatingIfNeeded: load4(slot.previousOffset) & ~RowField.largeBit)
-        guard start >= layout.variableOffset, start <= end, end <= rowBytes else { throw malformed(position) }
+        guard start >= layout.variableOffset, start <= end, end <= rowBytes else {
+            throw RowHeader.damaged("a value does not lie in its row.", fileOffset &+ UInt64(slot.offset))
+        }
         return (UnsafeRawBufferPointer(start: base + start, count: end &- start), word & RowField.largeBit != 0)
     }
 
@@ -190,7 +201,8 @@ package struct RowView {
 
     @inline(never)
     func malformed(_ position: Int) -> FileError {
-        RowHeader.damaged(
-            "A value in a row is not one of its type.", fileOffset &+ UInt64(layout.slots[position].offset))
+        FileError(
+            .damaged, "F22: a value in a row is not one of its type.",
+            offset: fileOffset &+ UInt64(layout.slots[position].offset))
     }
 }

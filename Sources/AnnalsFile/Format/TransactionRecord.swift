@@ -63,7 +63,7 @@ package struct TransactionRecord: Equatable, Sendable {
         guard flags <= 3 else {
             throw FileError(
                 .unsupportedVersion,
-                "A transaction has flags that this program does not know: use a newer version of Annals.")
+                "F8: a transaction has flags that this program does not know: use a newer version of Annals.")
         }
         var record = TransactionRecord()
         record.tag = table.integer(at: TransactionField.tag, as: UInt64.self)

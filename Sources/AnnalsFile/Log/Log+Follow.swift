@@ -23,7 +23,7 @@ extension Log {
             if walk.state.end > state.end { take(walk.state) }
         }
         do throws(FileError) {
-            return try walk.toTheEnd(asker: asker) { (_, _) throws(FileError) in }
+            return try walk.toTheEnd(asker: asker) { (_, _, _) throws(FileError) in }
         } catch {
             throw error.at(path: path)
         }

@@ -52,7 +52,7 @@ extension Log {
         let window = ByteWindow(files, file, stepBytes: windowBytes)
         let (header, _) = try readHeader(window)
         var walk = LogWalk(state: LogState(header: header), window: window)
-        let end = try walk.toTheEnd(asker: .judge) { (frame, accepted) throws(FileError) in }
+        let end = try walk.toTheEnd(asker: .judge) { (_, _, _) throws(FileError) in }
         let size = try files.size(file)
         let report = OpeningReport(
             end: walk.state.end, fileBytes: size, isSealed: walk.state.isSealed,

@@ -159,10 +159,19 @@ package struct LogState: Sendable {
     private func accept(schema frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
         try check(next.frames == (next.schemaFrames), "F16: a schema frame stands behind other members")
         try check(frame.body.isEmpty, "F25: a schema frame has a body")
-        let definition = try SchemaDefinition(table: frame.table, fileOffset: frame.offset + UInt64(FrameField.bytes))
+        let definition: SchemaDefinition
+        do throws(FileError) {
+            definition = try SchemaDefinition(
+                table: frame.table, fileOffset: frame.offset + UInt64(FrameField.bytes))
+        } catch {
+            throw error.under("F25")
+        }
         try check(
             definition.version == (next.schema?.version ?? definition.version),
             "F16: two schema versions in a transaction")
+        try check(
+            Int(definition.version) == Int(catalog.newestVersion) + 1,
+            "F16: a schema version is not one more than the last")
         let known = next.schema?.entities ?? []
         next.schema = SchemaDefinition(version: definition.version, entities: known + definition.entities)
         next.schemaFrames += 1
@@ -172,7 +181,7 @@ package struct LogState: Sendable {
     private func settleSchema(_ next: inout OpenTransaction) throws(FileError) {
         guard let schema = next.schema, next.catalog == nil else { return }
         var changed = catalog
-        try changed.apply(schema)
+        do throws(FileError) { try changed.apply(schema) } catch { throw error.under("F25") }
         next.catalog = changed
     }
 

@@ -20,11 +20,11 @@ struct LogWalk {
             window: window, salt: state.header.salt, position: state.reach, previousChecksum: state.chainChecksum)
     }
 
-    /// Reads frames and hands each to `visit` once it is accepted, to the end, a torn tail or what else stops it.
+    /// Reads frames and hands each to `visit` once it is accepted, with the state after it, to the end, a torn tail or what else stops it.
     ///
     /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw.
     mutating func toTheEnd(
-        asker: StopFindings.Asker, visit: (FrameView, LogState.Accepted) throws(FileError) -> Void
+        asker: StopFindings.Asker, visit: (FrameView, LogState.Accepted, LogState) throws(FileError) -> Void
     ) throws(FileError) -> WalkEnd {
         while true {
             let stop = try scan(visit)
@@ -46,11 +46,11 @@ struct LogWalk {
     }
 
     private mutating func scan(
-        _ visit: (FrameView, LogState.Accepted) throws(FileError) -> Void
+        _ visit: (FrameView, LogState.Accepted, LogState) throws(FileError) -> Void
     ) throws(FileError) -> ScanStop {
         while true {
             switch try scanner.next() {
-            case .frame(let frame): try visit(frame, try state.accept(frame))
+            case .frame(let frame): try visit(frame, try state.accept(frame), state)
             case .stop(let stop):
                 #if ANNALS_MUTANTS
                     if Mutant.isOn(.resynchronise), try resynchronise() { continue }
@@ -83,14 +83,15 @@ struct LogWalk {
     private func damage(_ stop: ScanStop, at place: UInt64) -> FileError {
         FileError(
             .damaged,
-            "The store is damaged: \(stop.sentence), and bytes above were durable. Nothing is written to it any more. "
+            "\(stop.sentence), and bytes above were durable: the store is damaged. Nothing is written to it any more. "
                 + "Restore it from a backup, or salvage what can be read.",
-            offset: place)
+            offset: place
+        ).under("F4")
     }
 
     private func unsupported(_ stop: ScanStop, at place: UInt64) -> FileError {
         FileError(
             .unsupportedVersion,
-            "A newer version of Annals wrote this store (\(stop.sentence)): use that version.", offset: place)
+            "\(stop.sentence): a newer version of Annals wrote this store, use that version.", offset: place)
     }
 }

@@ -43,15 +43,7 @@ final class Spool {
             return
         }
         guard let file else { return }
-        var done = 0
-        while done < buffer.count {
-            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[done...])
-            let read = try files.read(file, at: offset + UInt64(done), into: rest)
-            guard read > 0 else {
-                throw FileError(.inputOutput, "A temporary file is shorter than what was written to it: try again.")
-            }
-            done += read
-        }
+        try files.readAll(file, at: offset, into: buffer)
     }
 }
 
@@ -61,6 +53,21 @@ extension FileSystem {
         var done = 0
         while done < bytes.count {
             done += try write(file, at: offset + UInt64(done), from: UnsafeRawBufferPointer(rebasing: bytes[done...]))
+        }
+    }
+
+    /// Fills the buffer from a temporary file, however many calls that takes.
+    func readAll(
+        _ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(FileError) {
+        var done = 0
+        while done < buffer.count {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[done...])
+            let read = try read(file, at: offset + UInt64(done), into: rest)
+            guard read > 0 else {
+                throw FileError(.inputOutput, "A temporary file is shorter than what was written to it: try again.")
+            }
+            done += read
         }
     }
 }

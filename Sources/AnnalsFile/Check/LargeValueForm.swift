@@ -1,0 +1,120 @@
+// F22 for large values: which forms a value has, found out piece by piece, before it is known what it is used for.
+
+/// A set of forms: those that a value has, or those that an attribute's type asks for.
+struct ValueForms: OptionSet, BitwiseCopyable {
+    let rawValue: UInt64
+
+    /// Valid UTF-8.
+    static let text = ValueForms(rawValue: 1)
+    /// Object IDs. That no two of an ordered list are equal is not checked: it would take memory for the whole list.
+    static let objects = ValueForms(rawValue: 2)
+    /// Object IDs, each greater than the one before.
+    static let ascendingObjects = ValueForms(rawValue: 4)
+
+    /// What a value of a type must be.
+    static func needed(for type: AttributeType) -> ValueForms {
+        switch type {
+        case .string, .json: .text
+        case .orderedObjects: .objects
+        case .objects: [.objects, .ascendingObjects]
+        default: []
+        }
+    }
+}
+
+/// Looks at the pieces of a value, which may be of any size, in their order.
+struct LargeValueForm {
+    private var forms: ValueForms = [.text, .objects, .ascendingObjects]
+    private var text = TextForm()
+    /// The bytes of an object ID that a piece ended in, and how many they are.
+    private var word: UInt64 = 0
+    private var wordBytes: UInt64 = 0
+    private var lastObject: UInt64 = 0
+
+    mutating func take(_ piece: UnsafeRawBufferPointer) {
+        if forms.contains(.text), !text.take(piece) { forms.remove(.text) }
+        if forms.contains(.objects) { takeObjects(piece) }
+    }
+
+    /// The forms of the value that ends here.
+    func finish() -> ValueForms {
+        var found = forms
+        if !text.isComplete { found.remove(.text) }
+        if wordBytes != 0 { found.subtract([.objects, .ascendingObjects]) }
+        return found
+    }
+
+    private mutating func takeObjects(_ piece: UnsafeRawBufferPointer) {
+        var position = 0
+        while position < piece.count, forms.contains(.objects) {
+            if wordBytes == 0, piece.count - position >= 8 {
+                takeObject(piece.integer(at: position, as: UInt64.self))
+                position += 8
+            } else {
+                word |= UInt64(piece[position]) << (wordBytes * 8)
+                wordBytes += 1
+                position += 1
+                if wordBytes == 8 {
+                    takeObject(word)
+                    (word, wordBytes) = (0, 0)
+                }
+            }
+        }
+    }
+
+    private mutating func takeObject(_ object: UInt64) {
+        if ObjectID(rawValue: object) == nil { forms.subtract([.objects, .ascendingObjects]) }
+        if object <= lastObject { forms.remove(.ascendingObjects) }
+        lastObject = object
+    }
+}
+
+/// UTF-8 in pieces: no surrogates, no overlong forms, nothing above U+10FFFF.
+struct TextForm {
+    /// How many bytes of a character are still to come, and what the next of them may be.
+    private var missing = 0
+    private var next: ClosedRange<UInt8> = TextForm.anyNext
+    private static let anyNext: ClosedRange<UInt8> = 0x80...0xBF
+
+    /// Whether no character is begun and not ended.
+    var isComplete: Bool { missing == 0 }
+
+    /// False where the bytes cannot go on what came before; then nothing more may be asked.
+    mutating func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        var position = 0
+        while position < bytes.count {
+            if missing == 0, bytes.count - position >= 8,
+                bytes.integer(at: position, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
+            {
+                position += 8
+                continue
+            }
+            guard take(bytes[position]) else { return false }
+            position += 1
+        }
+        return true
+    }
+
+    private mutating func take(_ byte: UInt8) -> Bool {
+        if missing == 0 { return begin(byte) }
+        guard next.contains(byte) else { return false }
+        missing -= 1
+        next = Self.anyNext
+        return true
+    }
+
+    private mutating func begin(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x00...0x7F: return true
+        case 0xC2...0xDF: missing = 1
+        case 0xE0: (missing, next) = (2, 0xA0...0xBF)
+        case 0xED: (missing, next) = (2, 0x80...0x9F)
+        case 0xE1...0xEF: missing = 2
+        case 0xF0: (missing, next) = (3, 0x90...0xBF)
+        case 0xF1...0xF3: missing = 3
+        case 0xF4: (missing, next) = (3, 0x80...0x8F)
+        default: return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,20 @@
+// Damage is reported with the rule of FileFormat.md that is broken: the message begins with its name.
+
+extension FileError {
+    /// The rule that the message begins with, such as "F7"; nil where it begins with none.
+    package var rule: String? {
+        let name = message.prefix { $0 != ":" }
+        guard name.first == "F", name.count >= 2, name.count <= 3, name.count < message.count,
+            name.dropFirst().allSatisfy({ $0.isASCII && $0.isNumber })
+        else { return nil }
+        return String(name)
+    }
+
+    /// The same error, with a rule in front of its message where it had none.
+    package func under(_ rule: String) -> FileError {
+        guard self.rule == nil else { return self }
+        var named = self
+        named.message = rule + ": " + message.prefix(1).lowercased() + message.dropFirst()
+        return named
+    }
+}
