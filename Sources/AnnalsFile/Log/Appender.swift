@@ -39,7 +39,7 @@ struct Appender {
         var record = TransactionRecord()
         record.time = time
         record.start = start
-        record.processID = log.environment.processID()
+        record.processID = log.processID
         (record.author, record.context, record.process) = names
         record.schemaVersion = transaction.catalog.newestVersion
         let places = try appendMembers(of: transaction, record)
@@ -151,7 +151,7 @@ struct Appender {
         var added: [String] = []
         let author = try number(of: transaction.author, &added, &table)
         let context = try number(of: transaction.context, &added, &table)
-        let process = try number(of: log.environment.processName(), &added, &table)
+        let process = try number(of: log.processName, &added, &table)
         if !table.isEmpty { try appendStandalone(.metadata, table: table) }
         return (time, (author, context, process))
     }

@@ -11,6 +11,7 @@
 package final class DurabilityLedger: @unchecked Sendable {
     private let monitor = Monitor()
     private let files: any FileSystem
+    private let environment: any Environment
     private let file: Descriptor
     private let directory: Descriptor
     private var written: UInt64
@@ -23,8 +24,12 @@ package final class DurabilityLedger: @unchecked Sendable {
     private var laggingSince: UInt64?
     private var isLaggingKnown = false
 
-    init(_ files: any FileSystem, file: Descriptor, directory: Descriptor, end: UInt64, durableMark: UInt64) {
+    init(
+        _ files: any FileSystem, _ environment: any Environment, file: Descriptor, directory: Descriptor, end: UInt64,
+        durableMark: UInt64
+    ) {
         self.files = files
+        self.environment = environment
         self.file = file
         self.directory = directory
         written = end
@@ -33,7 +38,12 @@ package final class DurabilityLedger: @unchecked Sendable {
     }
 
     /// The durable mark to write into a frame.
-    var mark: UInt64 { monitor.withLock { proven } }
+    var mark: UInt64 {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.marksBeforeSync) { return monitor.withLock { written } }
+        #endif
+        return monitor.withLock { proven }
+    }
 
     /// The part that was there before this handle and is not proved durable.
     var inherited: Range<UInt64>? {
@@ -46,12 +56,12 @@ package final class DurabilityLedger: @unchecked Sendable {
     }
 
     /// Frames up to `end` are in the file; the newest says that everything below `mark` is durable.
-    func advance(to end: UInt64, mark: UInt64, now: UInt64) {
+    func advance(to end: UInt64, mark: UInt64) {
         monitor.withLock {
             written = max(written, end)
             proven = max(proven, mark)
             if let inheritedEnd, inheritedEnd <= proven { self.inheritedEnd = nil }
-            if proven < written, laggingSince == nil { laggingSince = now }
+            if proven < written, laggingSince == nil { laggingSince = environment.monotonicMicroseconds() }
         }
     }
 
@@ -120,12 +130,13 @@ package final class DurabilityLedger: @unchecked Sendable {
             }
             isSynchronizing = true
             let covered = written
+            let began = environment.monotonicMicroseconds()
             let needsDirectory = !directoryIsDurable
             monitor.unlock()
             let failure = synchronize(withDirectory: needsDirectory)
             monitor.lock()
             isSynchronizing = false
-            finishSync(failure, covered: covered)
+            finishSync(failure, covered: covered, began: began)
             monitor.signalAll()
         }
     }
@@ -145,7 +156,7 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    private func finishSync(_ failure: FileError?, covered: UInt64) {
+    private func finishSync(_ failure: FileError?, covered: UInt64, began: UInt64) {
         if let failure {
             #if ANNALS_MUTANTS
                 if Mutant.isOn(.retryAfterFailedSync) { return }
@@ -162,6 +173,9 @@ package final class DurabilityLedger: @unchecked Sendable {
         if proven >= written {
             laggingSince = nil
             isLaggingKnown = false
+        } else {
+            // What is not covered was written after this sync began.
+            laggingSince = began
         }
     }
 }

@@ -63,7 +63,8 @@ extension Log {
                 if isClosed { throw FileError(.closed, "The store was closed: open it again.") }
                 try ledger.checkUsable()
                 let held = try WriterLock.acquire(
-                    files, environment, file, timeoutMicroseconds: options.lockTimeoutMicroseconds)
+                    files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds
+                )
                 defer { try? files.unlock(file, held) }
                 return try append(durability, body)
             } catch {

@@ -49,7 +49,7 @@ extension Log {
     func take(_ next: LogState) {
         state = next
         seenSize = max(seenSize, next.end)
-        ledger.advance(to: next.end, mark: next.durableMark, now: environment.monotonicMicroseconds())
+        ledger.advance(to: next.end, mark: next.durableMark)
     }
 
     /// Whether nobody has begun a frame behind `state.end`. With `follow` locked.

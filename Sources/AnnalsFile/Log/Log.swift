@@ -23,6 +23,9 @@ package final class Log: @unchecked Sendable {
     let file: Descriptor
     let name: String
     let identity: FileIdentity
+    /// Who writes: asked once, because asking costs system calls.
+    let processID: UInt32
+    let processName: String
     let mapping: Mapping?
     let ledger: DurabilityLedger
 
@@ -62,8 +65,10 @@ package final class Log: @unchecked Sendable {
             ? opened.files.map(opened.file, reservedBytes: options.limits.mappingReserveBytes) : nil
         state = opened.state
         seenSize = opened.size
+        processID = opened.environment.processID()
+        processName = opened.environment.processName()
         ledger = DurabilityLedger(
-            opened.files, file: opened.file, directory: opened.directory, end: opened.state.end,
+            opened.files, opened.environment, file: opened.file, directory: opened.directory, end: opened.state.end,
             durableMark: opened.state.durableMark)
     }
 

@@ -60,6 +60,26 @@ struct LogWalk {
         }
     }
 
+    #if ANNALS_MUTANTS
+        /// Goes on with the next header that checks, wherever it is.
+        private mutating func resynchronise() throws(FileError) -> Bool {
+            var offset = scanner.position + 8
+            while true {
+                let bytes = try window.bytes(at: offset, count: FrameField.bytes)
+                guard bytes.count == FrameField.bytes else { return false }
+                if case .good(let header) = FrameHeader.decode(bytes, offset: offset, salt: state.header.salt),
+                    header.number > state.lastNumber
+                {
+                    scanner = FrameScanner(
+                        window: window, salt: state.header.salt, position: offset,
+                        previousChecksum: header.previousChecksum)
+                    return true
+                }
+                offset += 8
+            }
+        }
+    #endif
+
     private func lookAbove(_ place: UInt64) throws(FileError) -> StopFindings.Above {
         window.forget()
         let (_, hints) = try Log.readHeader(window)

@@ -22,7 +22,8 @@
         case hintBeforeSync
         case sealBeforeSync
         case tagWithoutChain
-        case leftoverAfterNoSpace
+        case posixLocks
+        case marksBeforeSync
 
         private static let chosen = getenv("ANNALS_MUTANT").flatMap { String(validatingCString: $0) }
 

@@ -19,10 +19,10 @@ package enum WriterLock {
 
     /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed.
     static func acquire(
-        _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, timeoutMicroseconds: UInt64
+        _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
+        timeoutMicroseconds: UInt64
     ) throws(FileError) -> LockRange {
-        let mine = range(
-            processID: environment.processID(), timeMicroseconds: environment.wallClockMicroseconds())
+        let mine = range(processID: processID, timeMicroseconds: environment.wallClockMicroseconds())
         guard case .held(let first) = try files.tryLock(file, mine) else { return mine }
         var other = first
         let deadline = environment.monotonicMicroseconds() &+ timeoutMicroseconds
@@ -33,10 +33,10 @@ package enum WriterLock {
             guard case .held(let now) = try files.tryLock(file, mine) else { return mine }
             other = now
         }
-        let (processID, since) = holder(of: other)
+        let (holderID, since) = holder(of: other)
         throw FileError(
             .busy,
-            "Process \(processID) has been writing since \(since) microseconds after 1970 and did not finish in time: "
+            "Process \(holderID) has been writing since \(since) microseconds after 1970 and did not finish in time: "
                 + "try again, or wait longer.")
     }
 }

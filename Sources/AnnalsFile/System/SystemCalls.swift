@@ -111,7 +111,12 @@ extension SystemCalls {
     /// Numbers of Linux that Swift's module of the C library does not name; the same on x86-64 and arm64.
     enum Flag {
         static let temporaryFile = 0o20_000_000 | O_DIRECTORY  // O_TMPFILE
-        static let lockOpenFile: Int32 = 37  // F_OFD_SETLK
+        static var lockOpenFile: Int32 {
+            #if ANNALS_MUTANTS
+                if Mutant.isOn(.posixLocks) { return 6 }  // F_SETLK
+            #endif
+            return 37  // F_OFD_SETLK
+        }
         static let queryOpenFileLock: Int32 = 36  // F_OFD_GETLK
         static let currentDirectory: Int32 = -100  // AT_FDCWD
         static let followSymbolicLink: Int32 = 0x400  // AT_SYMLINK_FOLLOW

@@ -66,7 +66,8 @@ final class CrashRun: @unchecked Sendable {
         let found = try Self.read(log)
         guard found.attempts.count >= expectation.visible, expectation.attempts.starts(with: found.attempts) else {
             throw CrashFailure(
-                description: "a new process sees \(found.attempts.count) transactions of \(expectation.attempts.count), "
+                description:
+                    "a new process sees \(found.attempts.count) transactions of \(expectation.attempts.count), "
                     + "\(expectation.visible) were acknowledged")
         }
         expectation.attempts = found.attempts
@@ -129,7 +130,7 @@ final class CrashRun: @unchecked Sendable {
             try commit()
         } catch let error as FileError {
             // Only these leave it open whether the transaction is there.
-            let isUnknown = error.code == .durabilityUnknown || error.code == .inputOutput || error == .simulatedProcessDeath
+            let isUnknown = error.code == .durabilityUnknown || error.message == FileError.simulatedProcessDeath.message
             if !isUnknown { expectation.attempts.remove(at: position - 1) }
             throw error
         }
@@ -175,7 +176,8 @@ final class CrashRun: @unchecked Sendable {
 
     private func failure(_ image: CrashImage, _ what: String) -> CrashFailure {
         CrashFailure(
-            description: "\(name), \(image): \(what)\n  replay: ANNALS_CRASH='\(name):\(image.crashPoint):\(image.number)' "
+            description:
+                "\(name), \(image): \(what)\n  replay: ANNALS_CRASH='\(name):\(image.crashPoint):\(image.number)' "
                 + "swift test -c release --filter CrashTests")
     }
 

@@ -180,7 +180,7 @@ enum CrashWorkloads {
     static func expectDeath(_ body: () throws -> Void) throws {
         do {
             try body()
-        } catch let error as FileError where error == .simulatedProcessDeath || error.message.contains("simulated") {
+        } catch let error as FileError where error.message == FileError.simulatedProcessDeath.message {
             return
         }
         throw CrashFailure(description: "a process that should have died has not")

@@ -38,7 +38,9 @@ struct ImageCheck {
 
     private func commitOnTop(_ log: Log, _ machine: Machine, _ recovered: Recovered) throws {
         let failure = Box()
-        if depth < 3, hash % 32 == UInt64(depth), tally.images.count < 12_000 { watchEveryStep(of: machine, recovered, failure) }
+        if depth < 3, hash % 32 == UInt64(depth), tally.images.count < 12_000 {
+            watchEveryStep(of: machine, recovered, failure)
+        }
         if recovered.attempts.isEmpty {
             try log.defineNotes()
         } else {
@@ -84,7 +86,8 @@ struct ImageCheck {
                     if tally.images.contains(image.hash) { return }
                     let count = try nested.run(image.makeDisk())
                     if count < check.0.durable {
-                        throw CrashFailure(description: "depth \(check.2 + 1), \(image): \(count) of \(check.0.durable) are left")
+                        throw CrashFailure(
+                            description: "depth \(check.2 + 1), \(image): \(count) of \(check.0.durable) are left")
                     }
                 }
             } catch {

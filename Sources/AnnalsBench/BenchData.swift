@@ -1,0 +1,90 @@
+// The benchmark's rows: the same that the peers make, from the same generator.
+
+/// splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+struct SplitMix {
+    var state: UInt64
+
+    @inline(__always)
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}
+
+/// One row with its texts in one buffer. Reused for all rows, so that making a row allocates nothing.
+///
+/// Sound: the buffer is this object's alone and 8 bytes longer than the longest texts together.
+final class BenchRow {
+    let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 320, alignment: 8)
+    private(set) var titleBytes = 0
+    private(set) var urlBytes = 0
+    private(set) var noteBytes = 0
+    private(set) var created = 0.0
+    private(set) var rank: Int64 = 0
+    private(set) var flag = false
+
+    init() { text.initializeMemory(as: UInt8.self, repeating: 0) }
+
+    deinit { text.deallocate() }
+
+    private static let urlStart = 40
+    private static let noteStart = 120
+    private static let urlPrefix = Array("https://example.com/".utf8)
+
+    var title: UnsafeRawBufferPointer { part(0, titleBytes) }
+    var url: UnsafeRawBufferPointer { part(Self.urlStart, urlBytes) }
+    var note: UnsafeRawBufferPointer { part(Self.noteStart, noteBytes) }
+    var variableBytes: Int { titleBytes + urlBytes + noteBytes }
+
+    private func part(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: text[start..<start + count])
+    }
+
+    /// Makes the row with this number, from 1.
+    func make(_ number: UInt64) {
+        var generator = SplitMix(state: number)
+        let lengths = generator.next()
+        titleBytes = 16 + Int(lengths % 17)
+        urlBytes = 52 + Int((lengths >> 16) % 17)
+        noteBytes = 88 + Int((lengths >> 32) % 65)
+        fill(0, titleBytes, &generator)
+        UnsafeMutableRawBufferPointer(rebasing: text[Self.urlStart..<Self.urlStart + 20]).copyBytes(
+            from: Self.urlPrefix)
+        fill(Self.urlStart + 20, urlBytes - 20, &generator)
+        fill(Self.noteStart, noteBytes, &generator)
+        created = 700_000_000.0 + Double(generator.next() % 1_000_000_000) / 1000.0
+        rank = Int64(generator.next() % 1_000_000)
+        flag = generator.next() & 1 == 1
+    }
+
+    private func fill(_ start: Int, _ count: Int, _ generator: inout SplitMix) {
+        var done = 0
+        while done < count {
+            let word = (generator.next() & 0x0F0F_0F0F_0F0F_0F0F) &+ 0x6161_6161_6161_6161
+            text.storeBytes(of: word.littleEndian, toByteOffset: start + done, as: UInt64.self)
+            done += 8
+        }
+    }
+
+    /// The row's checksum as the peers compute it.
+    func checksum(_ number: UInt64) -> UInt64 {
+        number &+ created.bitPattern &+ UInt64(bitPattern: rank) &+ (flag ? 1 : 0) &+ Self.sum(title) &+ Self.sum(url)
+            &+ Self.sum(note)
+    }
+
+    /// The sum of a text's little-endian 64-bit words, the last one filled up with zeros.
+    static func sum(_ text: UnsafeRawBufferPointer) -> UInt64 {
+        var sum: UInt64 = 0
+        var position = 0
+        while position + 8 <= text.count {
+            sum &+= UInt64(littleEndian: text.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+            position += 8
+        }
+        var last: UInt64 = 0
+        for (shift, index) in (position..<text.count).enumerated() { last |= UInt64(text[index]) << UInt64(shift * 8) }
+        return sum &+ last
+    }
+}
