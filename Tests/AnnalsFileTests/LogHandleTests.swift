@@ -1,0 +1,199 @@
+// Several handles, files that go away or change, locks, limits: what a handle does when the world around it moves.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct LogHandleTests {
+    private func store(_ machine: Machine, notes: Int = 2) throws -> Log {
+        let log = try machine.create()
+        try log.defineNotes()
+        for number in 0..<notes { try log.insertNote(number + 1, Note.row("t\(number + 1)")) }
+        return log
+    }
+
+    private func code(_ body: () throws -> Void) -> FileError.Code? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? FileError)?.code
+        }
+    }
+
+    @Test func aReaderSeesWhatAnotherHandleAppends() throws {
+        let machine = Machine()
+        let writer = try store(machine)
+        let reader = try machine.open(2, access: .readOnly)
+        #expect(reader.current.lastNumber == 3)
+        try writer.insertNote(9, Note.row("t9"), durability: .relaxed)
+        #expect(try reader.catchUp().lastNumber == 4)
+        #expect(code { try reader.insertNote(10, Note.row("t10")) } == .readOnly)
+        try expectIntact(machine)
+    }
+
+    @Test func readOnlyOpeningWritesNothingAndTakesNoLock() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        let bytes = machine.disk.contents(of: Machine.path)
+        machine.disk.setReadOnly(true)
+        machine.disk.setMode(0o400, of: Machine.path)
+        let before = machine.disk.changeCount
+        let reader = try machine.open(2, access: .readOnly)
+        #expect(try CrashRun.read(reader).attempts.count == 3)
+        try reader.close()
+        #expect(machine.disk.changeCount == before)
+        #expect(machine.disk.callCount(of: .tryLock) == 3, "the writer's commits, and nobody else")
+        #expect(machine.disk.contents(of: Machine.path) == bytes)
+        #expect(log.current.lastNumber == 3)
+    }
+
+    @Test func busyNamesTheHolder() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        let files = machine.files(77)
+        let place = try files.resolve(Machine.path)
+        let directory = try files.openDirectory(place.directory)
+        let file = try files.open(place.name, in: directory, access: .readWrite)
+        let range = WriterLock.range(processID: 4711, timeMicroseconds: 1_767_225_600_000_000)
+        #expect(try files.tryLock(file, range) == .acquired)
+        do {
+            try log.insertNote(9, Note.row("t9"))
+            Issue.record("the lock was ignored")
+        } catch let error as FileError {
+            #expect(error.code == .busy)
+            #expect(error.message.contains("Process 4711"))
+            #expect(error.path == Machine.path)
+        }
+        machine.disk.kill(77)
+        try log.insertNote(9, Note.row("t9"))
+        try expectIntact(machine)
+    }
+
+    @Test func aStoreThatIsRemovedReplacedOrLinkedIsNotWrittenTo() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        machine.disk.installLink(from: Machine.path, to: "/data/second.annals")
+        #expect(code { try log.insertNote(9, Note.row("t9")) } == .hardLinked)
+        let files = machine.files(5)
+        let directory = try files.openDirectory("/data")
+        try files.unlink("second.annals", in: directory)
+        try log.insertNote(9, Note.row("t9"))
+        try expectIntact(machine)
+        try files.unlink("s.annals", in: directory)
+        #expect(code { try log.insertNote(10, Note.row("t10")) } == .storeRemoved)
+        _ = try machine.create(6)
+        #expect(code { try log.insertNote(10, Note.row("t10")) } == .storeReplaced)
+        #expect(machine.disk.contents(of: Machine.path)?.count == 8192, "nothing was written to the new store")
+    }
+
+    @Test func twoCreatorsMakeOneStore() throws {
+        let machine = Machine()
+        let first = try Log.openOrCreate(
+            Machine.path, options: machine.options, files: machine.files(1), environment: machine.environment)
+        let second = try Log.openOrCreate(
+            Machine.path, options: machine.options, files: machine.files(2), environment: machine.environment)
+        #expect(first.header == second.header)
+        #expect(code { _ = try machine.create(3) } == .alreadyExists)
+        try first.defineNotes()
+        try second.catchUp()
+        try second.insertNote(1, Note.row("t1"))
+        try expectIntact(machine)
+    }
+
+    @Test func theSchemaOfAnotherHandleIsNotOverlooked() throws {
+        let machine = Machine()
+        let log = try machine.create()
+        let other = try machine.open(2)
+        let stale = other.makeTransaction()
+        try stale.changeSchema([Note.definition])
+        try log.defineNotes()
+        #expect(code { try other.commit(stale) } == .schemaChanged)
+        try other.insertNote(1, Note.row("t1"))
+        try expectIntact(machine)
+    }
+
+    @Test func badTransactionsAreRefusedBeforeAnythingIsWritten() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        let bytes = machine.disk.contents(of: Machine.path)
+        let transaction = log.makeTransaction()
+        #expect(code { try transaction.insert(Note.object(5), [.string("too few")]) } == .invalidArgument)
+        #expect(code { try transaction.insert(Note.object(5), [.absent, .absent, .absent]) } == .invalidArgument)
+        #expect(code { try transaction.insert(Note.object(5), [.int(1), .absent, .absent]) } == .invalidArgument)
+        #expect(
+            code { try transaction.update(Note.object(1), Note.row("x"), positions: [], previous: .row(offset: 4096)) }
+                == .invalidArgument)
+        #expect(
+            code { try transaction.update(Note.object(1), Note.row("x"), positions: [3], previous: .row(offset: 4096)) }
+                == .invalidArgument)
+        #expect(code { try transaction.changeSchema([Note.definition, Note.definition]) } == .invalidArgument)
+        let long = log.makeTransaction()
+        long.author = String(repeating: "a", count: 1025)
+        try long.insert(Note.object(6), Note.row("t6"))
+        #expect(code { try log.commit(long) } == .tooLarge)
+        #expect(Array(machine.disk.contents(of: Machine.path)?.prefix(8192) ?? []) == Array(bytes?.prefix(8192) ?? []))
+        try transaction.insert(Note.object(7), Note.row("t7"))
+        try log.commit(transaction)
+        #expect(code { try transaction.insert(Note.object(8), Note.row("t8")) } == .invalidArgument)
+        #expect(log.current.lastNumber == 4)
+        try expectIntact(machine)
+    }
+
+    @Test func aHandleWhoseLastTransactionWasLostSaysSo() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        let reader = try machine.open(2, access: .readOnly)
+        try log.insertNote(9, Note.row("t9"), durability: .relaxed)
+        try reader.catchUp()
+        // The file system gives up on what it could not write back.
+        machine.disk.failWriteBack(of: Machine.path, revertingCache: true)
+        machine.disk.kill(1)
+        let next = try machine.open(3)
+        try next.insertNote(10, Note.row("t10"), durability: .relaxed)
+        #expect(code { try reader.catchUp() } == .diverged)
+        try expectIntact(machine)
+    }
+
+    @Test func aTagTellsTwoTransactionsOfOneNumberApart() throws {
+        var tags: [UInt64] = []
+        for lost in [1, 2] {
+            let machine = Machine(seed: 3)
+            let log = try store(machine, notes: lost)
+            // The same third transaction, after another history.
+            let transaction = log.makeTransaction()
+            machine.environment.setWallClock(2_000_000_000_000_000)
+            try transaction.insert(Note.object(50), Note.row("t50"))
+            tags.append(try log.commit(transaction).tag)
+            try expectIntact(machine)
+        }
+        #expect(tags[0] != tags[1])
+    }
+
+    @Test func aSecondOpeningWritesNothing() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        try log.insertNote(9, Note.row("t9"), durability: .relaxed)
+        machine.disk.kill(1)
+        let before = machine.disk.changeCount
+        let again = try machine.open(2)
+        try again.close()
+        #expect(machine.disk.changeCount == before, "opening and closing change nothing")
+        try expectIntact(machine)
+    }
+
+    @Test func namesAreStoredOnceAndTimesNeverGoBack() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        let now = machine.environment.wallClockMicroseconds()
+        machine.environment.setWallClock(now - 1_000_000)
+        let transaction = log.makeTransaction()
+        transaction.author = "tests"
+        try transaction.insert(Note.object(9), Note.row("t9"))
+        let second = try log.commit(transaction)
+        #expect(second.time == log.current.lastTime)
+        #expect(second.time > now - 1_000_000)
+        #expect(log.current.names == ["tests"] + (machine.environment.processName() == "tests" ? [] : ["?"]))
+        try expectIntact(machine)
+    }
+}

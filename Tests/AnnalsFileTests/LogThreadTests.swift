@@ -1,0 +1,131 @@
+// Real threads and the real file system: group commit, the background sync, handles of one process side by side.
+
+import AnnalsFile
+import FoundationEssentials
+import Synchronization
+import Testing
+
+@Suite struct LogThreadTests {
+    private let files = RealFileSystem()
+    private let environment = RealEnvironment()
+
+    private func withFolder(_ body: (String) throws -> Void) throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "annals-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try body(folder.appending(path: "s.annals").path())
+    }
+
+    /// Runs `body` on so many threads and waits for all.
+    private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) throws {
+        let failures = Mutex<[String]>([])
+        let threads = try (0..<count).map { index in
+            try BackgroundThread(name: "test \(index)") {
+                do { try body(index) } catch { failures.withLock { $0.append("\(error)") } }
+            }
+        }
+        for thread in threads { thread.join() }
+        #expect(failures.withLock { $0 }.isEmpty, "\(failures.withLock { $0 })")
+    }
+
+    @Test(arguments: [Durability.full, .relaxed])
+    func eightThreadsCommitOnOneHandle(_ durability: Durability) throws {
+        try withFolder { path in
+            let log = try Log.create(path, files: files, environment: environment)
+            try log.defineNotes()
+            let numbers = Mutex<[UInt64]>([])
+            try onThreads(8) { thread in
+                for index in 0..<50 {
+                    let number = thread * 50 + index + 1
+                    let appended = try log.insertNote(number, Note.row("t\(number)"), durability: durability)
+                    if durability == .full, log.durableEnd < appended.end {
+                        throw FileError(.invalidArgument, "acknowledged and not durable")
+                    }
+                    numbers.withLock { $0.append(appended.number) }
+                }
+            }
+            #expect(numbers.withLock { $0.sorted() } == Array(2...401))
+            try log.close()
+            let again = try Log.open(path, files: files, environment: environment)
+            #expect(again.current.lastNumber == 401)
+            #expect(try CrashRun.read(again).attempts.count == 401)
+            try again.close()
+            try expectIntact(path)
+        }
+    }
+
+    @Test func handlesOfOneProcessShareTheFile() throws {
+        try withFolder { path in
+            try Log.create(path, files: files, environment: environment).defineNotes()
+            try onThreads(4) { thread in
+                let log = try Log.open(path, files: RealFileSystem(), environment: RealEnvironment())
+                for index in 0..<50 {
+                    let number = thread * 50 + index + 1
+                    try log.insertNote(number, Note.row("t\(number)"), durability: index % 10 == 0 ? .full : .relaxed)
+                }
+                try log.close()
+            }
+            let again = try Log.open(path, access: .readOnly, files: files, environment: environment)
+            #expect(try CrashRun.read(again).attempts.count == 201)
+            try expectIntact(path)
+        }
+    }
+
+    @Test func relaxedCommitsBecomeDurableByThemselves() throws {
+        try withFolder { path in
+            var options = LogOptions()
+            options.limits.syncLagMicroseconds = 20_000
+            let log = try Log.create(path, options: options, files: files, environment: environment)
+            try log.defineNotes()
+            for round in 1...3 {
+                let appended = try log.insertNote(round, Note.row("t\(round)"), durability: .relaxed)
+                let deadline = environment.monotonicMicroseconds() + 10_000_000
+                while log.durableEnd < appended.end, environment.monotonicMicroseconds() < deadline {
+                    environment.sleep(microseconds: 1000)
+                }
+                #expect(log.durableEnd >= appended.end, "round \(round)")
+            }
+            try log.close()
+            try expectIntact(path)
+        }
+    }
+
+    @Test func aHandleThatNobodyKeepsGoesAwayWithItsThread() throws {
+        try withFolder { path in
+            weak var gone: Log?
+            do {
+                let log = try Log.create(path, files: files, environment: environment)
+                try log.defineNotes(.relaxed)
+                gone = log
+            }
+            let deadline = environment.monotonicMicroseconds() + 5_000_000
+            while gone != nil, environment.monotonicMicroseconds() < deadline { environment.sleep(microseconds: 1000) }
+            #expect(gone == nil)
+            try expectIntact(path)
+        }
+    }
+
+    /// Another descriptor of the same file is opened and closed by code that knows nothing of the store.
+    @Test func theLockOutlivesForeignDescriptors() throws {
+        try withFolder { path in
+            let log = try Log.create(path, files: files, environment: environment)
+            try log.defineNotes()
+            let place = try files.resolve(path)
+            let directory = try files.openDirectory(place.directory)
+            defer { files.close(directory) }
+            let holder = try files.open(place.name, in: directory, access: .readWrite)
+            defer { files.close(holder) }
+            let range = WriterLock.range(processID: 1, timeMicroseconds: environment.wallClockMicroseconds())
+            #expect(try files.tryLock(holder, range) == .acquired)
+            _ = try Data(contentsOf: URL(filePath: path))
+            var options = LogOptions()
+            options.lockTimeoutMicroseconds = 1000
+            let other = try Log.open(path, options: options, files: files, environment: environment)
+            #expect(throws: FileError.self) { try other.insertNote(1, Note.row("t1")) }
+            try files.unlock(holder, range)
+            try other.insertNote(1, Note.row("t1"))
+            try other.close()
+            try expectIntact(path)
+        }
+    }
+}
