@@ -30,7 +30,7 @@ let package = Package(
         .target(
             name: "SimulatedDisk", dependencies: ["AnnalsFile"], path: "Tests/SimulatedDisk", swiftSettings: settings),
         .testTarget(
-            name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "FuzzTargets"],
+            name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "FuzzTargets", "annals"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .target(
             name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",

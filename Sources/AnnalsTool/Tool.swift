@@ -1,4 +1,51 @@
+// The command `annals`: finds the command asked for, runs it, and ends with a status that says how that went.
+
+internal import AnnalsFile
+internal import Glibc
+
+/// The commands, in the order in which help lists them.
+enum Commands {
+    static let all = [Command.help]
+
+    static func find(_ name: String) -> Command? { all.first { $0.name == name } }
+}
+
 @main struct Tool {
     static func main() {
+        // A closed pipe and a file size limit shall be errors that are reported, not the end of the process.
+        signal(SIGPIPE, SIG_IGN)
+        signal(SIGXFSZ, SIG_IGN)
+        exit(run(Array(CommandLine.arguments.dropFirst())).rawValue)
+    }
+
+    static func run(_ arguments: [String]) -> ExitStatus {
+        var output = Output(.standardOutput)
+        do throws(ToolFailure) {
+            var status = try dispatch(arguments, to: &output)
+            try output.finish()
+            if status == .done && output.hasFailed { status = .failed }
+            return status
+        } catch {
+            // What was found before the failure is still worth showing; if that fails too, the first reason stands.
+            try? output.finish()
+            var errors = Output(.standardError)
+            try? errors.line("annals: " + error.message)
+            if let hint = error.hint { try? errors.line(hint) }
+            try? errors.finish()
+            return error.status
+        }
+    }
+
+    private static func dispatch(_ arguments: [String], to output: inout Output) throws(ToolFailure) -> ExitStatus {
+        guard let first = arguments.first else {
+            throw ToolFailure(.usage, "No command given.", hint: "Try: annals help")
+        }
+        let rest = Array(arguments.dropFirst())
+        if first == "--help" || first == "-h" { return try HelpCommand.run(Arguments(rest, for: .help), &output) }
+        guard let command = Commands.find(first) else {
+            throw ToolFailure(.usage, "There is no command “\(first)”.", hint: "Try: annals help")
+        }
+        if Arguments.askForHelp(rest) { return try HelpCommand.explain(command, &output) }
+        return try command.run(Arguments(rest, for: command), &output)
     }
 }

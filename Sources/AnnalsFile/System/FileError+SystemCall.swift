@@ -7,7 +7,8 @@ extension FileError {
     package init(_ error: SystemError, path: String? = nil, offset: UInt64? = nil) {
         let meaning = Self.meaning(of: error)
         self.init(
-            meaning.code, meaning.sentence + Self.consequence(of: error), call: error.call, systemError: error.number,
+            meaning.code, meaning.sentence + Self.consequence(of: error, meaning.code), call: error.call,
+            systemError: error.number,
             path: path, offset: offset)
     }
 
@@ -76,13 +77,13 @@ extension FileError {
         case EROFS:
             (.readOnly, "The file system is mounted read-only: open the store for reading, or mount it for writing.")
         case ETXTBSY: (.readOnly, "The file is being executed and cannot be written: this is not a store.")
-        case ENOSPC: (.noSpace, "No space is left on the device: free some and try again; nothing was lost.")
+        case ENOSPC: (.noSpace, "No space is left on the device: free some and try again.")
         case EDQUOT:
-            (.noSpace, "The disk quota of the user is used up: free some space and try again; nothing was lost.")
+            (.noSpace, "The disk quota of the user is used up: free some space and try again.")
         case EFBIG:
             (
                 .noSpace,
-                "The file may not grow further: raise the process's file size limit or move the store to a file system for larger files; nothing was lost."
+                "The file may not grow further: raise the process's file size limit or move the store to a file system for larger files."
             )
         case EMFILE: (.tooManyFiles, "This process has too many files open: close some or raise its limit (ulimit -n).")
         case ENFILE: (.tooManyFiles, "The system has too many files open: close some or raise its limit (fs.file-max).")
@@ -100,9 +101,11 @@ extension FileError {
         }
     }
 
-    /// What else follows where the failed call was to make something durable.
-    private static func consequence(of error: SystemError) -> String {
-        guard error.call == "fdatasync" || error.call == "fsync" else { return "" }
-        return " What was written since the last successful synchronisation may be lost with the power."
+    /// What the failure means for what was written.
+    private static func consequence(of error: SystemError, _ code: Code) -> String {
+        if error.call == "fdatasync" || error.call == "fsync" {
+            return " What was written since the last successful synchronisation may be lost with the power."
+        }
+        return code == .noSpace ? " Nothing was lost." : ""
     }
 }

@@ -106,8 +106,7 @@ extension InotifyWatch {
     package func cancel() {
         state.withLock { $0.isCancelled = true }
         // The byte stays in the pipe, so that every later wait ends as well. A full pipe would do just the same.
-        let byte: [UInt8] = [1]
-        _ = byte.withUnsafeBytes { try? SystemCalls.write(wakeWriter, $0) }
+        _ = try? SystemCalls.write(wakeWriter, [1])
     }
 }
 
@@ -132,7 +131,7 @@ extension InotifyWatch {
     }
 
     /// How long to poll: -1 is for ever; rounded up, so that the last millisecond is not spent in turning round.
-    static func milliseconds(until deadline: UInt64?, from now: UInt64) -> Int32 {
+    package static func milliseconds(until deadline: UInt64?, from now: UInt64) -> Int32 {
         guard let deadline else { return -1 }
         guard deadline > now else { return 0 }
         return Int32(clamping: (deadline - now - 1) / 1000 + 1)

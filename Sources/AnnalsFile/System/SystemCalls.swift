@@ -150,8 +150,8 @@ extension SystemCalls {
     }
 
     /// Writes to a stream: a terminal, a pipe, standard output.
-    package static func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer) throws(SystemError) -> Int {
-        try calling("write") { Glibc.write(file, bytes.baseAddress, min(bytes.count, maximumTransferBytes)) }
+    package static func write(_ file: Int32, _ bytes: ArraySlice<UInt8>) throws(SystemError) -> Int {
+        try calling("write") { bytes.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) } }
     }
 
     private typealias Fallocate = @convention(c) (Int32, Int32, off_t, off_t) -> Int32

@@ -1,0 +1,73 @@
+// Taking the command line apart, by hand: options with and without values, "--", operands; everything else is refused.
+
+/// The arguments of one command, checked against what the command takes.
+package struct Arguments: Sendable {
+    package private(set) var operands: [String] = []
+    private var values: [String: String] = [:]
+
+    /// Takes apart what follows the command's name.
+    ///
+    /// `--name VALUE` and `--name=VALUE` are the same. Everything behind `--` is an operand, and so is a single dash.
+    package init(_ arguments: [String], for command: Command) throws(ToolFailure) {
+        func refusal(_ message: String) -> ToolFailure {
+            ToolFailure(.usage, message, hint: "Try: annals help \(command.name)")
+        }
+        var rest = arguments[...]
+        var optionsMayFollow = true
+        while let argument = rest.popFirst() {
+            if !optionsMayFollow || argument == "-" || !argument.hasPrefix("-") {
+                operands.append(argument)
+                continue
+            }
+            if argument == "--" {
+                optionsMayFollow = false
+                continue
+            }
+            let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = String(parts[0].dropFirst(2))
+            guard argument.hasPrefix("--"), let option = command.options.first(where: { $0.name == name }) else {
+                throw refusal("“annals \(command.name)” has no option “\(parts[0])”.")
+            }
+            guard values[name] == nil else { throw refusal("The option “--\(name)” is given twice.") }
+            if option.value == nil {
+                if parts.count > 1 { throw refusal("The option “--\(name)” takes no value.") }
+                values[name] = ""
+            } else if parts.count > 1 {
+                values[name] = String(parts[1])
+            } else if let next = rest.first, !next.hasPrefix("--") {
+                values[name] = rest.removeFirst()
+            } else {
+                throw refusal("The option “--\(name)” needs a value.")
+            }
+        }
+        if operands.count < command.requiredOperands {
+            throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
+        }
+        if operands.count > command.operands.count {
+            throw refusal("“annals \(command.name)” cannot do anything with “\(operands[command.operands.count])”.")
+        }
+    }
+
+    /// Whether an option, with or without a value, was given.
+    package func has(_ option: String) -> Bool { values[option] != nil }
+
+    package func value(of option: String) -> String? { values[option] }
+
+    /// The value of an option that takes a whole number from 0 on.
+    package func number(of option: String, for command: Command) throws(ToolFailure) -> UInt64? {
+        guard let text = values[option] else { return nil }
+        // `UInt64` alone would take "+5".
+        guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let number = UInt64(text)
+        else {
+            throw ToolFailure(
+                .usage, "The option “--\(option)” takes a whole number from 0 to \(UInt64.max), not “\(text)”.",
+                hint: "Try: annals help \(command.name)")
+        }
+        return number
+    }
+
+    /// Whether somebody asks how a command is called instead of calling it.
+    package static func askForHelp(_ arguments: [String]) -> Bool {
+        arguments.prefix { $0 != "--" }.contains { $0 == "--help" || $0 == "-h" }
+    }
+}

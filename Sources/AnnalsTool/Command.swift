@@ -1,0 +1,100 @@
+// What a command of the tool is, and the ways in which it can end.
+
+package import AnnalsFile
+
+/// How the process ends. The numbers above 1 are those of sysexits.h.
+package enum ExitStatus: Int32, Sendable, CaseIterable {
+    case done = 0
+    case failed = 1
+    case usage = 64
+    case damaged = 65
+    case busy = 75
+
+    var meaning: String {
+        switch self {
+        case .done: "done"
+        case .failed: "failed; the reason stands on standard error"
+        case .usage: "wrong usage"
+        case .damaged: "the store is damaged, or not a store"
+        case .busy: "another process holds the store; try again"
+        }
+    }
+}
+
+/// Why a command ends early. The message is a whole sentence.
+package struct ToolFailure: Error, Sendable {
+    package var status: ExitStatus
+    package var message: String
+    package var hint: String?
+
+    package init(_ status: ExitStatus, _ message: String, hint: String? = nil) {
+        self.status = status
+        self.message = message
+        self.hint = hint
+    }
+}
+
+extension ToolFailure {
+    package init(_ error: FileError) {
+        let status: ExitStatus =
+            switch error.code {
+            case .damaged, .truncated, .diverged, .notAStore: .damaged
+            case .busy: .busy
+            case .invalidArgument: .usage
+            default: .failed
+            }
+        self.init(status, error.description)
+    }
+}
+
+/// Runs calls into the library and turns what they throw into the tool's own failure.
+func asking<Value>(_ body: () throws(FileError) -> Value) throws(ToolFailure) -> Value {
+    do throws(FileError) { return try body() } catch { throw ToolFailure(error) }
+}
+
+/// One command: how it is called, what help says about it, and what it does.
+package struct Command: Sendable {
+    package struct Option: Sendable {
+        /// Without the two dashes.
+        package var name: String
+        /// What stands for the value in help; nil for an option that has none.
+        package var value: String?
+        package var summary: String
+
+        package init(_ name: String, value: String? = nil, _ summary: String) {
+            self.name = name
+            self.value = value
+            self.summary = summary
+        }
+    }
+
+    package typealias Body = @Sendable (Arguments, inout Output) throws(ToolFailure) -> ExitStatus
+
+    package var name: String
+    package var summary: String
+    /// More for `annals help NAME`; whole sentences, broken into lines.
+    package var details: String
+    /// What stands for the operands in help; one in brackets may be left out, and only the last ones are.
+    package var operands: [String]
+    package var options: [Option]
+    package var run: Body
+
+    package init(
+        _ name: String, _ summary: String, details: String = "", operands: [String] = [], options: [Option] = [],
+        run: @escaping Body
+    ) {
+        self.name = name
+        self.summary = summary
+        self.details = details
+        self.operands = operands
+        self.options = options
+        self.run = run
+    }
+
+    var usage: String {
+        let optional = options.isEmpty ? [] : ["[OPTION…]"]
+        return (["annals", name] + optional + operands).joined(separator: " ")
+    }
+
+    var requiredOperands: Int { operands.count { !$0.hasPrefix("[") } }
+}

@@ -1,0 +1,55 @@
+// `annals help`: what the tool can do, made from the table of commands itself.
+
+internal import AnnalsFile
+
+extension Command {
+    static let help = Command(
+        "help", "Says what the tool or one command does.", operands: ["[COMMAND]"], run: HelpCommand.run)
+}
+
+enum HelpCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        guard let name = arguments.operands.first else { return try overview(&output) }
+        guard let command = Commands.find(name) else {
+            throw ToolFailure(.usage, "There is no command “\(name)”.", hint: "Try: annals help")
+        }
+        return try explain(command, &output)
+    }
+
+    private static func overview(_ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        try output.line("annals: looks into Annals stores and checks them")
+        try output.line()
+        try output.line("usage: annals COMMAND [OPTION…] [OPERAND…]")
+        try output.line()
+        try table(Commands.all.map { ($0.name, $0.summary) }, &output)
+        try output.line()
+        try output.line("Behind “--” everything is an operand, also what begins with a dash.")
+        try output.line()
+        try output.line("exit status:")
+        try table(ExitStatus.allCases.map { (String($0.rawValue), $0.meaning) }, &output)
+        return .done
+    }
+
+    static func explain(_ command: Command, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        try output.line("usage: " + command.usage)
+        try output.line()
+        try output.line(command.summary)
+        if !command.details.isEmpty {
+            try output.line()
+            try output.lines(command.details)
+        }
+        if !command.options.isEmpty {
+            try output.line()
+            try table(
+                command.options.map { ("--" + $0.name + ($0.value.map { " " + $0 } ?? ""), $0.summary) }, &output)
+        }
+        return .done
+    }
+
+    private static func table(_ rows: [(String, String)], _ output: inout Output) throws(ToolFailure) {
+        let width = rows.map(\.0.count).max() ?? 0
+        for (left, right) in rows {
+            try output.line("  " + left + String(repeating: " ", count: width - left.count + 2) + right)
+        }
+    }
+}
