@@ -15,6 +15,7 @@ import Testing
         #expect(again.header == log.header)
         #expect(again.openingReport.tornTail == nil)
         #expect(machine.disk.names(in: "/data") == ["s.annals"])
+        try expectIntact(machine.disk, isSealed: false)
     }
 
     @Test func transactionsComeBackWithNumbersAndNames() throws {
@@ -32,6 +33,7 @@ import Testing
         #expect(again.current.names == before.names)
         #expect(again.current.isSealed)
         #expect(again.openingReport.fileBytes == again.current.end + 4096)
+        try expectIntact(machine.disk, isSealed: true)
     }
 
     @Test func aLongTransactionIsSeveralFramesAndCountsAsOne() throws {
@@ -49,5 +51,7 @@ import Testing
         try log.close()
         let again = try machine.open()
         #expect(again.current.lastTag == appended.tag)
+        let report = try expectIntact(machine.disk, isSealed: true)
+        #expect(report.counts.changes == 500 && report.counts.largeValues == 398)
     }
 }

@@ -63,6 +63,11 @@ package struct CheckReport: Equatable, Sendable {
         package var offset: UInt64
         /// What the file has from there on.
         package var bytes: UInt64
+
+        package init(offset: UInt64, bytes: UInt64) {
+            self.offset = offset
+            self.bytes = bytes
+        }
     }
 
     /// Nil where the header page is not one.

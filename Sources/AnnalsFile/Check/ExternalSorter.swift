@@ -5,7 +5,7 @@
 // E2  Each run is sorted and stands in the spill file from `start` on.
 
 /// Records of one size that may be copied as bytes. Nothing but a temporary file of this process ever holds them.
-protocol SortRecord: BitwiseCopyable, Comparable {}
+package protocol SortRecord: BitwiseCopyable, Comparable {}
 
 struct SortedRun {
     var start: UInt64
@@ -13,7 +13,7 @@ struct SortedRun {
 }
 
 /// Takes records in any order and gives them back in ascending order, once.
-final class ExternalSorter<Record: SortRecord> {
+package final class ExternalSorter<Record: SortRecord> {
     private let files: any FileSystem
     private let directoryPath: String
     /// Sorting an array takes half of it once more.
@@ -25,7 +25,7 @@ final class ExternalSorter<Record: SortRecord> {
     private var fileBytes: UInt64 = 0
 
     /// The file is made in `directory` when memory does not suffice.
-    init(_ files: any FileSystem, directory: String, memoryBytes: Int) {
+    package init(_ files: any FileSystem, directory: String, memoryBytes: Int) {
         self.files = files
         directoryPath = directory
         self.memoryBytes = memoryBytes
@@ -34,9 +34,9 @@ final class ExternalSorter<Record: SortRecord> {
 
     deinit { if let file { files.close(file) } }
 
-    var runCount: Int { runs.count }
+    package var runCount: Int { runs.count }
 
-    func append(_ record: Record) throws(FileError) {
+    package func append(_ record: Record) throws(FileError) {
         if pending.count >= maximumPending { try spill() }
         // Doubling an array that is nearly full would hold three times what is needed: it gets all of its room at once.
         if pending.count == pending.capacity, pending.count * 4 > maximumPending {
@@ -68,7 +68,7 @@ final class ExternalSorter<Record: SortRecord> {
     }
 
     /// Hands every record to `body` in ascending order, and is empty afterwards.
-    func drain(_ body: (Record) throws(FileError) -> Void) throws(FileError) {
+    package func drain(_ body: (Record) throws(FileError) -> Void) throws(FileError) {
         guard !runs.isEmpty else {
             pending.sort()
             for record in pending { try body(record) }

@@ -1,15 +1,16 @@
 // F22 for large values: which forms a value has, found out piece by piece, before it is known what it is used for.
 
 /// A set of forms: those that a value has, or those that an attribute's type asks for.
-struct ValueForms: OptionSet, BitwiseCopyable {
-    let rawValue: UInt64
+package struct ValueForms: OptionSet, BitwiseCopyable, Sendable {
+    package let rawValue: UInt64
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
 
     /// Valid UTF-8.
-    static let text = ValueForms(rawValue: 1)
+    package static let text = ValueForms(rawValue: 1)
     /// Object IDs. That no two of an ordered list are equal is not checked: it would take memory for the whole list.
-    static let objects = ValueForms(rawValue: 2)
+    package static let objects = ValueForms(rawValue: 2)
     /// Object IDs, each greater than the one before.
-    static let ascendingObjects = ValueForms(rawValue: 4)
+    package static let ascendingObjects = ValueForms(rawValue: 4)
 
     /// What a value of a type must be.
     static func needed(for type: AttributeType) -> ValueForms {
@@ -23,7 +24,7 @@ struct ValueForms: OptionSet, BitwiseCopyable {
 }
 
 /// Looks at the pieces of a value, which may be of any size, in their order.
-struct LargeValueForm {
+package struct LargeValueForm {
     private var forms: ValueForms = [.text, .objects, .ascendingObjects]
     private var text = TextForm()
     /// The bytes of an object ID that a piece ended in, and how many they are.
@@ -31,13 +32,15 @@ struct LargeValueForm {
     private var wordBytes: UInt64 = 0
     private var lastObject: UInt64 = 0
 
-    mutating func take(_ piece: UnsafeRawBufferPointer) {
+    package init() {}
+
+    package mutating func take(_ piece: UnsafeRawBufferPointer) {
         if forms.contains(.text), !text.take(piece) { forms.remove(.text) }
         if forms.contains(.objects) { takeObjects(piece) }
     }
 
     /// The forms of the value that ends here.
-    func finish() -> ValueForms {
+    package func finish() -> ValueForms {
         var found = forms
         if !text.isComplete { found.remove(.text) }
         if wordBytes != 0 { found.subtract([.objects, .ascendingObjects]) }

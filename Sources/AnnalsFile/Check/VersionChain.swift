@@ -53,7 +53,7 @@ struct VersionChain {
     mutating func take(_ record: ChangeRecord) -> (rule: String, sentence: String)? {
         defer { newest = record }
         guard let newest, newest.object == record.object else { return checkFirst(record) }
-        guard newest.number != record.number || newest.kind == .base else {
+        guard newest.number != record.number || record.kind == .base else {
             return ("F19", "An object appears twice in a transaction.")
         }
         return checkNext(record, newest)

@@ -3,7 +3,7 @@
 /// Reads a file through one buffer. Bytes it lends live until the next call.
 ///
 /// Sound although it holds a pointer: the memory belongs to this object alone, and nobody else writes to it.
-final class ByteWindow {
+package final class ByteWindow {
     private let files: any FileSystem
     private let file: Descriptor
     private let stepBytes: Int
@@ -11,7 +11,7 @@ final class ByteWindow {
     private var start: UInt64 = 0
     private var filled = 0
 
-    init(_ files: any FileSystem, _ file: Descriptor, stepBytes: Int) {
+    package init(_ files: any FileSystem, _ file: Descriptor, stepBytes: Int) {
         self.files = files
         self.file = file
         self.stepBytes = max(stepBytes, FrameField.bytes)

@@ -61,7 +61,7 @@ extension Log {
         return (walk.state, report)
     }
 
-    static func readHeader(_ window: ByteWindow) throws(FileError) -> (FileHeader, [HintSlot]) {
+    package static func readHeader(_ window: ByteWindow) throws(FileError) -> (FileHeader, [HintSlot]) {
         let page = try window.bytes(at: 0, count: FormatLimits.pageBytes)
         let header = try FileHeader.decode(page)
         return (header, HintSlot.decodeAll(page, salt: header.salt))

@@ -1,19 +1,19 @@
 // Walks the frames from a state to where they end, and says what that place is.
 
 /// Where a walk ended and why.
-struct WalkEnd {
-    var verdict: Verdict
-    var stop: ScanStop
+package struct WalkEnd {
+    package var verdict: Verdict
+    package var stop: ScanStop
     /// Where reading stopped: at or above the end of what counts.
-    var place: UInt64
+    package var place: UInt64
 }
 
-struct LogWalk {
-    private(set) var window: ByteWindow
-    var state: LogState
+package struct LogWalk {
+    private let window: ByteWindow
+    package var state: LogState
     private var scanner: FrameScanner
 
-    init(state: LogState, window: ByteWindow) {
+    package init(state: LogState, window: ByteWindow) {
         self.state = state
         self.window = window
         scanner = FrameScanner(
@@ -23,7 +23,7 @@ struct LogWalk {
     /// Reads frames and hands each to `visit` once it is accepted, with the state after it, to the end, a torn tail or what else stops it.
     ///
     /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw.
-    mutating func toTheEnd(
+    package mutating func toTheEnd(
         asker: StopFindings.Asker, visit: (FrameView, LogState.Accepted, LogState) throws(FileError) -> Void
     ) throws(FileError) -> WalkEnd {
         while true {

@@ -1,0 +1,291 @@
+// The checker finds what breaks a rule, under the rule's name: header, frames and transactions (F1 to F16).
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+/// Expects that exactly these rules are found broken.
+func expectRules(
+    _ rules: Set<String>, _ file: ForgedFile, isDamage: Bool = true, spareBytes: Int = 4096,
+    sourceLocation: SourceLocation = #_sourceLocation
+) throws {
+    let report = try check(file.finished(spareBytes: spareBytes))
+    #expect(Set(report.findings.map(\.rule)) == rules, "\(report.findings)", sourceLocation: sourceLocation)
+    #expect(report.hasDamage == isDamage, "\(report.findings)", sourceLocation: sourceLocation)
+}
+
+@Suite struct CheckerTests {
+    @Test func aForgedFileWithAllKindsOfFramesIsIntact() throws {
+        var file = try ForgedFile.withNotes()
+        file.add(.metadata, table: metadata([.name(number: 1, text: "someone")]))
+        file.addRows([ForgedChange(object: Note.object(9), kind: .base, row: try Note.encoded("old"))])
+        let first = file.addCommit([.insert(1, try Note.encoded("one")), .insert(2, try Note.encoded("two", 2))])
+        file.mark = file.end
+        file.addPart([.update(1, try Note.encoded("one, changed", 1), previous: first.rows[0], words: [3])])
+        let deleted = file.addCommit([.delete(2, previous: first.rows[1])])
+        file.addCommit([.insert(2, try Note.encoded("two again"), previous: deleted.entries[0] | 1)])
+        file.add(.recovery, table: RecoveryRecord(random: 1, droppedBytes: 2, time: 3).encoded())
+        let checkpoint = file.add(.checkpoint)
+        file.add(.seal, table: SealRecord(time: 9, checkpoint: checkpoint.offset).encoded(), mark: file.end)
+        file.write(
+            Hint(sequence: 1, checkpoint: checkpoint.offset, durableEnd: file.end, number: file.lastNumber))
+        let report = try check(file.finished())
+        #expect(report.findings == [])
+        #expect(report.isIntact && report.isSealed && report.tornTail == nil)
+        #expect(report.end == file.end && report.fileBytes == file.end + 4096)
+        #expect(report.counts.frames == 11 && report.counts.transactions == 4 && report.lastNumber == 4)
+        #expect(report.counts.changes == 6 && report.counts.rows == 5 && report.counts.values == 7)
+        #expect(report.counts.frameBytes.reduce(0, +) == file.end - 4096)
+    }
+
+    @Test func aHeaderPageThatIsNoneIsFound() throws {
+        var rotten = try ForgedFile.withNotes()
+        rotten.change(UInt64(HeaderField.storeID)) { $0 ^= 1 }
+        try expectRules(["F1"], rotten)
+        var foreign = try ForgedFile.withNotes()
+        foreign.change(0) { $0 ^= 1 }
+        try expectRules(["F1"], foreign)
+        for count in [0, 7, 8, 100, 4095] {
+            let report = try check(Array(rotten.bytes[..<count]))
+            #expect(report.findings.map(\.rule) == ["F1"] && !report.isIntact)
+            #expect(report.stoppedAt == 0 && report.header == nil)
+        }
+    }
+
+    @Test(arguments: [80, 200, 600, 4095]) func strayBytesOfTheHeaderPageAreFound(_ offset: Int) throws {
+        var page = try ForgedFile.withNotes()
+        page.change(UInt64(offset)) { $0 = 1 }
+        // What the checksum covers is found by it first.
+        try expectRules([offset < 120 ? "F1" : "F2"], page)
+    }
+
+    @Test func badHintsAreFound() throws {
+        let good = try ForgedFile.withNotes()
+        var bad = good
+        bad.change(520) { $0 = 1 }
+        try expectRules(["F3"], bad)
+        let hints = [
+            Hint(sequence: 1, checkpoint: 0, durableEnd: good.end - 8, number: 1),
+            Hint(sequence: 1, checkpoint: 0, durableEnd: good.end - 3, number: 1),
+            Hint(sequence: 2, checkpoint: 0, durableEnd: good.end, number: 2),
+            Hint(sequence: 2, checkpoint: 0, durableEnd: 4096, number: 1),
+            Hint(sequence: 1, checkpoint: 4096, durableEnd: good.end, number: 1),
+        ]
+        for hint in hints {
+            var file = good
+            file.write(hint)
+            try expectRules(["F3"], file)
+        }
+        var above = good
+        above.write(Hint(sequence: 1, checkpoint: 0, durableEnd: good.end + 64, number: 1))
+        try expectRules(["F3", "F4"], above)
+    }
+
+    /// Damages the frame at an offset, with frames above it that prove that it was durable.
+    private func damaged(_ rule: String, _ damage: (inout ForgedFile, ForgedFrame) throws -> Void) throws {
+        var file = try ForgedFile.withNotes()
+        let frame = file.addCommit([.insert(1, try Note.encoded("one"))])
+        file.mark = file.end
+        file.addCommit([.insert(2, try Note.encoded("two"))])
+        try damage(&file, frame)
+        let report = try check(file.finished())
+        #expect(report.findings.map(\.rule) == [rule] && report.hasDamage, "\(report.findings)")
+        #expect(report.stoppedAt == frame.offset && report.end == frame.offset && report.lastNumber == 1)
+    }
+
+    @Test func rottenFramesAreFound() throws {
+        try damaged("F4") { (file, frame) in file.change(frame.offset) { $0 ^= 1 } }
+        try damaged("F4") { (file, frame) in file.change(frame.offset + 20) { $0 ^= 1 } }
+        try damaged("F4") { (file, frame) in
+            for offset in frame.offset..<frame.end { file.change(offset) { $0 = 0 } }
+        }
+        try damaged("F7") { (file, frame) in file.change(frame.offset + 70) { $0 ^= 1 } }
+        try damaged("F7") { (file, frame) in file.change(frame.end - 1) { $0 ^= 1 } }
+    }
+
+    @Test func aFrameThatNamesAnotherPredecessorIsFound() throws {
+        var file = try ForgedFile.withNotes()
+        let offset = file.end
+        file.previousChecksum ^= 1
+        file.addCommit([.insert(1, try Note.encoded("one"))])
+        file.mark = file.end
+        file.addCommit()
+        try expectRules(["F5"], file)
+        #expect(try check(file.finished()).stoppedAt == offset)
+    }
+
+    @Test func impossibleSizesAreFound() throws {
+        var long = try ForgedFile.withNotes()
+        long.add(.checkpoint, body: [UInt8](repeating: 1, count: 65536))
+        try expectRules(["F6"], long)
+        for field in [FrameField.frameBytes, FrameField.tableBytes] {
+            var odd = try ForgedFile.withNotes()
+            odd.add(.checkpoint, body: [UInt8](repeating: 1, count: 64)) { $0.put(UInt32(1 << 20), at: field) }
+            // Nothing proves that it ever counted.
+            try expectRules(["F6"], odd, isDamage: false)
+        }
+        for field in [FrameField.zero, FrameField.zero2] {
+            var stray = try ForgedFile.withNotes()
+            stray.add(.checkpoint) { $0[field] = 1 }
+            try expectRules(["F6"], stray, isDamage: false)
+            #expect(try !check(stray.finished()).isIntact)
+        }
+    }
+
+    @Test func unknownKindsAndFlagsAreFound() throws {
+        for (field, value) in [(FrameField.kind, UInt8(77)), (FrameField.kind, 0), (FrameField.flags, 2)] {
+            var file = try ForgedFile.withNotes()
+            let frame = file.add(.checkpoint) { $0[field] = value }
+            try expectRules(["F8"], file, isDamage: false)
+            let report = try check(file.finished())
+            #expect(!report.isIntact && report.stoppedAt == frame.offset)
+        }
+        var flagged = try ForgedFile.withNotes()
+        var table = [UInt8](repeating: 0, count: TransactionField.bytes)
+        table[TransactionField.flags] = 4
+        flagged.add(.transaction, table: table, number: 2)
+        try expectRules(["F8"], flagged, isDamage: false)
+    }
+
+    @Test func membersThatAreNoneAreFound() throws {
+        for kind in FrameKind.allCases {
+            var file = try ForgedFile.withNotes()
+            switch kind.membership {
+            case .always: file.add(kind)
+            case .never: file.add(kind, isMember: true)
+            case .possible: continue
+            }
+            try expectRules(["F8"], file)
+        }
+    }
+
+    @Test func aTransactionWithoutItsCommitFrameIsFound() throws {
+        var broken = try ForgedFile.withNotes()
+        broken.addPart([.insert(1, try Note.encoded("one"))])
+        broken.add(.metadata)
+        try expectRules(["F9"], broken)
+        var torn = try ForgedFile.withNotes()
+        let part = torn.addPart([.insert(1, try Note.encoded("one"))])
+        try expectRules(["F9"], torn, isDamage: false)
+        let report = try check(torn.finished())
+        #expect(report.tornTail == CheckReport.TornTail(offset: part.offset, bytes: part.end - part.offset + 4096))
+        #expect(report.isIntact && report.counts.changes == 0 && report.counts.frames == 2)
+    }
+
+    @Test func marksOutOfPlaceAreFound() throws {
+        var falling = try ForgedFile.withNotes()
+        falling.mark = falling.end
+        falling.addCommit()
+        falling.mark = 4096
+        falling.addCommit()
+        try expectRules(["F10"], falling)
+        var above = try ForgedFile.withNotes()
+        above.mark = above.end + 64
+        above.addCommit()
+        try expectRules(["F10"], above)
+        for distance in [8, 3] as [UInt64] {
+            var between = try ForgedFile.withNotes()
+            between.mark = between.end - distance
+            between.addCommit()
+            try expectRules(["F10"], between)
+        }
+        var inside = try ForgedFile.withNotes()
+        inside.addPart([.insert(1, try Note.encoded("one"))])
+        inside.mark = inside.end
+        inside.addCommit()
+        try expectRules(["F10"], inside)
+        var seal = try ForgedFile.withNotes()
+        seal.add(.seal, table: SealRecord(time: 0, checkpoint: 0).encoded(), mark: 4096)
+        try expectRules(["F10"], seal)
+    }
+
+    // MARK: Transactions
+
+    private func brokenCommit(_ rule: String, _ edits: ForgedFile.Edits) throws {
+        var file = try ForgedFile.withNotes()
+        file.addCommit([.insert(1, try Note.encoded("one"))], edits)
+        try expectRules([rule], file)
+        var part = try ForgedFile.withNotes()
+        part.addPart([.insert(1, try Note.encoded("one"))])
+        part.addCommit([.insert(2, try Note.encoded("two"))], edits)
+        try expectRules([rule], part)
+    }
+
+    @Test func wrongNumbersAreFound() throws {
+        try brokenCommit("F11", .init(number: { $0 + 1 }))
+        var member = try ForgedFile.withNotes()
+        member.addMember(.value, table: [], number: 3)
+        try expectRules(["F11"], member)
+        var other = try ForgedFile.withNotes()
+        other.add(.metadata, number: 2)
+        try expectRules(["F11"], other)
+    }
+
+    @Test func timesThatDoNotRiseAreFound() throws {
+        try brokenCommit("F12", .init(record: { $0.time = 1_000_000 }))
+        for step in [(1_000_000, 999_000), (5, -9_000_000_000)] as [(Int64, Int64)] {
+            var file = try ForgedFile.withNotes()
+            file.add(.metadata, table: metadata([.clockStep(from: step.0, to: step.1)]))
+            try expectRules(["F12"], file)
+        }
+        var stepped = try ForgedFile.withNotes()
+        stepped.add(.metadata, table: metadata([.clockStep(from: 1_000_000, to: -9_000_000_000)]))
+        stepped.time = -9_000_000_000
+        stepped.addCommit()
+        #expect(try check(stepped.finished()).findings == [])
+    }
+
+    @Test func wrongCountsOfATransactionAreFound() throws {
+        try brokenCommit("F13", .init(record: { $0.start += 8 }))
+        try brokenCommit("F13", .init(record: { $0.firstChange += 1 }))
+        try brokenCommit("F13", .init(record: { $0.totalChanges += 1 }))
+        try brokenCommit(
+            "F13",
+            .init(record: {
+                $0.totalChanges += 1
+                $0.changes += 1
+            }))
+        var part = try ForgedFile.withNotes()
+        part.addPart([.insert(1, try Note.encoded("one"))], .init(record: { $0.tag = 1 }))
+        try expectRules(["F13"], part)
+        var short = try ForgedFile.withNotes()
+        short.add(.transaction, table: [UInt8](repeating: 0, count: 56), number: 2)
+        try expectRules(["F13"], short)
+    }
+
+    @Test func wrongTagsAreFound() throws {
+        try brokenCommit("F14", .init(tag: { $0 ^= 1 }))
+        var copied = try ForgedFile.withNotes()
+        copied.addCommit([], .init(record: { $0.isCopied = true }, tag: { $0 ^= 1 }))
+        #expect(try check(copied.finished()).findings == [])
+    }
+
+    @Test func namesThatAreNotDefinedAreFound() throws {
+        try brokenCommit("F15", .init(record: { $0.author = 1 }))
+        try brokenCommit("F15", .init(record: { $0.context = 1 }))
+        try brokenCommit("F15", .init(record: { $0.process = 1 }))
+        var gap = try ForgedFile.withNotes()
+        gap.add(.metadata, table: metadata([.name(number: 2, text: "someone")]))
+        try expectRules(["F15"], gap)
+        var twice = try ForgedFile.withNotes()
+        twice.add(.metadata, table: metadata([.name(number: 1, text: "a"), .name(number: 2, text: "a")]))
+        try expectRules(["F15"], twice)
+    }
+
+    @Test func wrongSchemaVersionsAreFound() throws {
+        try brokenCommit("F16", .init(record: { $0.schemaVersion = 2 }))
+        try brokenCommit("F16", .init(record: { $0.changesSchema = true }))
+        for version in [1, 3] as [UInt16] {
+            var file = try ForgedFile.withNotes()
+            file.addSchema(table: try SchemaDefinition(version: version, entities: []).encodeTables()[0])
+            file.addCommit()
+            try expectRules(["F16"], file)
+        }
+    }
+
+    private func metadata(_ records: [MetadataRecord]) -> [UInt8] {
+        var table: [UInt8] = []
+        for record in records { record.append(to: &table) }
+        return table
+    }
+}

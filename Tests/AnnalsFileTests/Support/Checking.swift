@@ -1,0 +1,77 @@
+// The checker in tests: every test that makes a store ends with it.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+/// Checks a file that has these bytes.
+func check(_ bytes: [UInt8], options: CheckOptions? = nil) throws -> CheckReport {
+    let disk = SimulatedDisk()
+    disk.install(bytes, at: Machine.path)
+    return try check(disk, options: options)
+}
+
+/// Checks a store on a simulated disk.
+func check(
+    _ disk: SimulatedDisk, _ path: String = Machine.path, options: CheckOptions? = nil
+) throws -> CheckReport {
+    var chosen = CheckOptions()
+    chosen.spillDirectory = "/data"
+    chosen.windowBytes = 32768
+    return try Checker.check(path, options: options ?? chosen, files: disk)
+}
+
+/// Holds a store against every rule of the format. Closed stores have a seal and not a byte behind it.
+@discardableResult
+func expectIntact(
+    _ disk: SimulatedDisk, _ path: String = Machine.path, isSealed: Bool? = nil, mayBeTorn: Bool = false,
+    sourceLocation: SourceLocation = #_sourceLocation
+) throws -> CheckReport {
+    let report = try check(disk, path)
+    #expect(report.isIntact, "\(report.findings)", sourceLocation: sourceLocation)
+    if !mayBeTorn { #expect(report.findings == [], sourceLocation: sourceLocation) }
+    if let isSealed { #expect(report.isSealed == isSealed, sourceLocation: sourceLocation) }
+    return report
+}
+
+extension Note {
+    /// A row of the first schema version, as bytes.
+    static func encoded(
+        _ title: String, _ rank: Int64? = nil, _ body: [UInt8]? = nil, version: UInt16 = 1
+    ) throws -> [UInt8] {
+        try encoded(row(title, rank, body), version: version)
+    }
+
+    static func encoded(_ values: [Value], version: UInt16 = 1, isDeletion: Bool = false) throws -> [UInt8] {
+        var writer = ByteWriter()
+        try RowEncoder.append(
+            values, layout: RowLayout.make(definition), entryDistance: 0, schemaVersion: version,
+            isDeletion: isDeletion, to: &writer)
+        return Array(writer.bytes)
+    }
+}
+
+extension ForgedFile {
+    /// A file with the notes' schema, as transaction 1.
+    static func withNotes() throws -> ForgedFile {
+        var file = ForgedFile()
+        try file.addNotes()
+        return file
+    }
+
+    mutating func addNotes() throws {
+        addSchema(table: try SchemaDefinition(version: 1, entities: [Note.definition]).encodeTables()[0])
+        addCommit()
+    }
+
+    /// Says that everything so far is durable, by a hint.
+    mutating func proveEverything() {
+        write(Hint(sequence: 1, checkpoint: 0, durableEnd: end, number: lastNumber))
+        mark = end
+    }
+
+    mutating func addSeal() {
+        add(.seal, table: SealRecord(time: time, checkpoint: 0).encoded(), mark: end)
+        proveEverything()
+    }
+}
