@@ -70,7 +70,7 @@ mount_image() { mount -o "loop${ANNALS_MOUNT:+,$ANNALS_MOUNT}" "$1" "$mounted"; 
 # under way have ended: that would be a workload that takes a failure for success.
 cutter='
 import fcntl, os, struct, subprocess, sys, time
-SHUTDOWN, WITHOUT_LOG_FLUSH, GRACE_SECONDS = 0x8004587d, 2, 0.02
+SHUTDOWN, WITHOUT_LOG_FLUSH, GRACE_SECONDS = 0x8004587d, 2, 0.05
 mounted, microseconds, acks, command = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
 directory = os.open(mounted, os.O_RDONLY)
 start = time.monotonic()
