@@ -16,7 +16,7 @@ extension Log {
     /// Takes in everything that stands behind `state.end`. With `follow` locked.
     func adopt(asker: StopFindings.Asker) throws(FileError) -> WalkEnd {
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
-        try compareLastFrame(window)
+        try compareLastFrame()
         var walk = LogWalk(state: state, window: window)
         defer {
             walk.state.dropOpenTransaction()
@@ -29,20 +29,30 @@ extension Log {
         }
     }
 
-    /// What was adopted last must still stand there: a lost transaction's place may have been given to another.
-    private func compareLastFrame(_ window: ByteWindow) throws(FileError) {
+    /// What was adopted last must still stand there: a lost transaction's place may have been given to another. With `follow` locked.
+    func compareLastFrame() throws(FileError) {
         guard let last = state.lastFrame else { return }
-        let header = try window.bytes(at: last, count: FrameField.bytes)
-        if case .good(let found) = FrameHeader.decode(header, offset: last, salt: state.header.salt),
-            found.checksum == state.endChecksum
-        {
-            return
+        let found = try bytesOfHeader(at: last) { $0.integer(at: FrameField.checksum, as: UInt64.self) }
+        guard found == state.endChecksum else {
+            throw FileError(
+                .diverged,
+                "The last transaction that this handle has seen is no longer there: it was lost before it was durable. "
+                    + "Open the store again.",
+                path: path, offset: last)
         }
-        throw FileError(
-            .diverged,
-            "The last transaction that this handle has seen is no longer there: it was lost before it was durable. "
-                + "Open the store again.",
-            path: path, offset: last)
+    }
+
+    /// Hands 64 bytes at `offset` to `body`, from the mapping where the file is known to reach that far; nil at the end of the file.
+    private func bytesOfHeader<Result>(
+        at offset: UInt64, _ body: (UnsafeRawBufferPointer) -> Result
+    ) throws(FileError) -> Result? {
+        let end = offset + UInt64(FrameField.bytes)
+        if let mapping, end <= seenSize, end <= UInt64(mapping.bytes.count) {
+            return body(mapping.bytes.slice(Int(offset), FrameField.bytes))
+        }
+        let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
+        let bytes = try window.bytes(at: offset, count: FrameField.bytes)
+        return bytes.count == FrameField.bytes ? body(bytes) : nil
     }
 
     /// The new state counts from here on. With `follow` locked.
@@ -52,14 +62,9 @@ extension Log {
         ledger.advance(to: next.end, mark: next.durableMark)
     }
 
-    /// Whether nobody has begun a frame behind `state.end`. With `follow` locked.
+    /// Whether nobody has begun a frame behind `state.end`, and what is below it still stands. With `follow` locked.
     func isNothingNew() throws(FileError) -> Bool {
-        let end = state.end
-        let headerEnd = end + UInt64(FrameField.bytes)
-        if let mapping, headerEnd <= seenSize, headerEnd <= UInt64(mapping.bytes.count) {
-            return mapping.bytes.slice(Int(end), FrameField.bytes).allZero
-        }
-        let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
-        return try window.bytes(at: end, count: FrameField.bytes).allZero
+        try compareLastFrame()
+        return try bytesOfHeader(at: state.end) { $0.allZero } ?? true
     }
 }

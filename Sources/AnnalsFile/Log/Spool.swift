@@ -52,7 +52,8 @@ extension FileSystem {
     func writeAll(_ file: Descriptor, at offset: UInt64, _ bytes: UnsafeRawBufferPointer) throws(FileError) {
         var done = 0
         while done < bytes.count {
-            done += try write(file, at: offset + UInt64(done), from: UnsafeRawBufferPointer(rebasing: bytes[done...]))
+            done += try self.write(
+                file, at: offset + UInt64(done), from: UnsafeRawBufferPointer(rebasing: bytes[done...]))
         }
     }
 

@@ -136,18 +136,18 @@ package final class TransactionBuilder {
         noteRelocations(values, layout: layout, rowStart: start)
     }
 
-    /// Inserts an object whose row `write` sets slot by slot: the fast way in. `variableBytes` is the size of its variable values, none of
+    /// Inserts an object whose row `setValues` sets slot by slot: the fast way in. `variableBytes` is the size of its variable values, none of
     /// them longer than the format's inline limit.
     @inline(__always)
     package func insert(
         _ object: ObjectID, layout: RowLayout, variableBytes: Int,
-        _ write: (inout RowBuilder, inout ByteWriter) -> Void
+        _ setValues: (inout RowBuilder, inout ByteWriter) -> Void
     ) throws(FileError) {
         guard completed == nil else { throw TransactionBuilder.complete }
         try makeRoom(entryBytes: ChangeField.bytes, rowBytes: (layout.variableOffset + variableBytes).paddedTo8)
         let start = body.count
         var row = RowBuilder(layout, entryDistance: distance, schemaVersion: catalog.newestVersion, in: &body)
-        write(&row, &body)
+        setValues(&row, &body)
         row.finish(in: &body)
         appendEntry(.insert, object, rowPosition: start - headroom + FrameField.bytes, previous: nil, words: [])
     }

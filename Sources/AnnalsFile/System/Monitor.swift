@@ -14,7 +14,7 @@ package final class Monitor: Sendable {
     package func lock() { SystemCalls.lock(memory) }
     package func unlock() { SystemCalls.unlock(memory) }
 
-    package func withLock<Value, Failure: Error>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
+    package func withLock<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         lock()
         defer { unlock() }
         return try body()

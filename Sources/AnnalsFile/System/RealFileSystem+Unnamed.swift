@@ -96,9 +96,9 @@ extension RealFileSystem {
 
 extension RealFileSystem {
     /// Runs calls about an open file, or a name in an open directory, and says so in what they throw.
-    func about<Value>(
-        _ descriptor: Descriptor, _ name: String? = nil, _ body: () throws(SystemError) -> Value
-    ) throws(FileError) -> Value {
+    func about<Result>(
+        _ descriptor: Descriptor, _ name: String? = nil, _ body: () throws(SystemError) -> Result
+    ) throws(FileError) -> Result {
         do throws(SystemError) {
             return try body()
         } catch {

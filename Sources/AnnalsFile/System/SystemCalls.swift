@@ -21,9 +21,9 @@ package struct SystemError: Error, Equatable, Sendable {
 package enum SystemCalls {
     /// Makes a call again for as long as a signal interrupts it. The only such loop.
     @inline(__always)
-    static func calling<Value: FixedWidthInteger>(
-        _ name: String, _ body: () -> Value
-    ) throws(SystemError) -> Value {
+    static func calling<Result: FixedWidthInteger>(
+        _ name: String, _ body: () -> Result
+    ) throws(SystemError) -> Result {
         while true {
             let value = body()
             if value != -1 { return value }
@@ -333,3 +333,11 @@ extension SystemCalls {
         return (list[0].revents != 0, list[1].revents != 0)
     }
 }
+
+#if ANNALS_MUTANTS
+    extension SystemCalls {
+        static func environmentVariable(_ name: String) -> String? {
+            getenv(name).flatMap { String(validatingCString: $0) }
+        }
+    }
+#endif

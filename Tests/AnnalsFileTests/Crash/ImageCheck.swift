@@ -107,6 +107,14 @@ final class Tally: @unchecked Sendable {
     var images: Set<UInt64> = []
 }
 
-/// The store on this machine breaks no rule of the format.
+/// The store on this machine breaks no rule of the format. Throws, so that it serves in hooks and at every image.
 func expectIntact(_ machine: Machine) throws {
+    let report = try check(machine.disk)
+    guard report.isIntact else { throw CrashFailure(description: "the checker found \(report.findings)") }
+}
+
+/// The same of a store on the real disk.
+func expectIntact(_ path: String) throws {
+    let report = try Checker.check(path, files: RealFileSystem())
+    guard report.isIntact else { throw CrashFailure(description: "the checker found \(report.findings)") }
 }

@@ -18,7 +18,7 @@ func check(
     var chosen = CheckOptions()
     chosen.spillDirectory = "/data"
     chosen.windowBytes = 32768
-    return try Checker.check(path, options: options ?? chosen, files: disk)
+    return try Checker.check(path, options: options ?? chosen, files: disk.process(98))
 }
 
 /// Holds a store against every rule of the format. Closed stores have a seal and not a byte behind it.

@@ -21,7 +21,7 @@ enum GoldenStores {
         limits: LogLimits = LogLimits(), isClosed: Bool = true,
         _ body: (Log, SimulatedEnvironment) throws -> Void
     ) throws -> [UInt8] {
-        let machine = Machine(seed: 42, limits: limits)
+        let machine = Machine(seed: 42, limits: limits, clockStepMicroseconds: 0)
         let log = try machine.create()
         try body(log, machine.environment)
         if isClosed { try log.close() }
@@ -133,7 +133,7 @@ enum GoldenStores {
     }
 
     private static func torn(recovering: Bool) throws -> [UInt8] {
-        let machine = Machine(seed: 42)
+        let machine = Machine(seed: 42, clockStepMicroseconds: 0)
         let log = try machine.create()
         try notes(log)
         let end = Int(log.current.end)

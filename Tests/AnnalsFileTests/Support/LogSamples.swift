@@ -13,10 +13,11 @@ struct Machine {
 
     init(
         disk: SimulatedDisk = SimulatedDisk(), seed: UInt64 = 1, process: UInt32 = 1,
-        limits: LogLimits = LogLimits()
+        limits: LogLimits = LogLimits(), clockStepMicroseconds: UInt64 = 1
     ) {
         self.disk = disk
-        environment = SimulatedEnvironment(seed: seed, process: process, name: "tests")
+        environment = SimulatedEnvironment(
+            seed: seed, process: process, name: "tests", stepMicroseconds: clockStepMicroseconds)
         options.limits = limits
         options.synchronizesInBackground = false
     }

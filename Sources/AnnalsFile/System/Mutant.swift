@@ -1,8 +1,6 @@
 // Planted faults: each breaks one mechanism, and the default test suite has to notice (Tests/mutants.sh).
 
 #if ANNALS_MUTANTS
-    private import Glibc
-
     /// Names of the planted faults. Compiled in only for the mutant run; products never have them.
     package enum Mutant: String, CaseIterable, Sendable {
         case noSync
@@ -25,7 +23,7 @@
         case posixLocks
         case marksBeforeSync
 
-        private static let chosen = getenv("ANNALS_MUTANT").flatMap { String(validatingCString: $0) }
+        private static let chosen = SystemCalls.environmentVariable("ANNALS_MUTANT")
 
         package static func isOn(_ mutant: Mutant) -> Bool { chosen == mutant.rawValue }
     }
