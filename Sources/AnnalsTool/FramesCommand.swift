@@ -6,14 +6,101 @@ extension Command {
     static let frames = Command(
         "frames", "Lists the frames of a store, one a line.",
         details: """
-            The file is only read. Frames whose checksums fail are not listed: the list ends there, and the
-            exit status says whether what follows is a torn tail (0) or damage (65).
+            The file is only read, along its chain of checksums, and every checksum is compared. The last line
+            says what the place is where the frames end: the end, a torn tail (a write that did not finish; the
+            exit status is 0) or damage (65). A frame that has a good header and bad content is listed with its
+            fault. With a limit, what is beyond it is not looked at.
             """,
-        operands: ["STORE"], run: FramesCommand.run)
+        operands: ["STORE"],
+        options: [
+            Option("format", value: "FORMAT", "text (the default), or jsonl: one JSON object a line"),
+            Option("after", value: "OFFSET", "only frames that begin behind this offset"),
+            Option("limit", value: "N", "at most so many frames"),
+        ], run: FramesCommand.run)
 }
 
 enum FramesCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        throw ToolFailure(.failed, "This build cannot list frames.")
+        let format = try arguments.format(["text", "jsonl"], for: .frames)
+        let after = try arguments.number(of: "after", for: .frames)
+        var left = try arguments.number(of: "limit", for: .frames) ?? .max
+        let path = arguments.operands[0]
+        let lister = try asking { () throws(FileError) in try FrameLister(path, files: RealFileSystem()) }
+        while left > 0, let frame = try asking({ () throws(FileError) in try lister.next() }) {
+            if let after, frame.offset <= after { continue }
+            left -= 1
+            try output.line(format == "jsonl" ? json(frame).text : text(frame))
+        }
+        guard let end = lister.ending else { return .done }
+        try output.line(format == "jsonl" ? json(end).text : text(end))
+        return switch end.verdict {
+        case .end, .tornTail: .done
+        case .damage: .damaged
+        case .unsupported: .failed
+        }
     }
+
+    // MARK: Frames
+
+    private static func text(_ frame: ListedFrame) -> String {
+        let header = frame.header
+        let columns = [
+            String(frame.offset).leftPadded(to: 12), "\(header.kind)" + (header.isMember ? " (member)" : ""),
+            "\(header.frameBytes) bytes", "number \(header.number)", "mark \(header.durableMark)",
+        ]
+        return columns.joined(separator: "  ") + "  " + (frame.fault ?? "ok")
+    }
+
+    private static func json(_ frame: ListedFrame) -> JSONLine {
+        var line = JSONLine()
+        line.add("offset", frame.offset)
+        line.add("kind", "\(frame.header.kind)")
+        line.add("member", frame.header.isMember)
+        line.add("bytes", UInt64(frame.header.frameBytes))
+        line.add("tableBytes", UInt64(frame.header.tableBytes))
+        line.add("number", frame.header.number)
+        line.add("durableMark", frame.header.durableMark)
+        line.add("checksum", hexadecimal(frame.header.checksum))
+        line.add("state", frame.fault ?? "ok")
+        return line
+    }
+
+    // MARK: The end
+
+    private static func text(_ end: FrameListEnd) -> String {
+        let verdict =
+            switch end.verdict {
+            case .end: "the end"
+            case .tornTail: "a torn tail; what counts ends at \(end.end)"
+            case .damage: "damage; \(end.sentence)"
+            case .unsupported: "unknown; \(end.sentence)"
+            }
+        return String(end.offset).leftPadded(to: 12) + "  " + verdict
+    }
+
+    private static func json(_ end: FrameListEnd) -> JSONLine {
+        var line = JSONLine()
+        line.add("offset", end.offset)
+        line.add("verdict", end.verdict.rawValue)
+        line.add("end", end.end)
+        line.add("reason", end.sentence)
+        return line
+    }
+}
+
+extension Arguments {
+    /// One of the formats; the first where none was asked for.
+    func format(_ formats: [String], for command: Command) throws(ToolFailure) -> String {
+        guard let format = value(of: "format") else { return formats[0] }
+        guard formats.contains(format) else {
+            throw ToolFailure(
+                .usage, "The option “--format” takes \(formats.joined(separator: " or ")), not “\(format)”.",
+                hint: "Try: annals help \(command.name)")
+        }
+        return format
+    }
+}
+
+extension String {
+    func leftPadded(to width: Int) -> String { String(repeating: " ", count: Swift.max(0, width - count)) + self }
 }

@@ -5,7 +5,7 @@ internal import Glibc
 
 /// The commands, in the order in which help lists them.
 enum Commands {
-    static let all = [Command.help]
+    static let all = [Command.frames, .verify, .help]
 
     static func find(_ name: String) -> Command? { all.first { $0.name == name } }
 }

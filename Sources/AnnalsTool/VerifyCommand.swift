@@ -1,19 +1,137 @@
 // `annals verify STORE`: checks a whole store file against every rule of its format, without changing it.
 
 internal import AnnalsFile
+internal import Glibc
 
 extension Command {
     static let verify = Command(
         "verify", "Checks every byte of a store.",
         details: """
-            The file is only read. A torn tail, which a cut of the power or the death of a writer leaves, is
-            reported and is no damage. Checksums find accidents; they are no proof against forgery.
+            The file is only read, and other processes may write to it meanwhile. A torn tail, which a cut of the
+            power or the death of a writer leaves, is reported and is no damage. Checksums find accidents; they
+            are no proof against forgery. For large stores temporary files are made in TMPDIR, or else in /tmp.
             """,
-        operands: ["STORE"], run: VerifyCommand.run)
+        operands: ["STORE"],
+        options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],
+        run: VerifyCommand.run)
 }
 
 enum VerifyCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        throw ToolFailure(.failed, "This build cannot check stores.")
+        let format = try arguments.format(["text", "json"], for: .verify)
+        let path = arguments.operands[0]
+        var options = CheckOptions()
+        options.spillDirectory = temporaryDirectory
+        let report = try asking { () throws(FileError) in
+            try Checker.check(path, options: options, files: RealFileSystem())
+        }
+        if format == "json" {
+            try output.line(json(report, path).text)
+        } else {
+            try text(report, path, &output)
+        }
+        if report.hasDamage { return .damaged }
+        return report.isIntact ? .done : .failed
+    }
+
+    /// Sound because the bytes that the pointer leads to are copied at once, and nothing here changes the environment.
+    private static var temporaryDirectory: String {
+        guard let value = getenv("TMPDIR"), value.pointee != 0 else { return "/tmp" }
+        return String(cString: value)
+    }
+
+    // MARK: Text
+
+    private static func text(_ report: CheckReport, _ path: String, _ output: inout Output) throws(ToolFailure) {
+        try output.line("\(path): \(summary(report))")
+        for finding in report.findings {
+            let kind = finding.isDamage ? "damage" : "notice"
+            try output.line("  \(kind), \(finding.rule), offset \(finding.offset): \(finding.sentence)")
+        }
+        if report.omittedFindings > 0 { try output.line("  and \(report.omittedFindings) more") }
+        if let stopped = report.stoppedAt { try output.line("  Nothing from offset \(stopped) on was checked.") }
+        if let tail = report.tornTail {
+            try output.line("  A torn tail of \(tail.bytes) bytes begins at offset \(tail.offset).")
+        }
+        guard let header = report.header else { return }
+        try output.line("store \(header.storeID.text), generation \(header.generation)")
+        try output.line(
+            "\(report.fileBytes) bytes, the end at \(report.end), \(report.isSealed ? "closed cleanly" : "not closed")")
+        let counts = report.counts
+        try output.line(
+            "\(counts.transactions) transactions, the last \(report.lastNumber); schema version \(report.schemaVersion)"
+        )
+        try output.line(
+            "\(counts.frames) frames, \(counts.changes) changes, \(counts.rows) rows, \(counts.values) values, "
+                + "\(counts.largeValues) large values")
+        for kind in FrameKind.allCases where counts.bytes(of: kind) > 0 {
+            try output.line(String(counts.bytes(of: kind)).leftPadded(to: 16) + " bytes of \(kind) frames")
+        }
+    }
+
+    private static func summary(_ report: CheckReport) -> String {
+        if report.hasDamage { return "damaged" }
+        if !report.isIntact { return "not checked to the end" }
+        return report.tornTail == nil ? "intact" : "intact, with a torn tail"
+    }
+
+    // MARK: JSON
+
+    private static func json(_ report: CheckReport, _ path: String) -> JSONLine {
+        var line = JSONLine()
+        line.add("store", path)
+        line.add("intact", report.isIntact)
+        line.add("damaged", report.hasDamage)
+        line.add("sealed", report.isSealed)
+        line.add("storeID", report.header?.storeID.text ?? "")
+        line.add("generation", report.header?.generation)
+        line.add("fileBytes", report.fileBytes)
+        line.add("end", report.end)
+        line.add("lastNumber", report.lastNumber)
+        line.add("schemaVersion", UInt64(report.schemaVersion))
+        line.add("stoppedAt", report.stoppedAt)
+        line.add("tornTail", report.tornTail.map(json))
+        line.add("counts", json(report.counts))
+        line.add("findings", report.findings.map(json))
+        line.add("omittedFindings", UInt64(report.omittedFindings))
+        return line
+    }
+
+    private static func json(_ tail: CheckReport.TornTail) -> JSONLine {
+        var line = JSONLine()
+        line.add("offset", tail.offset)
+        line.add("bytes", tail.bytes)
+        return line
+    }
+
+    private static func json(_ counts: CheckCounts) -> JSONLine {
+        var line = JSONLine()
+        line.add("frames", counts.frames)
+        line.add("transactions", counts.transactions)
+        line.add("changes", counts.changes)
+        line.add("rows", counts.rows)
+        line.add("values", counts.values)
+        line.add("largeValues", counts.largeValues)
+        var bytes = JSONLine()
+        for kind in FrameKind.allCases { bytes.add("\(kind)", counts.bytes(of: kind)) }
+        line.add("frameBytes", bytes)
+        return line
+    }
+
+    private static func json(_ finding: Finding) -> JSONLine {
+        var line = JSONLine()
+        line.add("rule", finding.rule)
+        line.add("offset", finding.offset)
+        line.add("damage", finding.isDamage)
+        line.add("sentence", finding.sentence)
+        return line
+    }
+}
+
+extension UUIDBytes {
+    /// As RFC 9562 writes it.
+    var text: String {
+        let digits = Array(hexadecimal(high) + hexadecimal(low))
+        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
     }
 }
