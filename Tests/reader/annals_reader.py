@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Reads an Annals store file as the page "The file format" describes it, and shares nothing with the library.
+
+    annals_reader.py STORE
+
+prints a JSON object a line for each transaction. Members whose commit frame is missing are not looked into. Exit 0: the file was read to its end, or to a torn tail, which is
+reported on standard error. 65: damage at the offset on standard error, after what came before it. 69: written by a
+newer program. 64 and 66: no such use, no such file.
+"""
+import json
+import pathlib
+import struct
+import sys
+from collections import namedtuple
+
+from annals_parts import (M64, MAX_INLINE, OPTIONAL, PAGE, PRESERVED, SLOT_BYTES, VARIABLE, Broken, Damaged, Header, Unsupported,
+                          decode, definition, hash64, i64, is_zero, need, object_id, padded, text, u16, u32, u64)
+
+MAX_FRAME, MAX_NODE_FRAME, MAX_INLINE_ROW = 524288, 65536, 262144
+TRANSACTION, PART, VALUE, SCHEMA, ROWS, NODES, CHECKPOINT, _, METADATA, _, RECOVERY, SEAL, _ = range(1, 14)
+KINDS = ["base", "insert", "update", "delete"]
+Frame = namedtuple("Frame", "offset end checksum kind flags newer number mark previous body_checksum table_end")
+Large = namedtuple("Large", "bytes piece frame_bytes checksum")
+
+
+class Store:
+    def __init__(self, data):
+        self.data = data
+        header = Header(data)
+        self.salt, self.hints, self.previous = header.salt, header.hints, header.checksum
+        self.number, self.tag, self.time = header.base
+        self.end = self.reached = PAGE   # what counts ends here; reading came so far
+        self.verdict = None              # "end" or "torn tail", after the walk
+        self.group_ends = {PAGE}
+        self.mark, self.last_kind = 0, None
+        self.names = []                  # number n at n - 1
+        self.versions = [{}]             # entity number -> Entity; index 0: before there is any version
+        self.types = {}                  # (entity, attribute number) -> type, ever
+        self.removed = set()             # entity numbers
+        self.objects = {}                # object ID -> (is deleted, what the next entry names as previous version)
+        self.values = {}                 # offset of the first value frame -> Large
+        self.stepped = False             # a clock step stands behind the last transaction
+
+    def header_checks(self, at):
+        """The header at an offset, if it checks: its own checksum and its sizes."""
+        if at + 64 > len(self.data):
+            return None
+        checksum, size, kind, flags, zero, number, mark, previous, _, body, table, zero2 = \
+            struct.unpack_from("<QIBBHQQQQQII", self.data, at)
+        if size < 64 or size > MAX_FRAME or size % 8 or table % 8 or table > size - 64 \
+                or checksum != hash64(self.data[at + 8:at + 64], self.salt ^ at):
+            return None
+        newer = not 1 <= kind <= 13 or flags > 1 or zero or zero2
+        return Frame(at, at + size, checksum, kind, flags, newer, number, mark, previous, body, at + 64 + table)
+
+    def frame(self, at):
+        """The good frame of the chain at an offset (F4 to F7), or None."""
+        f = self.header_checks(at)
+        if f and f.newer:
+            raise Unsupported(f"frame kind {f.kind}, flags {f.flags} at {at}")
+        if f is None or f.previous != self.previous or f.end > len(self.data) \
+                or u64(self.data, at + 40) != hash64(self.data[at + 64:f.table_end], self.salt) \
+                or f.body_checksum != hash64(self.data[f.table_end:f.end], self.salt ^ M64):
+            return None
+        return f
+
+    def transactions(self):
+        """Walks all frames, gives the transactions, and comes to a verdict or raises Damaged or Unsupported."""
+        members = []
+        while f := self.frame(self.reached):
+            try:
+                need(f.flags or f.kind not in (PART, VALUE, SCHEMA), "F8: a member frame without its flag")
+                need(not f.flags or f.kind in (PART, VALUE, SCHEMA, NODES), "F8: this kind cannot be a member")
+                need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
+                need(f.flags or f.kind == TRANSACTION or not members, "F9: a frame between members and commit frame")
+                own = f.flags or f.kind == TRANSACTION
+                need(f.number == self.number + own, "F11: frame.number")
+                need(f.mark >= self.mark and f.mark in self.group_ends, "F10: the durable mark")
+                need(f.kind != SEAL or f.mark == f.offset, "F10: the mark of a seal")
+                done = None
+                if f.flags:
+                    members.append(f)
+                elif f.kind == TRANSACTION:
+                    done = self.transaction(members, f)
+                    members = []
+                else:
+                    self.standalone(f)
+            except Broken as broken:
+                raise Damaged(f.offset, broken) from None
+            self.mark, self.previous, self.reached, self.last_kind = f.mark, f.checksum, f.end, f.kind
+            if not f.flags:
+                self.end = f.end
+                self.group_ends.add(f.end)
+            if done:
+                yield done
+        self.verdict = self.judge(self.end, self.reached)
+
+    def judge(self, x, y):
+        """What the place is where what counts ends, and the place where reading stopped."""
+        for durable_end in self.hints:
+            if durable_end > x:
+                raise Damaged(y, f"a hint says that all below {durable_end} was durable")
+        stop = len(self.data.rstrip(b"\0"))
+        for at in range(y, stop, 8):
+            if at + 64 <= len(self.data) and x < u64(self.data, at + 24) <= at and self.header_checks(at):
+                raise Damaged(y, f"the frame at {at} says that all below {u64(self.data, at + 24)} was durable")
+        return "end" if stop <= y and x == y else "torn tail"
+
+    def standalone(self, f):
+        data, table = self.data, self.data[f.offset + 64:f.table_end]
+        if f.kind == ROWS:
+            need(len(table) >= 8 and u32(table, 4) == 0, "F6: the table of a rows frame")
+            self.changes(f, f.offset + 72, u32(table, 0), set(), base=True)
+        elif f.kind == METADATA:
+            need(f.table_end == f.end, "F26: a metadata frame with a body")
+            at = 0
+            while at < len(table):
+                need(at + 8 <= len(table) and u16(table, at + 2) == 0, "F26: a metadata record")
+                kind, size, start = u16(table, at), u32(table, at + 4), at + 8
+                content, at = table[start:start + size], start + padded(size)
+                need(at <= len(table) and not any(table[start + size:at]), "F26: the size of a metadata record")
+                self.metadata(kind, content)
+        elif f.kind in (RECOVERY, SEAL):
+            need(len(table) == (24 if f.kind == RECOVERY else 16) and f.table_end == f.end, "F26: the frame's size")
+            need(f.kind == RECOVERY or u64(table, 8) < f.offset, "F26: a seal names a checkpoint above itself")
+
+    def metadata(self, kind, content):
+        if kind == 1:
+            need(5 <= len(content) <= 4 + 1024, "F26: the size of a name")
+            name = text(content[4:], "F26")
+            need(u32(content, 0) == len(self.names) + 1 <= 65535 and name not in self.names, "F15: name numbers count up")
+            self.names.append(name)
+        elif kind == 2:
+            need(len(content) == 16, "F26: the size of a clock step")
+            need(i64(content, 0) == self.time, "F12: a clock step names another time than the last")
+            need(i64(content, 8) < self.time - 3_600_000_000, "F12: a clock step of an hour or less")
+            self.stepped = True
+        else:
+            raise Broken("F26: an unknown metadata record")
+
+    def name(self, number):
+        need(number <= len(self.names), "F15: a name that is not defined")
+        return self.names[number - 1] if number else None
+
+    def transaction(self, members, commit):
+        data, start = self.data, (members or [commit])[0].offset
+        schemas = [f for f in members if f.kind == SCHEMA]
+        need(schemas == members[:len(schemas)], "F9: a schema frame behind others of its transaction")
+        if schemas:
+            self.schema_version(schemas)
+        self.value_frames(members)
+        changes, seen, first, common = [], set(), 0, None
+        for f in [f for f in members if f.kind == PART] + [commit]:
+            need(f.table_end - f.offset >= 128, "F13: no room for the transaction's record")
+            tag, its_time, its_start, its_total, count, process_id, author, context, process, flags, version, its_first \
+                = struct.unpack_from("<QqQQIIIIIHHQ", data, f.offset + 64)
+            if flags > 3:
+                raise Unsupported(f"transaction flags {flags} at {f.offset}")
+            its_common = its_time, its_start, process_id, author, context, process, version, flags & 2
+            common = common or its_common
+            need(its_common == common, "F13: the frames of a transaction differ")
+            need(its_start == start and its_first == first, "F13: start or firstChange")
+            need(f is commit or tag == its_total == flags & 1 == 0, "F13: a part with a tag, a total or a flag")
+            changes += self.changes(f, f.offset + 128, count, seen)
+            first += count
+        need(its_total == first, "F13: totalChanges")
+        need(self.stepped or its_time > self.time, "F12: times rise")
+        need(version == len(self.versions) - 1, "F16: transaction.schemaVersion")
+        need((flags & 1) == bool(schemas), "F16: the flag of a transaction that changes the schema")
+        if not flags & 2:
+            seed = hash64(struct.pack("<QQQ", self.tag, commit.previous, commit.body_checksum), 0)
+            need(tag == hash64(data[commit.offset + 72:commit.table_end], seed), "F14: the tag")
+        result = {
+            "transaction": commit.number, "tag": f"{tag:016x}", "time": its_time, "author": self.name(author),
+            "context": self.name(context), "process": self.name(process), "processID": process_id,
+            "schemaVersion": version, "changes": changes}
+        self.number, self.tag, self.time, self.stepped = commit.number, tag, its_time, False
+        return result
+
+    def value_frames(self, members):
+        data, first, whole, position, piece = self.data, None, 0, 0, 0          # of the value being read, if one is
+        for f in members:
+            if f.kind != VALUE:
+                need(first is None, "F24: a value that is not complete")
+                continue
+            need(f.table_end - f.offset == 96, "F24: the table of a value frame")
+            size, its_position, its_first, its_piece, zero = struct.unpack_from("<QQQII", data, f.offset + 64)
+            if first is None:
+                first, whole, position, piece = f.offset, size, 0, its_piece
+                need(0 < size <= 1 << 40, "F24: the size of a value")
+                self.values[first] = Large(size, piece, f.end - f.offset, f.checksum)
+            need((size, its_first, its_position, zero) == (whole, first, position, 0), "F24: a piece out of place")
+            need(its_piece == min(piece, whole - position) > 0, "F24: the size of a piece")
+            need(f.end - f.table_end == padded(its_piece) and is_zero(data, f.table_end + its_piece, f.end),
+                 "F24: the body of a value frame")
+            position += its_piece
+            if position == whole:
+                first = None
+        need(first is None, "F24: a value that is not complete")
+
+    def large(self, reference):
+        offset, size, checksum = struct.unpack("<QQQ", reference)
+        value = self.values.get(offset)
+        need(value and (value.bytes, value.checksum) == (size, checksum), "F23: a reference that leads to no value")
+        pieces = []
+        for position in range(0, size, value.piece):
+            body = offset + position // value.piece * value.frame_bytes + 96
+            pieces.append(self.data[body:body + min(value.piece, size - position)])
+        return b"".join(pieces)
+
+    def schema_version(self, frames):
+        version, before, defined = len(self.versions), self.versions[-1], {}
+        for f in frames:
+            need(f.table_end - f.offset >= 72 and f.table_end == f.end, "F25: the sizes of a schema frame")
+            its_version, definitions, zero = struct.unpack_from("<HHI", self.data, f.offset + 64)
+            need(its_version == version and zero == 0, "F16: a new version is one more than the last")
+            at = f.offset + 72
+            for _ in range(definitions):
+                need(at + 16 <= f.table_end, "F25: more definitions than there is room for")
+                size, number = u32(self.data, at), u16(self.data, at + 4)
+                need(size >= 16 and size % 8 == 0 and at + size <= f.table_end, "F25: definitionBytes")
+                need(number and number not in defined and number not in self.removed, "F25: an entity number again")
+                try:
+                    defined[number] = definition(self.data[at:at + size])
+                except (struct.error, IndexError):
+                    raise Broken("F25: a definition that does not fit its size") from None
+                self.as_before(number, defined[number], before.get(number))
+                at += size
+            need(at == f.table_end, "F25: bytes behind the definitions")
+        now = {number: e for number, e in {**before, **defined}.items() if e}
+        need(len({e.name for e in now.values()}) == len(now), "F25: two entities of one name")
+        self.removed |= {number for number, e in defined.items() if e is None}
+        self.versions.append(now)
+    def as_before(self, number, entity, before):
+        need(entity or before, "F25: an entity is removed that does not exist")
+        numbers_before = {a.number for a in before.attributes} if before else set()
+        for a in entity.attributes if entity else []:
+            need(a.number in numbers_before or (number, a.number) not in self.types, "F25: an attribute number again")
+            need(self.types.setdefault((number, a.number), a.type) == a.type, "F25: an attribute of another type")
+
+    def changes(self, f, at, count, seen, base=False):
+        """The entries of a frame, which begin at an offset, with their rows. Takes the objects' history along."""
+        data, next_row, result = self.data, f.table_end, []
+        for _ in range(count):
+            entry = at
+            need(at + 16 <= f.table_end, "F13: more changes than there is room for")
+            raw, row_at, kind, shape, zero = struct.unpack_from("<QIBBH", data, at)
+            words, has_previous = shape & 31, shape >> 7
+            need(kind < 4 and words <= 16 and not shape & 0x60 and not zero, "F17: an entry's kind or shape")
+            need((kind == 0) == base, "F17: kind base belongs to rows frames")
+            at += 16 + 8 * has_previous + 8 * words
+            need(at <= f.table_end, "F17: an entry that does not fit the table")
+            previous = u64(data, entry + 16) if has_previous else None
+            bits = int.from_bytes(data[at - 8 * words:at], "little")
+            need(not words or bits >> 64 * (words - 1), "F17: the last word of an attribute set is zero")
+            need(bool(words) == (kind == 2), "F17: only an update has an attribute set")
+            need(row_at or kind == 3, "F17: no row")
+            entity_number, object_number = object_id(raw, "F17")
+
+            need(raw not in seen, "F19: an object twice in a transaction")
+            seen.add(raw)
+            deleted, newest = self.objects.get(raw, (True, None))
+            need(deleted == (kind < 2), "F18: the order of insert, update and delete")
+            need(previous == newest and not (base and newest), "F18: the previous version")
+
+            entity, values, attributes = self.versions[-1].get(entity_number), None, []
+            if row_at:
+                need(f.offset + row_at == next_row, "F20: rows in the order of their entries, without gaps")
+                entity, values, row_bytes = self.row(entry, next_row, f.end, entity_number, deletion=kind == 3)
+                attributes = entity.attributes
+                need(bits >> len(attributes) == 0, "F21: an attribute set with attributes that do not exist")
+                next_row += padded(row_bytes)
+            self.objects[raw] = (kind == 3, entry + 1 if kind == 3 else f.offset + row_at)
+            result.append({
+                "kind": KINDS[kind], "entity": entity.name if entity else "?", "object": object_number,
+                "attributes": [a.name for i, a in enumerate(attributes) if bits >> i & 1], "row": values})
+        need(at == f.table_end, "F13: bytes behind the entries")
+        need(next_row == f.end, "F20: the rows do not fill the body")
+        return result
+
+    def row(self, entry, start, limit, entity_number, deletion):
+        need(start + 8 <= limit, "F20: a row that does not fit the body")
+        distance, version, size = struct.unpack_from("<HHI", self.data, start)
+        need(distance * 8 == start - entry, "F20: a row that does not lead back to its entry")
+        need(0 < version < len(self.versions), "F21: an unknown schema version")
+        entity = self.versions[version].get(entity_number)
+        need(entity, "F21: an entity that this schema version does not have")
+        count = len(entity.attributes)
+        presence_at = 8 + sum(SLOT_BYTES[a.type] for a in entity.attributes)
+        begin = variable = presence_at + (count + 7) // 8
+        need(size >= begin and start + padded(size) <= limit, "F21: rowBytes")
+        need(is_zero(self.data, start + size, start + padded(size)), "F20: padding that is not zero")
+        row, values, at = self.data[start:start + size], {}, 8
+        presence = int.from_bytes(row[presence_at:begin], "little")
+        need(presence >> count == 0, "F21: presence bits left over")
+        for i, a in enumerate(entity.attributes):
+            slot, present = row[at:at + SLOT_BYTES[a.type]], presence >> i & 1
+            at += SLOT_BYTES[a.type]
+            need(present or deletion or a.flags & OPTIONAL, "F22: a value that is not optional is absent")
+            need(not present or not deletion or a.flags & PRESERVED, "F17: a deletion keeps what is not preserved")
+            if a.type in VARIABLE:
+                end, is_large = u32(slot, 0) & 0x7fffffff, u32(slot, 0) >> 31
+                need(begin <= end <= size and end - begin <= MAX_INLINE, "F21: the end of a value")
+                need(present or (end == begin and not is_large), "F21: an absent value that is not empty")
+                content, begin = row[begin:end], end
+                if is_large:
+                    need(len(content) == 24, "F21: the size of a reference")
+                    content = self.large(content)
+                value = decode(a.type, content) if present else None
+                if is_large:
+                    value = {"large": len(content), "hash": f"{hash64(content, 0):016x}"}
+            else:
+                need(present or not any(slot), "F21: the slot of an absent value is not zero")
+                value = decode(a.type, slot) if present else None
+            values[a.name] = value
+        need(begin == size and size - variable <= MAX_INLINE_ROW, "F21: rowBytes")
+        return entity, values, size
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        print("usage: annals_reader.py STORE", file=sys.stderr)
+        return 64
+    try:
+        data = pathlib.Path(arguments[0]).read_bytes()
+        store = Store(data)
+        for transaction in store.transactions():
+            line = json.dumps(transaction, ensure_ascii=False, separators=(",", ":"))
+            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+    except OSError as error:
+        print(f"annals_reader: {error}", file=sys.stderr)
+        return 66
+    except Damaged as damaged:
+        print(damaged, file=sys.stderr)
+        return 65
+    except Unsupported as unsupported:
+        print(f"unsupported: {unsupported}", file=sys.stderr)
+        return 69
+    finally:
+        sys.stdout.flush()
+    if store.verdict != "end":
+        print(f"{store.verdict} at {store.end}", file=sys.stderr)
+    elif store.last_kind == SEAL and len(data) != store.end + PAGE:
+        print(f"F27: a sealed file of {len(data)} bytes whose last frame ends at {store.end}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
