@@ -25,7 +25,10 @@ package enum FuzzTargets {
 
     /// An invariant is broken: says which, and ends the process.
     static func violation(_ invariant: String, _ what: @autoclosure () -> String) -> Never {
-        preconditionFailure("\(invariant) is broken: \(what())")
+        // An optimised build traps without a word, so the sentence is written before.
+        let sentence = "\(invariant) is broken: \(what())\n"
+        _ = Array(sentence.utf8).withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        preconditionFailure(sentence)
     }
 
     static func require(_ holds: Bool, _ invariant: String, _ what: @autoclosure () -> String) {

@@ -184,7 +184,9 @@ package struct LogState: Sendable {
             try settleSchema(&settled)
             open = settled
         }
-        try check(frame.header.number == lastNumber &+ 1, "F11: a transaction's number does not follow the last")
+        try check(
+            lastNumber < .max && frame.header.number == lastNumber &+ 1,
+            "F11: a transaction's number does not follow the last")
         try check(open?.value == nil, "F24: a value is not complete")
         try checkTransaction(
             record, start: open?.start ?? frame.offset, changes: open?.changes ?? 0, time: open?.time)
@@ -255,9 +257,7 @@ package struct LogState: Sendable {
                 names.append(text)
                 nameNumbers[text] = number
             case .clockStep(let from, let to):
-                let isStep =
-                    from == lastTime && from.subtractingReportingOverflow(to).partialValue > clockStepMicroseconds
-                try check(isStep && to < from, "F12: a clock step that is none")
+                try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
                 mayStepBack = true
             }
         }
@@ -279,3 +279,10 @@ package struct LogState: Sendable {
 
 /// A clock that is further behind the last transaction than this has stepped (FileFormat.md, "Other frames").
 package let clockStepMicroseconds: Int64 = 3_600_000_000
+
+/// Whether a clock that shows `to` has gone back so far since `from` that the log says so.
+func isClockStep(from: Int64, to: Int64) -> Bool {
+    guard to < from else { return false }
+    let (distance, overflow) = from.subtractingReportingOverflow(to)
+    return overflow || distance > clockStepMicroseconds
+}
