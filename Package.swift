@@ -35,5 +35,9 @@ let package = Package(
         .target(
             name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",
             swiftSettings: settings),
+        .executableTarget(
+            name: "FuzzRecords", dependencies: ["FuzzTargets"], path: "Fuzz/FuzzRecords", swiftSettings: settings),
+        .executableTarget(
+            name: "FuzzFile", dependencies: ["FuzzTargets"], path: "Fuzz/FuzzFile", swiftSettings: settings),
     ]
 )

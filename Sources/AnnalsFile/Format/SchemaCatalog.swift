@@ -22,8 +22,11 @@ package struct SchemaCatalog: Sendable {
     }
 
     package private(set) var newestVersion: UInt16 = 0
-    /// At index n the entity with the number n.
+    /// One for each entity that ever was, in the order of their first definitions.
     private var histories: [History] = []
+    /// At index n where in `histories` the entity with the number n is, plus 1; 0 where there is none. Numbers alone, because a file may
+    /// use the highest ones, and then every copy of the catalog would pay for histories that there are not.
+    private var places: [UInt16] = []
     /// The entities of the newest version.
     private var numbers: [IdentifierName: UInt16] = [:]
 
@@ -44,13 +47,13 @@ package struct SchemaCatalog: Sendable {
 
     /// The entities of a version, by ascending number. Linear in the highest entity number.
     package func entities(version: UInt16) -> [EntityDefinition] {
-        histories.indices.compactMap { entity(UInt16(truncatingIfNeeded: $0), version: version) }
+        places.indices.compactMap { entity(UInt16(truncatingIfNeeded: $0), version: version) }
     }
 
     /// What a version defined, as its schema frames say.
     package func definition(version: UInt16) -> SchemaDefinition {
         var entities: [EntityDefinition] = []
-        for index in histories.indices {
+        for index in places.indices {
             let number = UInt16(truncatingIfNeeded: index)
             guard let step = step(version, number), step.version == version else { continue }
             entities.append(step.layout?.entity ?? .removal(of: number))
@@ -60,18 +63,23 @@ package struct SchemaCatalog: Sendable {
 
     /// Whether the number was ever an entity's.
     package func isUsed(entity number: UInt16) -> Bool {
-        Int(number) < histories.count && !histories[Int(number)].steps.isEmpty
+        history(number) != nil
     }
 
     /// Whether the number was ever one of that entity's attributes.
     package func isUsed(attribute: UInt16, entity: UInt16) -> Bool {
-        Int(entity) < histories.count && histories[Int(entity)].types[attribute] != nil
+        history(entity)?.types[attribute] != nil
+    }
+
+    @inline(__always)
+    private func history(_ entity: UInt16) -> History? {
+        guard Int(entity) < places.count, places[Int(entity)] != 0 else { return nil }
+        return histories[Int(places[Int(entity)]) - 1]
     }
 
     @inline(__always)
     private func step(_ version: UInt16, _ entity: UInt16) -> Step? {
-        guard version >= 1, version <= newestVersion, Int(entity) < histories.count else { return nil }
-        let steps = histories[Int(entity)].steps
+        guard version >= 1, version <= newestVersion, let steps = history(entity)?.steps else { return nil }
         guard let last = steps.last else { return nil }
         return last.version <= version ? last : earlierStep(version, steps)
     }
@@ -102,12 +110,17 @@ package struct SchemaCatalog: Sendable {
 
     private mutating func append(_ definition: EntityDefinition, _ version: UInt16) {
         let number = Int(definition.number)
-        while histories.count <= number { histories.append(History()) }
+        if places.count <= number { places += repeatElement(0, count: number + 1 - places.count) }
+        if places[number] == 0 {
+            histories.append(History())
+            places[number] = UInt16(histories.count)
+        }
+        let place = Int(places[number]) - 1
         let isPresent = definition.state == .present
         if isPresent { numbers[definition.name] = definition.number }
         let layout = isPresent ? RowLayout(definition) : nil
-        histories[number].steps.append(Step(version: version, layout: layout))
-        for attribute in definition.attributes { histories[number].types[attribute.number] = attribute.type }
+        histories[place].steps.append(Step(version: version, layout: layout))
+        for attribute in definition.attributes { histories[place].types[attribute.number] = attribute.type }
     }
 
     /// The entity's definition in the newest version, nil where it has none or is removed.
@@ -135,14 +148,13 @@ package struct SchemaCatalog: Sendable {
 
     /// Numbers mean the same for ever: a removed entity does not come back, nor a removed attribute, and types stay.
     private func checkNumbers(_ definition: EntityDefinition) throws(FileError) {
-        guard isUsed(entity: definition.number) else {
+        guard let types = history(definition.number)?.types else {
             try require(definition.state == .present, "A schema version removes an entity that there is not.")
             return
         }
         guard let before = current(definition.number) else {
             throw FileError(.damaged, "The number of a removed entity is used again.")
         }
-        let types = histories[Int(definition.number)].types
         guard !definition.attributes.isEmpty else { return }
         let present = Set(before.attributes.map(\.number))
         for attribute in definition.attributes {

@@ -17,6 +17,8 @@ struct Appender {
     /// The file refused a write: what stands there is not known.
     private(set) var writeFailed = false
     private var tail: Tail
+    /// Where the bytes of a torn tail end, once what can be given back of them was.
+    private var tornEnd: UInt64?
     /// The highest durable mark that is known; a frame's own is never above its group's start.
     private let mark: UInt64
 
@@ -34,6 +36,9 @@ struct Appender {
         let lastBytes = transaction.bytes(of: last)
         try reserve(transaction.spool.count + UInt64(lastBytes.count))
         try recoverIfTorn()
+        guard state.lastNumber < .max else {
+            throw FileError(.tooLarge, "The last transaction has the highest number there is: no other can follow it.")
+        }
         let (time, names) = try settle(transaction)
         let start = state.end
         var record = TransactionRecord()
@@ -142,9 +147,13 @@ struct Appender {
         var table: [UInt8] = []
         var time = now
         if now <= state.lastTime {
-            if state.lastTime.subtractingReportingOverflow(now).partialValue > clockStepMicroseconds {
+            if isClockStep(from: state.lastTime, to: now) {
                 MetadataRecord.clockStep(from: state.lastTime, to: now).append(to: &table)
             } else {
+                guard state.lastTime < .max else {
+                    throw FileError(
+                        .tooLarge, "The last transaction has the highest time there is: set the clock right.")
+                }
                 time = state.lastTime + 1
             }
         }
@@ -183,6 +192,7 @@ struct Appender {
     /// A torn tail is overwritten, beginning with a frame whose random number no dropped frame can follow.
     mutating func recoverIfTorn() throws(FileError) {
         guard tail == .torn else { return }
+        if tornEnd == nil { try reserve(0) }
         tail = .clean
         #if ANNALS_MUTANTS
             if Mutant.isOn(.noRecoveryFrame) { return }
@@ -192,6 +202,26 @@ struct Appender {
             random: log.environment.random(), droppedBytes: size > state.end ? size - state.end : 0,
             time: log.environment.wallClockMicroseconds())
         try appendStandalone(.recovery, table: record.encoded())
+        try clearTornTail()
+    }
+
+    /// What is left of a torn tail becomes zeros: it would else stand behind the end of a sealed file (F27). Only when the recovery frame
+    /// stands below it, which keeps all of it from ever counting, whatever part of this a crash leaves.
+    private func clearTornTail() throws(FileError) {
+        guard let tornEnd else { return }
+        var position = state.end
+        let zeros = [UInt8](repeating: 0, count: Int(min(UInt64(1 << 16), tornEnd > position ? tornEnd - position : 0)))
+        while position < tornEnd {
+            let count = min(UInt64(zeros.count), tornEnd - position)
+            var failure: FileError?
+            zeros.withUnsafeBytes { bytes in
+                do throws(FileError) {
+                    try log.files.writeAll(log.file, at: position, bytes.slice(0, Int(count)))
+                } catch { failure = error }
+            }
+            if let failure { throw failure }
+            position += count
+        }
     }
 
     /// Says that the store was closed cleanly. Everything below is durable already.
@@ -267,10 +297,13 @@ struct Appender {
             throw FileError(.tooLarge, "A store file has at most \(FormatLimits.maximumFileBytes) bytes.")
         }
         fileSize = try log.files.size(log.file)
-        if tail == .torn, fileSize > state.end + UInt64(FormatLimits.pageBytes) {
-            // What a torn tail holds is given back; that it may not be is no error.
-            try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
-            fileSize = try log.files.size(log.file)
+        if tail == .torn {
+            if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
+                // What a torn tail holds is given back; that it may not be is no error.
+                try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
+                fileSize = try log.files.size(log.file)
+            }
+            tornEnd = fileSize
         }
         if fileSize >= needed { return }
         let step = min(max(state.end / 32, limits.minimumPreallocationBytes), limits.maximumPreallocationBytes)

@@ -3,7 +3,7 @@
 // Invariants, each also a rule of FileFormat.md:
 // L1  `end` is the end of the last complete group, and `endChecksum` the checksum of the frame that ends there.
 // L2  `reach` is where reading has come to: `end`, or above it inside a transaction whose commit frame is not read yet.
-// L3  `durableMark` is the highest mark of any frame read, and is at most `end`.
+// L3  `durableMark` is the highest mark of any frame below `end`, and is at most `end`.
 
 package struct LogState: Sendable {
     /// The file that this state is of.
@@ -41,6 +41,8 @@ package struct LogState: Sendable {
         package let number: UInt64
         fileprivate(set) package var reach: UInt64
         fileprivate(set) package var checksum: UInt64
+        /// The mark of the last member: the transaction may be dropped and read again, so it is not the log's yet.
+        fileprivate var durableMark: UInt64
         fileprivate var frames: UInt64 = 0
         fileprivate var schemaFrames: UInt64 = 0
         fileprivate var changes: UInt64 = 0
@@ -98,7 +100,8 @@ package struct LogState: Sendable {
     private func checkMark(_ header: FrameHeader, offset: UInt64) throws(FileError) {
         let start = open?.start ?? offset
         try check(
-            header.durableMark >= durableMark && header.durableMark <= start, "F10: the durable mark is out of place")
+            header.durableMark >= (open?.durableMark ?? durableMark) && header.durableMark <= start,
+            "F10: the durable mark is out of place")
         try check(header.kind != .seal || header.durableMark == offset, "F10: a seal's mark is not its offset")
     }
 
@@ -107,7 +110,9 @@ package struct LogState: Sendable {
     private mutating func acceptMember(_ frame: FrameView) throws(FileError) -> Accepted {
         var next =
             open
-            ?? OpenTransaction(start: frame.offset, number: lastNumber &+ 1, reach: frame.offset, checksum: 0)
+            ?? OpenTransaction(
+                start: frame.offset, number: lastNumber &+ 1, reach: frame.offset, checksum: 0,
+                durableMark: durableMark)
         try check(frame.header.number == next.number, "F11: a member has another transaction's number")
         try check(next.value == nil || frame.header.kind == .value, "F24: a value is not complete")
         if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
@@ -118,9 +123,9 @@ package struct LogState: Sendable {
         }
         next.reach = frame.end
         next.checksum = frame.header.checksum
+        next.durableMark = frame.header.durableMark
         next.frames += 1
         open = next
-        durableMark = frame.header.durableMark
         return .member
     }
 
@@ -193,7 +198,9 @@ package struct LogState: Sendable {
             try settleSchema(&settled)
             open = settled
         }
-        try check(frame.header.number == lastNumber &+ 1, "F11: a transaction's number does not follow the last")
+        try check(
+            lastNumber < .max && frame.header.number == lastNumber &+ 1,
+            "F11: a transaction's number does not follow the last")
         try check(open?.value == nil, "F24: a value is not complete")
         try checkTransaction(
             record, start: open?.start ?? frame.offset, changes: open?.changes ?? 0, time: open?.time)
@@ -264,9 +271,7 @@ package struct LogState: Sendable {
                 names.append(text)
                 nameNumbers[text] = number
             case .clockStep(let from, let to):
-                let isStep =
-                    from == lastTime && from.subtractingReportingOverflow(to).partialValue > clockStepMicroseconds
-                try check(isStep && to < from, "F12: a clock step that is none")
+                try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
                 mayStepBack = true
             }
         }
@@ -288,3 +293,10 @@ package struct LogState: Sendable {
 
 /// A clock that is further behind the last transaction than this has stepped (FileFormat.md, "Other frames").
 package let clockStepMicroseconds: Int64 = 3_600_000_000
+
+/// Whether a clock that shows `to` has gone back so far since `from` that the log says so.
+func isClockStep(from: Int64, to: Int64) -> Bool {
+    guard to < from else { return false }
+    let (distance, overflow) = from.subtractingReportingOverflow(to)
+    return overflow || distance > clockStepMicroseconds
+}

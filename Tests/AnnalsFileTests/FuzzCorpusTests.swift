@@ -1,0 +1,84 @@
+// The fuzz targets over their stored inputs and some seeded mutations, and proof that a broken invariant is noticed.
+
+import AnnalsFile
+import FoundationEssentials
+import FuzzTargets
+import Testing
+
+@Suite(.serialized) struct FuzzCorpusTests {
+    init() throws { try FuzzCorpus.writeIfAsked() }
+
+    @Test func theCorpusIsThereAndSmall() throws {
+        let inputs = try FuzzCorpus.inputs(of: "file") + FuzzCorpus.inputs(of: "records")
+        #expect(inputs.count > 120)
+        #expect(inputs.reduce(0) { $0 + $1.bytes.count } < 1 << 20)
+        let kinds = Set(try FuzzCorpus.inputs(of: "records").compactMap { $0.bytes.first })
+        #expect(kinds.isSuperset(of: FuzzTargets.RecordKind.allCases.map(\.rawValue)))
+    }
+
+    @Test func noStoredFileBreaksAnInvariant() throws {
+        var opened = 0
+        for input in try FuzzCorpus.inputs(of: "file") {
+            if case .opened = FuzzTargets.fileOutcome(input.bytes) { opened += 1 }
+        }
+        #expect(opened > 10)
+    }
+
+    @Test func noStoredRecordBreaksAnInvariant() throws {
+        for input in try FuzzCorpus.inputs(of: "records") { FuzzTargets.records(input.bytes) }
+    }
+
+    @Test func mutationsBreakNoInvariantAndReachTheEngine() throws {
+        let environment = ProcessInfo.processInfo.environment
+        let first = environment["ANNALS_FUZZ_SEED"].flatMap { UInt64($0) } ?? 1
+        #if DEBUG
+            let usual = 1000
+        #else
+            let usual = 20_000
+        #endif
+        let count = environment["ANNALS_FUZZ_RUNS"].flatMap { Int($0) } ?? usual
+        let counts = MutationRun.run(try FuzzCorpus.inputs(of: "file").map(\.bytes), first: first, count: count)
+        #expect(counts.opened * 5 > counts.runs, "\(counts)")
+        #expect(counts.committed * 6 > counts.runs, "\(counts)")
+    }
+
+    @Test func aMutationIsTheSameForTheSameSeed() throws {
+        let inputs = try FuzzCorpus.inputs(of: "file").map(\.bytes)
+        for seed: UInt64 in 1...200 {
+            #expect(MutationRun.mutated(inputs, seed) == MutationRun.mutated(inputs, seed))
+        }
+    }
+
+    @Test func sealingLeavesAGoodFileAsItIs() throws {
+        for name in ["types", "schema", "clock", "unsealed", "several-frames"] {
+            let input = try #require(try FuzzCorpus.inputs(of: "file").first { $0.name == name })
+            #expect(FuzzMutator.sealed(input.bytes) == input.bytes, "\(name)")
+        }
+    }
+
+    // MARK: The harness can fail
+
+    private static func input(_ target: String, _ prefix: String) throws -> [UInt8] {
+        try #require(try FuzzCorpus.inputs(of: target).first { $0.name.hasPrefix(prefix) }).bytes
+    }
+
+    @Test func aForgottenTransactionEndsTheProcess() async {
+        await #expect(processExitsWith: .failure) {
+            _ = FuzzTargets.fileOutcome(try Self.input("file", "types"), planted: .forgottenTransaction)
+        }
+        await #expect(processExitsWith: .success) { _ = FuzzTargets.fileOutcome(try Self.input("file", "types")) }
+    }
+
+    @Test func aChangedByteEndsTheProcess() async {
+        await #expect(processExitsWith: .failure) {
+            FuzzTargets.records(try Self.input("records", "transaction"), planted: .changedByte)
+        }
+        await #expect(processExitsWith: .success) { FuzzTargets.records(try Self.input("records", "transaction")) }
+    }
+
+    @Test func aSlowRunEndsTheProcess() async {
+        await #expect(processExitsWith: .failure) {
+            _ = FuzzTargets.fileOutcome(try Self.input("file", "types"), planted: .slowness)
+        }
+    }
+}

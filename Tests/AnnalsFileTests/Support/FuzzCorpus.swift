@@ -1,0 +1,120 @@
+// The stored inputs of the fuzz targets, and how they are made: `ANNALS_WRITE_CORPUS=1 swift test` writes them anew.
+
+import AnnalsFile
+import FoundationEssentials
+import FuzzTargets
+import Testing
+
+enum FuzzCorpus {
+    typealias Input = (name: String, bytes: [UInt8])
+
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "../../../Fuzz/Corpus").standardizedFileURL
+
+    /// The stored inputs of a target, by name.
+    static func inputs(of target: String) throws -> [Input] {
+        let folder = folder.appending(path: target)
+        return try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted().map { name in
+            (name, try [UInt8](Data(contentsOf: folder.appending(path: name))))
+        }
+    }
+
+    static func writeIfAsked() throws {
+        guard ProcessInfo.processInfo.environment["ANNALS_WRITE_CORPUS"] == "1" else { return }
+        for (target, inputs) in [("file", try files()), ("records", try records())] {
+            for input in inputs { try Data(input.bytes).write(to: folder.appending(path: "\(target)/\(input.name)")) }
+        }
+    }
+
+    // MARK: Files
+
+    private static func files() throws -> [Input] {
+        var files: [Input] = []
+        for (name, make) in GoldenStores.all {
+            let store = trimmed(try make())
+            if store.count <= FuzzTargets.maximumStoreBytes { files.append((name, store)) }
+        }
+        let several = trimmed(try severalFrames())
+        files.append(("several-frames", several))
+        files.append(("finding-many-versions", trimmed(try manyVersions())))
+        let unsealed = try #require(files.first { $0.name == "unsealed" }).bytes
+        files += tornVariants(unsealed, "unsealed") + tornVariants(several, "several-frames")
+        files += headerVariants(unsealed)
+        return files
+    }
+
+    /// Without reserved space, but for what the last frame may have of zeros at its end.
+    private static func trimmed(_ bytes: [UInt8]) -> [UInt8] {
+        let used = (bytes.lastIndex { $0 != 0 } ?? 0) + 1
+        return Array(bytes[..<min(bytes.count, max(4096, (used + 64) & ~7))])
+    }
+
+    /// A transaction of parts and large values, in few bytes.
+    private static func severalFrames() throws -> [UInt8] {
+        try GoldenStores.store(limits: .lowered) { log, _ in
+            try log.defineNotes()
+            let transaction = log.makeTransaction()
+            for number in 1...12 {
+                let body = [UInt8](repeating: UInt8(number), count: number * 100)
+                try transaction.insert(Note.object(number), Note.row("note \(number)", Int64(number), body))
+            }
+            try log.commit(transaction)
+            let long = log.makeTransaction()
+            try long.insert(Note.object(13), Note.row("long", 13, [UInt8](repeating: 13, count: 5000)))
+            try log.commit(long)
+        }
+    }
+
+    /// As many schema versions as fit, of an entity with the highest number: what a catalog costs most for its bytes.
+    private static func manyVersions() throws -> [UInt8] {
+        try GoldenStores.store(isClosed: false) { log, _ in
+            var version: UInt16 = 0
+            while log.current.end < 63_000 {
+                let transaction = log.makeTransaction()
+                let attributes = [AttributeDefinition(number: 1, type: .int, flags: [.optional], name: "a")]
+                try transaction.changeSchema([
+                    EntityDefinition(number: .max - version, name: "e\(version)", attributes: attributes)
+                ])
+                try log.commit(transaction, durability: .relaxed)
+                version += 1
+            }
+        }
+    }
+
+    private static func tornVariants(_ store: [UInt8], _ name: String) -> [Input] {
+        var variants: [Input] = []
+        for (index, cut) in [store.count - 72, store.count - 160, store.count - 400, store.count / 2 + 2048, 4160]
+            .enumerated()
+        {
+            variants.append(("\(name)-cut-\(index)", Array(store[..<min(store.count, cut)])))
+        }
+        var hole = store
+        for offset in (store.count - 224)..<(store.count - 160) { hole[offset] = 0 }
+        variants.append(("\(name)-hole", hole))
+        hole = store
+        hole[store.count - 104] ^= 1
+        variants += [("\(name)-flipped", hole), ("\(name)-resealed", FuzzMutator.sealed(hole))]
+        return variants
+    }
+
+    /// Numbers and times at their ends, and clocks as the file target sets them.
+    private static func headerVariants(_ store: [UInt8]) -> [Input] {
+        func with(_ name: String, _ changes: [(offset: Int, value: UInt64)], clock: UInt8 = 0) -> Input {
+            var bytes = store
+            for change in changes {
+                for index in 0..<8 { bytes[change.offset + index] = UInt8(change.value >> UInt64(8 * index) & 0xFF) }
+            }
+            if clock != 0 { bytes[HeaderField.storeID] = clock }
+            return (name, FuzzMutator.sealed(bytes))
+        }
+        let latest = UInt64(Int64.max)
+        let time = HeaderField.baseTime
+        let number = HeaderField.baseNumber
+        return [
+            with("finding-last-number", [(number, .max - 4)]), with("number-wraps", [(number, .max - 1)]),
+            with("generation", [(HeaderField.generation, .max), (number, 1 << 40), (HeaderField.baseTag, 7)]),
+            with("latest-time", [(time, latest - 1)]), with("salt-zero", [(HeaderField.salt, 0)]),
+            with("clock-latest", [], clock: 0xFF), with("clock-earliest", [], clock: 0xFE),
+        ]
+    }
+}
