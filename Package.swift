@@ -27,6 +27,8 @@ let package = Package(
         .executableTarget(
             name: "annals-bench", dependencies: ["Annals", "AnnalsFile"], path: "Sources/AnnalsBench",
             swiftSettings: settings),
+        .executableTarget(
+            name: "crash-helper", dependencies: ["AnnalsFile"], path: "Tests/CrashHelper", swiftSettings: settings),
         .target(
             name: "SimulatedDisk", dependencies: ["AnnalsFile"], path: "Tests/SimulatedDisk", swiftSettings: settings),
         .testTarget(

@@ -193,7 +193,23 @@ import Testing
         let second = try log.commit(transaction)
         #expect(second.time == log.current.lastTime)
         #expect(second.time > now - 1_000_000)
-        #expect(log.current.names == ["tests"] + (machine.environment.processName() == "tests" ? [] : ["?"]))
+        #expect(log.current.names == ["tests"], "author and process have the same name, stored once")
+        try expectIntact(machine)
+    }
+
+    /// Names compare as bytes: two ways of writing the same letters are two names.
+    @Test func namesOfDifferentBytesAreDifferentNames() throws {
+        let machine = Machine()
+        let log = try machine.create()
+        try log.defineNotes()
+        let composed = "Ren\u{e9}"
+        let decomposed = "Rene\u{301}"
+        for (number, author) in [composed, decomposed, composed].enumerated() {
+            try log.insertNote(number + 1, Note.row("t\(number + 1)"), author: author)
+        }
+        #expect(log.current.names.map { Array($0.utf8) } == ["tests", composed, decomposed].map { Array($0.utf8) })
+        try log.close()
+        #expect(try machine.open(2).current.names.count == 3)
         try expectIntact(machine)
     }
 }

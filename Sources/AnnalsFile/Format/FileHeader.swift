@@ -100,7 +100,7 @@ package struct FileHeader: Equatable, Sendable {
             throw FileError(
                 .damaged, "F2: the header page has a byte that must be zero and is not.", offset: UInt64(offset))
         }
-        return FileHeader(
+        let header = FileHeader(
             storeID: UUIDBytes(
                 high: UInt64(bigEndian: page.integer(at: HeaderField.storeID, as: UInt64.self)),
                 low: UInt64(bigEndian: page.integer(at: HeaderField.storeID + 8, as: UInt64.self))),
@@ -110,6 +110,11 @@ package struct FileHeader: Equatable, Sendable {
             baseNumber: page.integer(at: HeaderField.baseNumber, as: UInt64.self),
             baseTag: page.integer(at: HeaderField.baseTag, as: UInt64.self),
             baseTime: page.integer(at: HeaderField.baseTime, as: Int64.self))
+        guard header.generation > 0 || (header.baseNumber == 0 && header.baseTag == 0 && header.baseTime == .min) else {
+            throw FileError(
+                .damaged, "F1: a store that was never compacted names a transaction before its first.", offset: 56)
+        }
+        return header
     }
 
     private static func firstStrayByte(_ page: UnsafeRawBufferPointer) -> Int? {

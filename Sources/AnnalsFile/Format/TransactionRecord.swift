@@ -82,6 +82,12 @@ package struct TransactionRecord: Equatable, Sendable {
         return record
     }
 
+    /// Whether both name the same writer, as all frames of a transaction do.
+    func hasOriginOf(_ other: TransactionRecord) -> Bool {
+        author == other.author && context == other.context && process == other.process
+            && processID == other.processID && isCopied == other.isCopied
+    }
+
     /// The tag of a transaction as first written: what came before it and what it is.
     package static func tag(
         previousTag: UInt64, previousChecksum: UInt64, bodyChecksum: UInt64, table: UnsafeRawBufferPointer

@@ -19,6 +19,8 @@ struct Appender {
     private var tail: Tail
     /// Where the bytes of a torn tail end, once what can be given back of them was.
     private var tornEnd: UInt64?
+    /// What the file had behind the end when a torn tail was found there.
+    private var droppedBytes: UInt64 = 0
     /// The highest durable mark that is known; a frame's own is never above its group's start.
     private let mark: UInt64
 
@@ -157,7 +159,7 @@ struct Appender {
                 time = state.lastTime + 1
             }
         }
-        var added: [String] = []
+        var added: [IdentifierName] = []
         let author = try number(of: transaction.author, &added, &table)
         let context = try number(of: transaction.context, &added, &table)
         let process = try number(of: log.processName, &added, &table)
@@ -166,14 +168,15 @@ struct Appender {
     }
 
     private func number(
-        of name: String?, _ added: inout [String], _ table: inout [UInt8]
+        of name: String?, _ added: inout [IdentifierName], _ table: inout [UInt8]
     ) throws(FileError) -> UInt32 {
-        guard let name, !name.isEmpty else { return 0 }
+        guard let text = name, !text.isEmpty else { return 0 }
+        let name = IdentifierName(text)
         if let number = state.nameNumbers[name] { return number }
         if let index = added.firstIndex(of: name) { return UInt32(state.names.count + index + 1) }
-        guard name.utf8.count <= FormatLimits.maximumNameBytes else {
+        guard text.utf8.count <= FormatLimits.maximumNameBytes else {
             throw FileError(
-                .tooLarge, "A name has at most \(FormatLimits.maximumNameBytes) bytes, this one \(name.utf8.count).")
+                .tooLarge, "A name has at most \(FormatLimits.maximumNameBytes) bytes, this one \(text.utf8.count).")
         }
         guard state.names.count + added.count < FormatLimits.maximumNames else {
             throw FileError(
@@ -183,7 +186,7 @@ struct Appender {
         }
         added.append(name)
         let number = UInt32(state.names.count + added.count)
-        MetadataRecord.name(number: number, text: name).append(to: &table)
+        MetadataRecord.name(number: number, text: text).append(to: &table)
         return number
     }
 
@@ -197,9 +200,8 @@ struct Appender {
         #if ANNALS_MUTANTS
             if Mutant.isOn(.noRecoveryFrame) { return }
         #endif
-        let size = try log.files.size(log.file)
         let record = RecoveryRecord(
-            random: log.environment.random(), droppedBytes: size > state.end ? size - state.end : 0,
+            random: log.environment.random(), droppedBytes: droppedBytes,
             time: log.environment.wallClockMicroseconds())
         try appendStandalone(.recovery, table: record.encoded())
         try clearTornTail()
@@ -298,6 +300,7 @@ struct Appender {
         }
         fileSize = try log.files.size(log.file)
         if tail == .torn {
+            droppedBytes = fileSize > state.end ? fileSize - state.end : 0
             if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
                 // What a torn tail holds is given back; that it may not be is no error.
                 try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))

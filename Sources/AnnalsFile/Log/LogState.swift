@@ -19,7 +19,7 @@ package struct LogState: Sendable {
     package private(set) var catalog: SchemaCatalog
     /// Author, context and process names; number n is at n - 1.
     package private(set) var names: [String] = []
-    package private(set) var nameNumbers: [String: UInt32] = [:]
+    package private(set) var nameNumbers: [IdentifierName: UInt32] = [:]
     /// Whether the last frame is a seal.
     package private(set) var isSealed = false
     /// How many torn tails were dropped, as recovery frames tell.
@@ -46,7 +46,8 @@ package struct LogState: Sendable {
         fileprivate var frames: UInt64 = 0
         fileprivate var schemaFrames: UInt64 = 0
         fileprivate var changes: UInt64 = 0
-        fileprivate var time: Int64?
+        /// What the first part says, which the others and the commit frame repeat.
+        fileprivate var record: TransactionRecord?
         /// What the schema frames read so far define.
         fileprivate var schema: SchemaDefinition?
         /// The catalog with that, once the schema frames are complete.
@@ -133,8 +134,8 @@ package struct LogState: Sendable {
         let record = try TransactionRecord.decode(frame.table)
         try check(record.tag == 0 && record.totalChanges == 0, "F13: a part has a tag or a total")
         try check(!record.changesSchema, "F16: a part says that it changes the schema")
-        try checkTransaction(record, start: next.start, changes: next.changes, time: next.time)
-        next.time = record.time
+        try checkTransaction(record, start: next.start, changes: next.changes, like: next.record)
+        next.record = next.record ?? record
         try check(
             record.schemaVersion == (next.catalog ?? catalog).newestVersion, "F16: a part has another schema version")
         next.changes += UInt64(record.changes)
@@ -203,7 +204,7 @@ package struct LogState: Sendable {
             "F11: a transaction's number does not follow the last")
         try check(open?.value == nil, "F24: a value is not complete")
         try checkTransaction(
-            record, start: open?.start ?? frame.offset, changes: open?.changes ?? 0, time: open?.time)
+            record, start: open?.start ?? frame.offset, changes: open?.changes ?? 0, like: open?.record)
         try check(
             record.totalChanges == (open?.changes ?? 0) + UInt64(record.changes),
             "F13: a transaction's parts do not add up")
@@ -227,15 +228,18 @@ package struct LogState: Sendable {
     }
 
     private func checkTransaction(
-        _ record: TransactionRecord, start: UInt64, changes: UInt64, time: Int64?
+        _ record: TransactionRecord, start: UInt64, changes: UInt64, like first: TransactionRecord?
     ) throws(FileError) {
         try check(record.start == start, "F13: a transaction begins elsewhere than it says")
         try check(record.firstChange == changes, "F13: a transaction's changes are not counted right")
-        try check(
-            time.map { $0 == record.time } ?? (record.time > lastTime || mayStepBack),
-            "F12: a transaction's time does not follow the last")
         for name in [record.author, record.context, record.process] {
             try check(name <= names.count, "F15: a name is referred to and not defined")
+        }
+        if let first {
+            try check(record.time == first.time, "F12: the times of a transaction's frames differ")
+            try check(record.hasOriginOf(first), "F13: the frames of a transaction name different writers")
+        } else {
+            try check(record.time > lastTime || mayStepBack, "F12: a transaction's time does not follow the last")
         }
     }
 
@@ -267,9 +271,10 @@ package struct LogState: Sendable {
             case .name(let number, let text):
                 try check(
                     Int(number) == names.count + 1 && names.count < FormatLimits.maximumNames
-                        && nameNumbers[text] == nil, "F15: name numbers do not count up, or a name stands twice")
+                        && nameNumbers[IdentifierName(text)] == nil,
+                    "F15: name numbers do not count up, or a name stands twice")
                 names.append(text)
-                nameNumbers[text] = number
+                nameNumbers[IdentifierName(text)] = number
             case .clockStep(let from, let to):
                 try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
                 mayStepBack = true

@@ -44,7 +44,7 @@ struct ImageCheck {
         if recovered.attempts.isEmpty {
             try log.defineNotes()
         } else {
-            try log.insertNote(Self.object, CrashRun.row(Self.object, 10), author: "crash")
+            try log.insertNote(object, CrashRun.row(object, 10), author: "crash")
         }
         machine.disk.setOnChange(nil)
         if let found = failure.error { throw found }
@@ -58,8 +58,8 @@ struct ImageCheck {
         try expectIntact(machine)
     }
 
-    /// The object that commits on top insert.
-    private static let object = 1_000_000
+    /// The object that commits on top insert: at each depth another.
+    private var object: Int { 1_000_000 + depth }
 
     /// Cuts the power at every step of the recovery and the commit, for a sample of outcomes.
     private func watchEveryStep(of machine: Machine, _ recovered: Recovered, _ failure: Box) {
@@ -67,7 +67,7 @@ struct ImageCheck {
         inner.attempts = recovered.attempts
         inner.attempts.append(
             recovered.attempts.isEmpty
-                ? .init(firstObject: 0, changes: 0) : .init(firstObject: UInt64(Self.object), changes: 1))
+                ? .init(firstObject: 0, changes: 0) : .init(firstObject: UInt64(object), changes: 1))
         inner.storeIsDurable = true
         inner.durable = recovered.attempts.count
         var options = CrashOptions(seed: hash)
@@ -110,7 +110,11 @@ final class Tally: @unchecked Sendable {
 /// The store on this machine breaks no rule of the format. Throws, so that it serves in hooks and at every image.
 func expectIntact(_ machine: Machine) throws {
     let report = try check(machine.disk)
-    guard report.isIntact else { throw CrashFailure(description: "the checker found \(report.findings)") }
+    // A hint is written in place and never synchronised: a power cut may tear it, and nobody relies on it.
+    let damage = report.findings.filter { $0.isDamage && $0.rule != "F3" }
+    guard damage.isEmpty, report.stoppedAt == nil else {
+        throw CrashFailure(description: "the checker found \(report.findings)")
+    }
 }
 
 /// The same of a store on the real disk.
