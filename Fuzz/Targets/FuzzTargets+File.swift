@@ -39,6 +39,7 @@ extension FuzzTargets {
         } catch {
             requireByteError(error, "Opening")
             require(!store.hasChanged, "Z4", "opening that failed changed the file")
+            checkAgreement(store, opened: nil)
             return .refused(error.code)
         }
         var before = StoreContents(of: reader)
@@ -46,10 +47,25 @@ extension FuzzTargets {
         require(!store.hasChanged, "Z4", "reading changed the file")
         if planted == .forgottenTransaction { before.transactions = before.transactions.dropLast() }
 
-        // The verdict of the whole-file checker is compared here with what opening and reading said, once there is one.
-
+        checkAgreement(store, opened: state)
         let isCommitted = append(to: store, before, state)
         return .opened(transactions: before.transactions.count, isCommitted: isCommitted)
+    }
+
+    /// The whole-file checker comes as far as opening does: what opens has no break in its chain, what does not is not intact.
+    private static func checkAgreement(_ store: FuzzedStore, opened: LogState?) {
+        do throws(FileError) {
+            let report = try store.check()
+            if let opened {
+                require(
+                    report.stoppedAt == nil && report.end == opened.end && report.lastNumber == opened.lastNumber, "Z7",
+                    "a store opens, and the checker stops: \(report.findings)")
+            } else {
+                require(!report.isIntact, "Z7", "a store does not open, and the checker finds nothing")
+            }
+        } catch {
+            violation("Z7", "the checker cannot read a store: \(error)")
+        }
     }
 
     /// Opens for writing, commits once more, closes, and looks at what is there then.
@@ -167,6 +183,14 @@ extension FuzzTargets {
             options.limits.minimumPreallocationBytes = 4096
             options.synchronizesInBackground = false
             return try Log.open(path, access: access, options: options, files: disk, environment: environment)
+        }
+
+        func check() throws(FileError) -> CheckReport {
+            var options = CheckOptions()
+            options.spillDirectory = "/data"
+            options.windowBytes = 16384
+            options.sortingBytes = 1 << 20
+            return try Checker.check(path, options: options, files: disk)
         }
     }
 }

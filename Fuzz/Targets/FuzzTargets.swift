@@ -7,6 +7,7 @@
 // Z4  Opening for reading changes nothing; writing changes nothing below the end but the hint slots.
 // Z5  Errors about bytes are of a code that speaks of bytes.
 // Z6  A closed store is sealed, has one spare page of zeros (F27), and no torn tail.
+// Z7  The whole-file checker comes as far as opening does, and finds something where a store does not open.
 
 internal import AnnalsFile
 internal import Glibc

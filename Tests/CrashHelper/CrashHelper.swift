@@ -46,21 +46,34 @@ import Glibc
         var object = UInt64(log.current.lastNumber) * 1_000_000
         while true {
             let count = next(below: 8) == 0 ? 1 + next(below: 3000) : 1
-            let transaction = log.makeTransaction(expectedChanges: count)
-            transaction.author = "cut \(next(below: 20))"
-            for _ in 0..<count {
-                object += 1
-                guard let id = ObjectID(entity: 1, number: object) else { return }
-                let bytes = next(below: 40) == 0 ? 70_000 + next(below: 900_000) : next(below: 300)
-                try transaction.insert(id, [.string("t\(object)"), .data(body(object, bytes))])
-            }
+            let sizes = (0..<count).map { _ in next(below: 40) == 0 ? 70_000 + next(below: 900_000) : next(below: 300) }
             let durability: Durability = next(below: 3) == 0 ? .relaxed : .full
-            let appended = try log.commit(transaction, durability: durability)
-            if durability == .full { acknowledge(appended.number, in: acknowledgements) }
+            let number = try insert(sizes, after: object, author: "cut \(next(below: 20))", log, durability)
+            object += UInt64(count)
+            if let number, durability == .full { acknowledge(number, in: acknowledgements) }
             if next(below: 25) == 0 {
                 try log.close()
                 log = try Log.open(store, files: files, environment: environment)
             }
+        }
+    }
+
+    /// Inserts objects with bodies of these sizes. A full disk is as good a moment for a power cut as any: nil then.
+    private static func insert(
+        _ sizes: [Int], after object: UInt64, author: String, _ log: Log, _ durability: Durability
+    ) throws(FileError) -> UInt64? {
+        do throws(FileError) {
+            let transaction = log.makeTransaction(expectedChanges: sizes.count)
+            transaction.author = author
+            for (index, bytes) in sizes.enumerated() {
+                let number = object + UInt64(index) + 1
+                guard let id = ObjectID(entity: 1, number: number) else { continue }
+                try transaction.insert(id, [.string("t\(number)"), .data(body(number, bytes))])
+            }
+            return try log.commit(transaction, durability: durability).number
+        } catch {
+            if error.code == .noSpace { return nil }
+            throw error
         }
     }
 

@@ -23,6 +23,9 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// When the oldest unproven byte was written, on the monotonic clock.
     private var laggingSince: UInt64?
     private var isLaggingKnown = false
+    #if ANNALS_MUTANTS
+        private var hasRetried = false
+    #endif
 
     init(
         _ files: any FileSystem, _ environment: any Environment, file: Descriptor, directory: Descriptor, end: UInt64,
@@ -159,7 +162,10 @@ package final class DurabilityLedger: @unchecked Sendable {
     private func finishSync(_ failure: FileError?, covered: UInt64, began: UInt64) {
         if let failure {
             #if ANNALS_MUTANTS
-                if Mutant.isOn(.retryAfterFailedSync) { return }
+                if Mutant.isOn(.retryAfterFailedSync), !hasRetried {
+                    hasRetried = true
+                    return
+                }
             #endif
             poison = FileError(
                 .durabilityUnknown,
