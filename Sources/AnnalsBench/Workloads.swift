@@ -126,6 +126,7 @@ struct Workloads {
             object, [.string("t"), .string("u"), .string("n"), .double(0), .int(0), .bool(false), large])
         try log.commit(transaction, durability: .full)
         try finish(log, "value", start)
+        let readStart = environment.monotonicMicroseconds()
         let again = try Log.open(store, access: .readOnly, files: files, environment: environment)
         var read: UInt64 = 0
         try again.forEachFrame { (frame, state) throws(FileError) in
@@ -140,6 +141,8 @@ struct Workloads {
             }
         }
         guard read == written else { throw BenchError(message: "the value that was read is not the one written") }
+        let seconds = Double(environment.monotonicMicroseconds() - readStart) / 1e6
+        report("value_read", operations: arguments.rows, seconds: seconds, bytes: again.current.end, extra: "")
     }
 
     // MARK: Reading

@@ -26,6 +26,23 @@ import Testing
         #expect(try TransactionDump.lines(open(bytes)).map { $0 + "\n" }.joined() == expected)
     }
 
+    /// The worked example of FileFormat.md shows the bytes that there are.
+    @Test func theWorkedExampleIsThatOfTheGoldenFile() throws {
+        let bytes = try [UInt8](Data(contentsOf: Self.folder.appending(path: "unsealed.annals")))
+        let page = Self.folder.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Sources/Annals/Annals.docc/FileFormat.md")
+        let text = try String(decoding: Data(contentsOf: page), as: UTF8.self)
+        var shown = 0
+        for line in text.split(separator: "\n") {
+            guard let match = line.wholeMatch(of: /([0-9a-f]{6})  ((?:[0-9a-f]{2} ?)+)(?: .*)?/) else { continue }
+            let offset = try #require(Int(match.output.1, radix: 16))
+            let expected = match.output.2.split(separator: " ").compactMap { UInt8($0, radix: 16) }
+            #expect(Array(bytes[offset..<offset + expected.count]) == expected, "at \(match.output.1)")
+            shown += expected.count
+        }
+        #expect(shown > 300)
+    }
+
     private func open(_ bytes: [UInt8]) throws -> Log {
         let machine = Machine()
         machine.disk.install(bytes, at: Machine.path)

@@ -135,7 +135,10 @@ final class CrashRun: @unchecked Sendable {
             throw error
         }
         expectation.visible = max(expectation.visible, position)
-        if durability == .full { expectation.durable = max(expectation.durable, position) }
+        if durability == .full {
+            expectation.durable = max(expectation.durable, position)
+            expectation.storeIsDurable = true
+        }
     }
 
     // MARK: Looking at every image

@@ -6,6 +6,7 @@ import SimulatedDisk
 enum CrashWorkloads {
     static let all: [(name: String, run: @Sendable (CrashRun) throws -> Void)] = [
         ("create", { run in try run.create().close() }),
+        ("creatorDies", creatorDies),
         ("durable", durable),
         ("relaxed", relaxed),
         ("long", long),
@@ -23,6 +24,16 @@ enum CrashWorkloads {
         ("reopened", reopened),
         ("clock", clock),
     ]
+
+    /// Who made the store dies before its name is durable; another process commits in it.
+    private static func creatorDies(_ run: CrashRun) throws {
+        run.machine.disk.addFault(Fault(.death(afterBytes: 0), on: .synchronizeDirectory, process: 1))
+        try expectDeath { _ = try run.machine.create(1) }
+        run.machine.disk.removeAllFaults()
+        let log = try run.open(2)
+        try run.define(log, .relaxed)
+        try run.insert(log, .full)
+    }
 
     private static func durable(_ run: CrashRun) throws {
         let log = try run.create()
