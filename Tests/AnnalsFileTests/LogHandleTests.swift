@@ -136,6 +136,9 @@ import Testing
         try transaction.insert(Note.object(7), Note.row("t7"))
         try log.commit(transaction)
         #expect(code { try transaction.insert(Note.object(8), Note.row("t8")) } == .invalidArgument)
+        #expect(code { try log.commit(transaction) } == .invalidArgument, "once is enough")
+        let other = try Machine(seed: 9).create()
+        #expect(code { try other.commit(log.makeTransaction()) } == .invalidArgument, "it is of another store")
         #expect(log.current.lastNumber == 4)
         try expectIntact(machine)
     }

@@ -32,6 +32,10 @@ extension Log {
     package func append(
         _ transaction: TransactionBuilder, durability: Durability
     ) throws(FileError) -> AppendedTransaction {
+        guard transaction.salt == header.salt, !transaction.isCommitted else {
+            throw FileError(
+                .invalidArgument, "A transaction is committed once, and in the store that it was begun for.", path: path)
+        }
         _ = transaction.lastFrame()
         let isBackground = durability == .relaxed && options.synchronizesInBackground
         if isBackground { try startBackgroundSync() }
@@ -39,7 +43,9 @@ extension Log {
             guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
                 throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
             }
-            return try appender.append(transaction)
+            let appended = try appender.append(transaction)
+            transaction.isCommitted = true
+            return appended
         }
         if isBackground, ledger.needsAttention(limits: limits) { wakeBackgroundSync() }
         return appended

@@ -22,7 +22,10 @@ package final class TransactionBuilder {
     private(set) var frames: [PreparedFrame] = []
     private(set) var values = 0
     let spool: Spool
-    private let salt: UInt64
+    /// Of the file that this transaction was begun for: its checksums fit no other.
+    let salt: UInt64
+    /// Whether it is in the store. It is committed once.
+    var isCommitted = false
     private var table = ByteWriter(capacity: 256)
     private var body = ByteWriter(capacity: 1024)
     private var headroom: Int
