@@ -10,6 +10,7 @@
 #                     (create: N = 0; run: the number of the transaction) in one write.
 #   ANNALS_CHECK      a command; called with: STORE ACKFILE   ends with 0 if every acknowledged transaction is there and
 #                     everything else is in order. After a cut during creation there may be no store, if none is acknowledged.
+#   Without both, the package's own crash-helper (Tests/CrashHelper) is built and used.
 #   ANNALS_CUTS              how many cuts (200), ANNALS_CREATION_CUTS of which hit the creation (20)
 #   ANNALS_CREATION_MILLISECONDS   how late at most these come (12)
 #   ANNALS_SEED              where the random numbers start (the time); a failed cut prints what repeats it
@@ -29,8 +30,11 @@ for program in python3 mkfs.ext4 mount umount; do
 done
 PATH=$PATH:/usr/sbin:/sbin
 if [ -z "${ANNALS_WORKLOAD:-}" ] || [ -z "${ANNALS_CHECK:-}" ]; then
-    echo "ANNALS_WORKLOAD and ANNALS_CHECK must name commands; see the beginning of this script." >&2
-    exit 64
+    package=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+    swift build -c release --product crash-helper --package-path "$package"
+    helper=$(swift build -c release --package-path "$package" --show-bin-path)/crash-helper
+    ANNALS_WORKLOAD=$helper
+    ANNALS_CHECK="$helper check"
 fi
 
 cuts=${ANNALS_CUTS:-200}

@@ -1,6 +1,7 @@
 // What the tool prints: through one buffer, so that every failure to print is noticed, and without control characters.
 
 internal import AnnalsFile
+internal import Glibc
 
 /// A buffered way to one of the standard streams.
 package struct Output {
@@ -41,9 +42,18 @@ package struct Output {
                 sent += try SystemCalls.write(stream.rawValue, buffer[sent...])
             } catch {
                 hasFailed = true
-                let reason = FileError(error).message
-                throw ToolFailure(.failed, "The output could not be written, what was printed is incomplete: \(reason)")
+                throw ToolFailure(
+                    .failed, "The output could not be written, what was printed is incomplete: \(Self.reason(error)).")
             }
+        }
+    }
+
+    private static func reason(_ error: SystemError) -> String {
+        switch error.number {
+        case EPIPE: "Whoever read it has gone"
+        case ENOSPC: "No space is left there"
+        case EBADF: "It is closed"
+        default: "Error \(error.number) of the system"
         }
     }
 

@@ -15,12 +15,25 @@ enum Commands {
         // A closed pipe and a file size limit shall be errors that are reported, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
-        exit(run(Array(CommandLine.arguments.dropFirst())).rawValue)
+        exit(run(arguments).rawValue)
     }
 
-    static func run(_ arguments: [String]) -> ExitStatus {
+    /// Nil where one is not valid UTF-8: repaired, it could name another file.
+    private static var arguments: [String]? {
+        var arguments: [String] = []
+        for argument in UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).dropFirst() {
+            guard let argument, let text = String(validatingCString: argument) else { return nil }
+            arguments.append(text)
+        }
+        return arguments
+    }
+
+    static func run(_ arguments: [String]?) -> ExitStatus {
         var output = Output(.standardOutput)
         do throws(ToolFailure) {
+            guard let arguments else {
+                throw ToolFailure(.usage, "An argument is not valid UTF-8: rename the file, or name it through a link.")
+            }
             var status = try dispatch(arguments, to: &output)
             try output.finish()
             if status == .done && output.hasFailed { status = .failed }

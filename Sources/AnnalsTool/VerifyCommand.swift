@@ -51,7 +51,9 @@ enum VerifyCommand {
         if report.omittedFindings > 0 { try output.line("  and \(report.omittedFindings) more") }
         if let stopped = report.stoppedAt { try output.line("  Nothing from offset \(stopped) on was checked.") }
         if let tail = report.tornTail {
-            try output.line("  A torn tail of \(tail.bytes) bytes begins at offset \(tail.offset).")
+            try output.line(
+                "  A torn tail begins at offset \(tail.offset), \(tail.bytes) bytes before the end of the file, reserved space included."
+            )
         }
         guard let header = report.header else { return }
         try output.line("store \(header.storeID.text), generation \(header.generation)")

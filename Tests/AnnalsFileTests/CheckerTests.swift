@@ -78,7 +78,7 @@ func expectRules(
         }
         var above = good
         above.write(Hint(sequence: 1, checkpoint: 0, durableEnd: good.end + 64, number: 1))
-        try expectRules(["F3", "F4"], above)
+        try expectRules(["F4"], above)
     }
 
     /// Damages the frame at an offset, with frames above it that prove that it was durable.

@@ -215,4 +215,115 @@ import Testing
         #expect(try machine.open(2).current.names.count == 3)
         try expectIntact(machine)
     }
+
+    @Test func aClosedHandleSaysSo() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        try log.close()
+        #expect(code { try log.catchUp() } == .closed)
+        #expect(code { try log.forEachFrame { (_, _) throws(FileError) in } } == .closed)
+        #expect(code { try log.insertNote(9, Note.row("t9")) } == .closed)
+        #expect(code { try log.makeDurable(through: 4096) } == .closed)
+        try log.close()
+        #expect(machine.disk.openDescriptorCount() == 0)
+        try expectIntact(machine)
+    }
+
+    /// The system drops pages that it could not write after they were read at opening: nothing is built on that.
+    @Test func whatChangedSinceItWasReadIsNotMadeDurable() throws {
+        let machine = Machine()
+        let log = try machine.create()
+        try log.defineNotes()
+        for number in 1...3 { try log.insertNote(number, Note.row("t\(number)"), durability: .relaxed) }
+        let middle = Int(log.current.end) - 500
+        machine.disk.kill(1)
+        let next = try machine.open(2)
+        for offset in middle..<middle + 64 { machine.disk.corrupt(Machine.path, at: offset, to: 0) }
+        #expect(code { try next.insertNote(9, Note.row("t9")) } == .durabilityUnknown)
+        #expect(code { try next.insertNote(9, Note.row("t9")) } == .durabilityUnknown)
+    }
+
+    /// The first who holds the lock writes nothing; the next one still begins with a recovery frame.
+    @Test func aTornTailIsNotForgotten() throws {
+        let machine = Machine()
+        let log = try machine.create()
+        try log.defineNotes()
+        let hole = Int(log.current.end)
+        for number in 1...2 { try log.insertNote(number, Note.row("t\(number)"), durability: .relaxed) }
+        machine.disk.kill(1)
+        // A power cut took the first of the two, and left the second behind a hole.
+        for offset in hole..<hole + 176 { machine.disk.corrupt(Machine.path, at: offset, to: 0) }
+        let next = try machine.open(2)
+        #expect(next.openingReport.tornTail == UInt64(hole))
+        let stale = next.makeTransaction()
+        try stale.changeSchema([Note.definition])
+        try stale.insert(Note.object(1), Note.row("t1"))
+        #expect(code { try next.withLockAndNothingElse(stale) } == .tooLarge)
+        try next.insertNote(1, Note.row("t1"), durability: .relaxed)
+        #expect(next.current.recoveries == 1)
+        try next.close()
+        #expect(try machine.open(3).current.lastNumber == 2)
+        try expectIntact(machine)
+    }
+
+    @Test func aHintOfTheHighestSequenceIsBad() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        let end = log.current.end
+        try log.close()
+        let hint = Hint(sequence: .max, checkpoint: 0, durableEnd: end, number: 3)
+        for (index, byte) in hint.encoded(salt: log.header.salt).enumerated() {
+            machine.disk.corrupt(Machine.path, at: hint.slotOffset + index, to: byte)
+        }
+        let again = try machine.open(2)
+        try again.insertNote(9, Note.row("t9"))
+        try again.close()
+        #expect(try machine.open(3).current.lastNumber == 4)
+    }
+
+    @Test func aTransactionThatCouldNotBeKeptIsNotCommitted() throws {
+        let machine = Machine(limits: .lowered)
+        let log = try store(machine)
+        machine.disk.addFault(Fault(.failure(28), on: .createUnnamed, isPermanent: true))
+        let transaction = log.makeTransaction()
+        #expect(
+            code {
+                for number in 10..<200 {
+                    try transaction.insert(
+                        Note.object(number), Note.row("t\(number)", nil, [UInt8](repeating: 1, count: 400)))
+                }
+            } == .noSpace)
+        machine.disk.removeAllFaults()
+        #expect(code { try transaction.insert(Note.object(300), Note.row("t300")) } == .invalidArgument)
+        #expect(code { try log.commit(transaction) } == .invalidArgument)
+        let second = log.makeTransaction()
+        #expect(
+            code {
+                _ = try second.addLargeValue(bytes: 10_000) { (_) throws(FileError) in
+                    throw FileError(.inputOutput, "The source broke.")
+                }
+            } == .inputOutput)
+        try second.insert(Note.object(10), Note.row("t10"))
+        try log.commit(second)
+        try expectIntact(machine)
+    }
+
+    @Test func closingMakesDurableWhatCannotBeSealed() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        try log.insertNote(9, Note.row("t9"), durability: .relaxed)
+        machine.disk.installLink(from: Machine.path, to: "/data/second.annals")
+        #expect(code { try log.close() } == .hardLinked)
+        machine.disk.cutPower()
+        #expect(try machine.open(2, access: .readOnly).current.lastNumber == 4)
+        try expectIntact(machine)
+    }
+}
+
+extension Log {
+    /// A commit that takes the lock and is refused before it writes.
+    fileprivate func withLockAndNothingElse(_ transaction: TransactionBuilder) throws {
+        transaction.author = String(repeating: "a", count: 2000)
+        try commit(transaction)
+    }
 }

@@ -128,4 +128,32 @@ import Testing
             try expectIntact(path)
         }
     }
+
+    /// Threads commit while another one closes the handle: each commit is in the store or was refused.
+    @Test func closingBesideCommits() throws {
+        for round in 0..<20 {
+            try withFolder { path in
+                let log = try Log.create(path, files: files, environment: environment)
+                try log.defineNotes()
+                let acknowledged = Mutex(0)
+                try onThreads(3) { thread in
+                    if thread == 0 {
+                        RealEnvironment().sleep(microseconds: UInt64(round * 200))
+                        return try log.close()
+                    }
+                    for index in 0..<20 {
+                        let number = thread * 100 + index
+                        do {
+                            try log.insertNote(
+                                number, Note.row("t\(number)"), durability: index % 2 == 0 ? .full : .relaxed)
+                            acknowledged.withLock { $0 += 1 }
+                        } catch let error as FileError where error.code == .closed { return }
+                    }
+                }
+                let again = try Log.open(path, access: .readOnly, files: files, environment: environment)
+                #expect(try CrashRun.read(again).attempts.count == acknowledged.withLock { $0 } + 1)
+                try expectIntact(path)
+            }
+        }
+    }
 }

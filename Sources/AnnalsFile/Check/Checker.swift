@@ -22,8 +22,17 @@ package enum Checker {
             guard try files.status(file).isRegularFile else {
                 throw FileError(.notARegularFile, "A store is a regular file, this is something else.")
             }
-            var pass = CheckPass(files, file, options)
-            return try pass.run(progress)
+            var attempts = 1
+            while true {
+                var pass = CheckPass(files, file, options)
+                do throws(FileError) {
+                    return try pass.run(progress)
+                } catch {
+                    // A writer has replaced a torn tail while it was read: what was noted of it never counted.
+                    guard error.code == .busy, attempts < 10 else { throw error }
+                    attempts += 1
+                }
+            }
         } catch {
             throw error.at(path: path)
         }
@@ -53,7 +62,7 @@ struct CheckPass {
             (header, hints) = try Log.readHeader(window)
         } catch  where error.isAboutContent {
             var findings = FindingList(maximum: options.maximumFindings)
-            findings.add(error, rule: "F1")
+            findings.add(error, rule: "F1", isDamage: error.code != .unsupportedVersion)
             report.stoppedAt = 0
             return finish(findings)
         }
@@ -62,7 +71,8 @@ struct CheckPass {
         try checkHintSlots(hints, checker)
         var walk = LogWalk(state: LogState(header: header), window: window)
         try read(&walk, checker, progress)
-        try checker.finish(end: walk.state.end, lastNumber: walk.state.lastNumber)
+        // What hints, links and references name can only be judged where everything was read.
+        if report.stoppedAt == nil { try checker.finish(end: walk.state.end, lastNumber: walk.state.lastNumber) }
         report.end = walk.state.end
         report.lastNumber = walk.state.lastNumber
         report.schemaVersion = walk.state.schemaVersion
@@ -99,7 +109,7 @@ struct CheckPass {
         let step: UInt64 = 16 << 20
         var next = step
         do throws(FileError) {
-            let end = try walk.toTheEnd(asker: .judge) { (frame, _, state) throws(FileError) in
+            let end = try walk.toTheEnd(asker: .judge, mayRepeat: false) { (frame, _, state) throws(FileError) in
                 try checker.check(frame, state)
                 if frame.end >= next {
                     progress?(frame.end, max(total, frame.end))

@@ -194,7 +194,7 @@ package enum HintSlot: Equatable, Sendable {
         guard
             Checksum.hash(covered, seed: salt ^ UInt64(offset))
                 == slot.integer(at: HintField.checksum, as: UInt64.self),
-            slot[HintField.zero..<HintField.checksum].allSatisfy({ $0 == 0 }), hint.sequence > 0,
+            slot[HintField.zero..<HintField.checksum].allSatisfy({ $0 == 0 }), hint.sequence > 0, hint.sequence < .max,
             hint.slotOffset == offset
         else { return .bad }
         return .good(hint)

@@ -209,7 +209,7 @@ struct Appender {
 
     /// What is left of a torn tail becomes zeros: it would else stand behind the end of a sealed file (F27). Only when the recovery frame
     /// stands below it, which keeps all of it from ever counting, whatever part of this a crash leaves.
-    private func clearTornTail() throws(FileError) {
+    private mutating func clearTornTail() throws(FileError) {
         guard let tornEnd else { return }
         var position = state.end
         let zeros = [UInt8](repeating: 0, count: Int(min(UInt64(1 << 16), tornEnd > position ? tornEnd - position : 0)))
@@ -221,7 +221,10 @@ struct Appender {
                     try log.files.writeAll(log.file, at: position, bytes.slice(0, Int(count)))
                 } catch { failure = error }
             }
-            if let failure { throw failure }
+            if let failure {
+                writeFailed = true
+                throw failure
+            }
             position += count
         }
     }

@@ -87,14 +87,18 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
+    /// Whether there is anything that a sync would prove.
+    var hasUnproven: Bool { monitor.withLock { poison == nil && proven < written } }
+
     /// When a background sync will be due if nothing more is written; nil for never.
     func syncDueTime(limits: LogLimits) -> UInt64? {
         monitor.withLock {
-            guard poison == nil, proven < written else {
+            // What was there before this handle is proved when the handle first promises something, not before.
+            guard poison == nil, proven < written, let laggingSince else {
                 isLaggingKnown = false
                 return nil
             }
-            return (laggingSince ?? 0) &+ limits.syncLagMicroseconds
+            return laggingSince &+ limits.syncLagMicroseconds
         }
     }
 
@@ -175,7 +179,7 @@ package final class DurabilityLedger: @unchecked Sendable {
             return
         }
         directoryIsDurable = true
-        proven = max(proven, covered)
+        if poison == nil { proven = max(proven, covered) }
         if proven >= written {
             laggingSince = nil
             isLaggingKnown = false

@@ -22,9 +22,12 @@ extension Log {
     package func commit(
         _ transaction: TransactionBuilder, durability: Durability = .full
     ) throws(FileError) -> AppendedTransaction {
-        let appended = try append(transaction, durability: durability)
-        if durability == .full { try makeDurable(through: appended.end) }
-        return appended
+        try whileOpen { () throws(FileError) in
+            // Once it is in the file a close on another thread does not refuse it any more.
+            let appended = try appendWhileOpen(transaction, durability)
+            if durability == .full { try synchronize(through: appended.end) }
+            return appended
+        }
     }
 
     /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second half.
@@ -32,9 +35,17 @@ extension Log {
     package func append(
         _ transaction: TransactionBuilder, durability: Durability
     ) throws(FileError) -> AppendedTransaction {
-        guard transaction.salt == header.salt, !transaction.isCommitted else {
+        try whileOpen { () throws(FileError) in try appendWhileOpen(transaction, durability) }
+    }
+
+    private func appendWhileOpen(
+        _ transaction: TransactionBuilder, _ durability: Durability
+    ) throws(FileError) -> AppendedTransaction {
+        guard transaction.salt == header.salt, !transaction.isCommitted, !transaction.isBroken else {
             throw FileError(
-                .invalidArgument, "A transaction is committed once, and in the store that it was begun for.", path: path)
+                .invalidArgument,
+                "A transaction is committed once, whole, and in the store that it was begun for: begin another.",
+                path: path)
         }
         _ = transaction.lastFrame()
         let isBackground = durability == .relaxed && options.synchronizesInBackground
@@ -43,16 +54,30 @@ extension Log {
             guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
                 throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
             }
-            let appended = try appender.append(transaction)
-            transaction.isCommitted = true
-            return appended
+            do throws(FileError) {
+                let appended = try appender.append(transaction)
+                transaction.isCommitted = true
+                return appended
+            } catch {
+                // It may be there: in no store, and by no handle, may it be committed again.
+                if appender.writeFailed, error.code == .inputOutput { transaction.isCommitted = true }
+                throw error
+            }
         }
-        if isBackground, ledger.needsAttention(limits: limits) { wakeBackgroundSync() }
+        if isBackground, ledger.needsAttention(limits: limits) { background.wake() }
         return appended
     }
 
     /// Waits until everything below `end` is durable. Threads share syncs.
     package func makeDurable(through end: UInt64) throws(FileError) {
+        try whileOpen { () throws(FileError) in
+            if ledger.inherited != nil, durableEnd < end { try withWriterLock(.full) { (_) throws(FileError) in } }
+            try synchronize(through: end)
+        }
+    }
+
+    /// The same, for who holds the handle open, and has written the inherited part again.
+    func synchronize(through end: UInt64) throws(FileError) {
         do throws(FileError) { try ledger.makeDurable(through: end) } catch { throw error.at(path: path) }
     }
 
@@ -66,7 +91,6 @@ extension Log {
         }
         return try writer.withLock { () throws(FileError) -> Result in
             do throws(FileError) {
-                if isClosed { throw FileError(.closed, "The store was closed: open it again.") }
                 try ledger.checkUsable()
                 let held = try WriterLock.acquire(
                     files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds
@@ -103,14 +127,13 @@ extension Log {
     /// Adopts what others appended and, the first time, looks at everything above the end.
     private func beginAppending() throws(FileError) -> (LogState, Appender.Tail) {
         try follow.withLock { () throws(FileError) -> (LogState, Appender.Tail) in
-            if isTailJudged, try isNothingNew() {
-                isAppending = true
-                return (state, .clean)
+            let isKnown = if isTailJudged { try isNothingNew() } else { false }
+            if !isKnown {
+                isTailTorn = try adopt(asker: .judge).verdict == .tornTail
+                isTailJudged = true
             }
-            let end = try adopt(asker: .judge)
-            isTailJudged = true
             isAppending = true
-            return (state, end.verdict == .tornTail ? .torn : .clean)
+            return (state, isTailTorn ? .torn : .clean)
         }
     }
 
@@ -145,25 +168,44 @@ extension Log {
         #if ANNALS_MUTANTS
             if Mutant.isOn(.noRewriteWhenOpened) { return ledger.inheritedPartWasRewritten() }
         #endif
+        // The chain up to the end that was read when this handle was opened: its last checksum stands for all of it.
         var position = range.lowerBound
         #if ANNALS_MUTANTS
             if Mutant.isOn(.rewriteLastFrameOnly) { position = max(position, current.lastFrame ?? 0) }
         #endif
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
-        while position < range.upperBound {
-            let count = Int(min(UInt64(limits.windowBytes), range.upperBound - position))
-            let bytes = try window.bytes(at: position, count: count)
-            guard bytes.count == count else {
-                throw FileError(.truncated, "The store file was cut while it was open.", offset: position)
-            }
+        let start = try window.bytes(at: position, count: FrameField.bytes)
+        guard case .good(let first) = FrameHeader.decode(start, offset: position, salt: header.salt) else {
+            throw changedSinceOpened(position)
+        }
+        let scanner = FrameScanner(
+            window: window, salt: header.salt, position: position, previousChecksum: first.previousChecksum)
+        var checksum: UInt64 = 0
+        while scanner.position < range.upperBound {
+            guard case .frame(let frame) = try scanner.next() else { throw changedSinceOpened(scanner.position) }
+            checksum = frame.header.checksum
+            // What was just checked, from the same private copy.
+            let bytes = try window.bytes(at: frame.offset, count: Int(frame.header.frameBytes))
             do throws(FileError) {
-                try files.writeAll(file, at: position, bytes)
+                try files.writeAll(file, at: frame.offset, bytes)
             } catch {
                 throw poisoned(by: error)
             }
-            position += UInt64(count)
+        }
+        guard scanner.position == range.upperBound, checksum == openedChecksum else {
+            throw changedSinceOpened(scanner.position)
         }
         ledger.inheritedPartWasRewritten()
+    }
+
+    /// The system has dropped what it could not write: nothing can be built on it.
+    private func changedSinceOpened(_ offset: UInt64) -> FileError {
+        let unknown = FileError(
+            .durabilityUnknown,
+            "What an earlier process wrote is no longer what was read when the store was opened: it was lost before it was durable. "
+                + "Open the store again; it shows what is there.", path: path, offset: offset)
+        ledger.poison(unknown)
+        return unknown
     }
 
     /// After a failed write: what is complete is adopted (others may have), the rest is a torn tail for the next writer.
@@ -176,9 +218,14 @@ extension Log {
             isTailJudged = false
             isAppending = false
             if isUnknown { return poisoned(by: error) }
-            _ = try? adopt(asker: .judge)
-            // Space that the failed write took is given back; that it may not be is no error.
-            try? files.setSize(file, to: state.end + UInt64(FormatLimits.pageBytes))
+            do throws(FileError) {
+                _ = try adopt(asker: .judge)
+                // Space that the failed write took is given back; that it may not be is no error. Never below what others may have adopted.
+                let end = max(state.end, appender.state.end)
+                if try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
+                    try files.setSize(file, to: end + UInt64(FormatLimits.pageBytes))
+                }
+            } catch {}
             return error
         }
     }

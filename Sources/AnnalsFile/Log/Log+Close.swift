@@ -10,76 +10,49 @@ extension Log {
     }
 
     /// Makes everything that this handle knows of durable.
-    package func synchronizeEverything() throws(FileError) {
-        if ledger.inherited != nil {
-            try withWriterLock(.full) { (_) throws(FileError) in }
-        }
-        try makeDurable(through: current.end)
-    }
+    package func synchronizeEverything() throws(FileError) { try makeDurable(through: current.end) }
 
     func startBackgroundSync() throws(FileError) {
-        try background.withLock { () throws(FileError) in
-            guard backgroundThread == nil, !isStopping else { return }
-            backgroundThread = try BackgroundThread(name: "annals-sync") { [weak self] in
-                while let pause = self?.backgroundStep() { pause() }
-            }
-        }
+        try background.start { [weak self] in self?.backgroundStep() ?? .end }
     }
 
-    func wakeBackgroundSync() {
-        background.withLock {
-            hasBackgroundWork = true
-            background.signalAll()
+    /// One turn of the background thread: what it is to do next.
+    private func backgroundStep() -> BackgroundWork.Next {
+        do throws(FileError) {
+            try synchronizeIfDue()
+        } catch {
+            // A failed sync has poisoned the handle, and the next commit says so. Anything else may pass.
+            return .again(at: environment.monotonicMicroseconds() &+ limits.syncLagMicroseconds)
         }
-    }
-
-    /// One turn of the background thread. The wait it returns does not keep the handle alive; nil ends the thread.
-    private func backgroundStep() -> (() -> Void)? {
-        let isEnding = background.withLock {
-            hasBackgroundWork = false
-            return isStopping
-        }
-        if isEnding { return nil }
-        // A failure has poisoned the handle: the next commit says so.
-        try? synchronizeIfDue()
-        let due = ledger.syncDueTime(limits: limits)
-        return background.withLock { isStopping || hasBackgroundWork } ? {} : waiting(until: due)
-    }
-
-    private func waiting(until due: UInt64?) -> () -> Void {
-        // The monitor alone is captured: a handle that nobody uses any more can go while its thread waits.
-        let background = background
-        return {
-            background.withLock {
-                if let due { _ = background.wait(untilMonotonicMicroseconds: due) } else { background.wait() }
-            }
-        }
-    }
-
-    private func stopBackgroundSync() {
-        let thread = background.withLock {
-            isStopping = true
-            background.signalAll()
-            return backgroundThread
-        }
-        thread?.join()
+        return ledger.syncDueTime(limits: limits).map { .again(at: $0) } ?? .wait
     }
 
     // MARK: Closing
 
     /// Makes everything durable, and says in the file that it was closed cleanly if this handle has written to it.
     ///
-    /// Throws what kept the last transactions from being made durable; the handle is closed all the same. Closing twice does nothing.
+    /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws what kept the last transactions from being
+    /// made durable; the handle is closed all the same. Closing twice does nothing.
     package func close() throws(FileError) {
-        stopBackgroundSync()
-        defer { writer.withLock { release() } }
-        guard access == .readWrite, hasAppended, !isClosed else { return }
+        background.stop()
+        background.join()
+        let isFirst = lifetime.withLock {
+            if isClosing { return false }
+            isClosing = true
+            while users > 0 { lifetime.wait() }
+            return true
+        }
+        guard isFirst else { return }
+        defer { release() }
+        guard access == .readWrite, writer.withLock({ hasAppended }) else { return }
         try ledger.checkUsable()
         do throws(FileError) {
             try seal()
-        } catch  where error.code == .busy || error.code == .storeRemoved || error.code == .storeReplaced {
+        } catch {
             // A seal is a convenience; what was committed is not.
-            try makeDurable(through: current.end)
+            guard error.code != .durabilityUnknown, ledger.inherited == nil else { throw error }
+            try synchronize(through: current.end)
+            guard [.busy, .storeRemoved, .storeReplaced].contains(error.code) else { throw error }
         }
     }
 
@@ -91,11 +64,11 @@ extension Log {
                 if Mutant.isOn(.hintBeforeSync) { try writeHint(for: appender.state) }
             #endif
             follow.withLock { take(appender.state) }
-            if !sealsBeforeSync { try makeDurable(through: appender.state.end) }
+            if !sealsBeforeSync { try synchronize(through: appender.state.end) }
             try appender.seal()
             try files.setSize(file, to: appender.state.end + UInt64(FormatLimits.pageBytes))
             follow.withLock { take(appender.state) }
-            try makeDurable(through: appender.state.end)
+            try synchronize(through: appender.state.end)
             try writeHint(for: appender.state)
         }
     }

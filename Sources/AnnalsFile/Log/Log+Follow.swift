@@ -7,9 +7,11 @@ extension Log {
     /// - Throws: `damaged`, `diverged`, and what reading throws.
     @discardableResult
     package func catchUp() throws(FileError) -> LogState {
-        try follow.withLock { () throws(FileError) -> LogState in
-            if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
-            return state
+        try whileOpen { () throws(FileError) in
+            try follow.withLock { () throws(FileError) -> LogState in
+                if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
+                return state
+            }
         }
     }
 
@@ -57,6 +59,7 @@ extension Log {
 
     /// The new state counts from here on. With `follow` locked.
     func take(_ next: LogState) {
+        if next.recoveries > state.recoveries { isTailTorn = false }
         state = next
         seenSize = max(seenSize, next.end)
         ledger.advance(to: next.end, mark: next.durableMark)

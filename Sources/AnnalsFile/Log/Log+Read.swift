@@ -9,6 +9,10 @@ extension Log {
     package func forEachFrame(
         _ visit: (FrameView, LogState) throws(FileError) -> Void
     ) throws(FileError) {
+        try whileOpen { () throws(FileError) in try readFrames(visit) }
+    }
+
+    private func readFrames(_ visit: (FrameView, LogState) throws(FileError) -> Void) throws(FileError) {
         let end = current.end
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         var reading = LogState(header: header)
@@ -23,8 +27,8 @@ extension Log {
                 case .stop(let stop):
                     throw FileError(
                         .damaged,
-                        "The store is damaged: \(stop.sentence), and this was read before. Restore it from a backup, or "
-                            + "salvage what can be read.", offset: reading.reach)
+                        "The store is damaged: \(stop.sentence), and this was read before. Restore it from a "
+                            + "backup.", offset: reading.reach)
                 }
             }
         } catch {
@@ -36,6 +40,12 @@ extension Log {
     ///
     /// Throws `damaged` where the reference does not lead to a complete value. Memory of one frame.
     package func readLargeValue(
+        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(FileError) -> Void
+    ) throws(FileError) {
+        try whileOpen { () throws(FileError) in try readPieces(reference, visit) }
+    }
+
+    private func readPieces(
         _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(FileError) -> Void
     ) throws(FileError) {
         let window = ByteWindow(files, file, stepBytes: FormatLimits.maximumFrameBytes)
@@ -76,7 +86,7 @@ extension Log {
     private static func lostValue(_ offset: UInt64) -> FileError {
         FileError(
             .damaged,
-            "F23: no piece of the value that a row names stands here. Restore the store from a backup, or salvage what can be read.",
+            "F23: no piece of the value that a row names stands here. Restore the store from a backup.",
             offset: offset)
     }
 }

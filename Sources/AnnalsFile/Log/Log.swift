@@ -33,6 +33,8 @@ package final class Log: @unchecked Sendable {
     let follow = Monitor()
     var state: LogState
     var isAppending = false
+    /// Whether a torn tail stands behind `state.end`, and no recovery frame yet.
+    var isTailTorn = false
     /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed to write.
     var isTailJudged = false
     /// The file has had at least this size; it never shrinks below one page beyond the end.
@@ -40,12 +42,13 @@ package final class Log: @unchecked Sendable {
     /// Touched with `writer` locked.
     var hasAppended = false
     var lastIdentityCheck: UInt64 = 0
-    var isClosed = false
-    /// Guards the three below.
-    let background = Monitor()
-    var backgroundThread: BackgroundThread?
-    var isStopping = false
-    var hasBackgroundWork = false
+    let background = BackgroundWork()
+    /// Guards the two below: how many calls use the descriptors, and whether new ones are refused.
+    let lifetime = Monitor()
+    var users = 0
+    var isClosing = false
+    /// The checksum at the end that opening read.
+    let openedChecksum: UInt64
 
     init(_ opened: OpenedFile, options: LogOptions) {
         header = opened.state.header
@@ -64,6 +67,7 @@ package final class Log: @unchecked Sendable {
             options.limits.mappingReserveBytes > 0
             ? opened.files.map(opened.file, reservedBytes: options.limits.mappingReserveBytes) : nil
         state = opened.state
+        openedChecksum = opened.state.endChecksum
         seenSize = opened.size
         processID = opened.environment.processID()
         processName = opened.environment.processName()
@@ -72,15 +76,35 @@ package final class Log: @unchecked Sendable {
             durableMark: opened.state.durableMark)
     }
 
-    deinit { release() }
+    deinit {
+        background.stop()
+        if lifetime.withLock({ isClosing }) { return }
+        // Dropped without `close`: what was promised for the last second still holds.
+        if access == .readWrite, hasAppended, ledger.hasUnproven { try? files.synchronize(file) }
+        release()
+    }
 
-    /// Gives the descriptors and the mapping back, once.
+    /// Gives the descriptors and the mapping back. Called once, when nobody uses them.
     func release() {
-        if isClosed { return }
-        isClosed = true
         if let mapping { files.unmap(mapping) }
         files.close(file)
         files.close(directory)
+    }
+
+    /// Runs `body` with the descriptors held open: closing waits for it. Throws `closed` once closing has begun.
+    func whileOpen<Result>(_ body: () throws(FileError) -> Result) throws(FileError) -> Result {
+        let isOpen = lifetime.withLock {
+            if !isClosing { users += 1 }
+            return !isClosing
+        }
+        guard isOpen else { throw FileError(.closed, "The store was closed: open it again.", path: path) }
+        defer {
+            lifetime.withLock {
+                users -= 1
+                if isClosing { lifetime.signalAll() }
+            }
+        }
+        return try body()
     }
 
     // MARK: What is known

@@ -79,7 +79,8 @@ package struct LogState: Sendable {
         case commit(TransactionRecord)
     }
 
-    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks) and then is as before.
+    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks), and then is as before but for an open transaction, which
+    /// is dropped.
     package mutating func accept(_ frame: FrameView) throws(FileError) -> Accepted {
         do {
             let header = frame.header
@@ -114,6 +115,8 @@ package struct LogState: Sendable {
             ?? OpenTransaction(
                 start: frame.offset, number: lastNumber &+ 1, reach: frame.offset, checksum: 0,
                 durableMark: durableMark)
+        // What it holds is changed in place, and dropped where the frame is refused.
+        open = nil
         try check(frame.header.number == next.number, "F11: a member has another transaction's number")
         try check(next.value == nil || frame.header.kind == .value, "F24: a value is not complete")
         if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
@@ -165,7 +168,7 @@ package struct LogState: Sendable {
     private func accept(schema frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
         try check(next.frames == (next.schemaFrames), "F16: a schema frame stands behind other members")
         try check(frame.body.isEmpty, "F25: a schema frame has a body")
-        let definition: SchemaDefinition
+        var definition: SchemaDefinition
         do throws(FileError) {
             definition = try SchemaDefinition(
                 table: frame.table, fileOffset: frame.offset + UInt64(FrameField.bytes))
@@ -178,8 +181,17 @@ package struct LogState: Sendable {
         try check(
             Int(definition.version) == Int(catalog.newestVersion) + 1,
             "F16: a schema version is not one more than the last")
-        let known = next.schema?.entities ?? []
-        next.schema = SchemaDefinition(version: definition.version, entities: known + definition.entities)
+        if var known = next.schema {
+            try check(
+                !definition.entities.isEmpty
+                    && known.entities.count + definition.entities.count <= FormatLimits.maximumEntities,
+                "F25: a schema version has frames without definitions, or too many definitions")
+            // In place: a version may have many frames.
+            next.schema = nil
+            known.entities += definition.entities
+            definition = known
+        }
+        next.schema = definition
         next.schemaFrames += 1
     }
 

@@ -22,9 +22,11 @@ package struct LogWalk {
 
     /// Reads frames and hands each to `visit` once it is accepted, with the state after it, to the end, a torn tail or what else stops it.
     ///
-    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw.
+    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw. Where a writer replaces a torn tail while
+    /// it is read, frames that were handed out never counted: then `visit` is given the new ones if `mayRepeat`, else `busy` is thrown.
     package mutating func toTheEnd(
-        asker: StopFindings.Asker, visit: (FrameView, LogState.Accepted, LogState) throws(FileError) -> Void
+        asker: StopFindings.Asker, mayRepeat: Bool = true,
+        visit: (FrameView, LogState.Accepted, LogState) throws(FileError) -> Void
     ) throws(FileError) -> WalkEnd {
         while true {
             let stop = try scan(visit)
@@ -36,7 +38,9 @@ package struct LogWalk {
                 switch verdict {
                 case .lookAbove: findings.above = try lookAbove(place)
                 case .lookAgain: findings.secondLook = try isStill(stop) ? .same : .changed
-                case .readOn: break deciding
+                case .readOn:
+                    try startOver(mayRepeat)
+                    break deciding
                 case .damage: throw damage(stop, at: place)
                 case .unsupported: throw unsupported(stop, at: place)
                 case .end, .tornTail, .endForNow: return WalkEnd(verdict: verdict, stop: stop, place: place)
@@ -87,24 +91,40 @@ package struct LogWalk {
             window, from: place, position: state.end, salt: state.header.salt, hints: hints)
     }
 
-    /// Reads the place once more. The scanner has moved on if it reads now.
-    private mutating func isStill(_ stop: ScanStop) throws(FileError) -> Bool {
+    /// Reads the place once more, and the frames of an unfinished transaction before it: whether all is as it was.
+    private func isStill(_ stop: ScanStop) throws(FileError) -> Bool {
         window.forget()
-        let before = scanner.position
-        switch try scanner.next() {
-        case .frame:
-            scanner = FrameScanner(
-                window: window, salt: state.header.salt, position: before, previousChecksum: state.chainChecksum)
-            return false
-        case .stop(let now): return now == stop
+        var again = state
+        again.dropOpenTransaction()
+        let second = FrameScanner(
+            window: window, salt: state.header.salt, position: again.end, previousChecksum: again.endChecksum)
+        while true {
+            switch try second.next() {
+            case .frame(let frame):
+                do throws(FileError) { _ = try again.accept(frame) } catch { return false }
+                if again.open == nil { return false }
+            case .stop(let now):
+                return now == stop && second.position == scanner.position
+                    && again.open?.checksum == state.open?.checksum
+            }
         }
+    }
+
+    /// Goes on from what counts: what was read behind it may have been overwritten.
+    private mutating func startOver(_ mayRepeat: Bool) throws(FileError) {
+        if state.open != nil, !mayRepeat {
+            throw FileError(.busy, "A writer has replaced what was being read: ask again.")
+        }
+        state.dropOpenTransaction()
+        scanner = FrameScanner(
+            window: window, salt: state.header.salt, position: state.end, previousChecksum: state.endChecksum)
     }
 
     private func damage(_ stop: ScanStop, at place: UInt64) -> FileError {
         FileError(
             .damaged,
             "\(stop.sentence), and bytes above were durable: the store is damaged. Nothing is written to it any more. "
-                + "Restore it from a backup, or salvage what can be read.",
+                + "Restore it from a backup.",
             offset: place
         ).under("F4")
     }

@@ -32,6 +32,8 @@ package final class TransactionBuilder {
     private var changesInFrame: UInt32 = 0
     private var relocations: [Relocation] = []
     private var completed: CompleteFrame?
+    /// A part of it could not be kept: it cannot be committed.
+    private(set) var isBroken = false
     /// Reused for pieces of values and schema frames.
     private var scratch = ByteWriter(capacity: 64)
 
@@ -114,9 +116,7 @@ package final class TransactionBuilder {
     private func change(
         _ kind: ChangeKind, _ object: ObjectID, _ row: [Value]?, previous: PreviousVersion?, positions: [Int] = []
     ) throws(FileError) {
-        guard completed == nil else {
-            throw TransactionBuilder.complete
-        }
+        try checkUsable()
         guard let layout = catalog.layout(version: catalog.newestVersion, entity: object.entity) else {
             throw FileError(
                 .invalidArgument, "Entity \(object.entity) is not in the schema: define it before its objects.")
@@ -146,7 +146,7 @@ package final class TransactionBuilder {
         _ object: ObjectID, layout: RowLayout, variableBytes: Int,
         _ setValues: (inout RowBuilder, inout ByteWriter) -> Void
     ) throws(FileError) {
-        guard completed == nil else { throw TransactionBuilder.complete }
+        try checkUsable()
         try makeRoom(entryBytes: ChangeField.bytes, rowBytes: (layout.variableOffset + variableBytes).paddedTo8)
         let start = body.count
         var row = RowBuilder(layout, entryDistance: distance, schemaVersion: catalog.newestVersion, in: &body)
@@ -157,10 +157,6 @@ package final class TransactionBuilder {
 
     /// From the next entry to the next row, in units of 8 bytes, as if the table had no bytes.
     private var distance: UInt16 { UInt16(truncatingIfNeeded: (body.count - headroom - table.count) / 8) }
-
-    private static var complete: FileError {
-        FileError(.invalidArgument, "A transaction cannot change once it was committed: begin another.")
-    }
 
     private func attributeWords(_ positions: [Int], layout: RowLayout) throws(FileError) -> [UInt64] {
         guard let last = positions.max() else { return [] }
@@ -212,16 +208,25 @@ package final class TransactionBuilder {
         }
         let front = FrameField.bytes + ValueField.bytes
         let pieceLimit = UInt64((limits.maximumFrameBytes - front) & ~7)
+        try checkUsable()
         var position: UInt64 = 0
+        var piecesSoFar = 0
         while position < bytes {
             let piece = Int(min(pieceLimit, bytes - position))
             scratch.truncate()
             scratch.appendZeros(front + piece.paddedTo8)
-            try fill(scratch.mutableBytes(front..<(front + piece)), from: source)
+            do throws(FileError) {
+                try fill(scratch.mutableBytes(front..<(front + piece)), from: source)
+            } catch {
+                // The pieces so far belong to no value.
+                frames.removeLast(piecesSoFar)
+                throw error
+            }
             let record = ValuePiece(valueBytes: bytes, position: position, first: 0, pieceBytes: UInt32(piece))
             record.encode(into: scratch.mutableBytes(FrameField.bytes..<front))
             try spoolScratch(tableBytes: ValueField.bytes, content: .value(values, position))
             position += UInt64(piece)
+            piecesSoFar += 1
         }
         values += 1
         guard let reference = PendingValue.reference(index: values - 1, bytes: bytes) else {
@@ -359,23 +364,44 @@ package final class TransactionBuilder {
 
     private func spoolFrame(_ frame: CompleteFrame, content: PreparedFrame.Content) throws(FileError) {
         let bytes = UnsafeRawBufferPointer(bytes(of: frame))
-        frames.append(
+        try spool(
+            bytes,
             PreparedFrame(
                 content: content, spoolOffset: spool.count, frameBytes: UInt32(bytes.count),
                 tableBytes: UInt32(frame.tableBytes), bodyChecksum: frame.bodyChecksum,
                 relocations: frame.relocations))
-        try spool.append(bytes)
+    }
+
+    /// A frame that could not be kept leaves a transaction that is not whole.
+    private func spool(_ bytes: UnsafeRawBufferPointer, _ frame: PreparedFrame) throws(FileError) {
+        do throws(FileError) {
+            try spool.append(bytes)
+        } catch {
+            isBroken = true
+            throw error
+        }
+        frames.append(frame)
+    }
+
+    /// Throws where nothing can be added any more.
+    private func checkUsable() throws(FileError) {
+        guard completed == nil, !isBroken else {
+            throw FileError(
+                .invalidArgument,
+                "A transaction cannot change once it was committed, or once a part of it could not be kept: begin another."
+            )
+        }
     }
 
     private func spoolScratch(tableBytes: Int, content: PreparedFrame.Content) throws(FileError) {
         let front = FrameField.bytes + tableBytes
         let rest = scratch.bytes.slice(front, scratch.count - front)
-        frames.append(
+        try spool(
+            scratch.bytes,
             PreparedFrame(
                 content: content, spoolOffset: spool.count, frameBytes: UInt32(scratch.count),
                 tableBytes: UInt32(tableBytes), bodyChecksum: FrameHeader.bodyChecksum(rest, salt: salt),
                 relocations: []))
-        try spool.append(scratch.bytes)
     }
 }
 

@@ -25,7 +25,8 @@ package enum WriterLock {
         let mine = range(processID: processID, timeMicroseconds: environment.wallClockMicroseconds())
         guard case .held(let first) = try files.tryLock(file, mine) else { return mine }
         var other = first
-        let deadline = environment.monotonicMicroseconds() &+ timeoutMicroseconds
+        let end = environment.monotonicMicroseconds().addingReportingOverflow(timeoutMicroseconds)
+        let deadline = end.overflow ? UInt64.max : end.partialValue
         var pause: UInt64 = 20
         while environment.monotonicMicroseconds() < deadline {
             environment.sleep(microseconds: pause)

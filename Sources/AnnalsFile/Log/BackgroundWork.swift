@@ -1,0 +1,62 @@
+// The thread of a handle that works in the background, and what it waits in.
+
+/// Runs a step on a thread of its own, again and again, until it is stopped or the step says so.
+///
+/// Sound although it is shared: everything that changes is touched only with `monitor` locked.
+final class BackgroundWork: @unchecked Sendable {
+    enum Next {
+        /// Nothing to do until somebody calls `wake`.
+        case wait
+        /// Again at this moment of the monotonic clock, or when somebody calls `wake`.
+        case again(at: UInt64)
+        case end
+    }
+
+    private let monitor = Monitor()
+    private var thread: BackgroundThread?
+    private var isStopping = false
+    private var isWoken = false
+
+    /// Starts the thread, once. `step` must not keep alive what stops it.
+    func start(_ step: @escaping @Sendable () -> Next) throws(FileError) {
+        try monitor.withLock { () throws(FileError) in
+            guard thread == nil, !isStopping else { return }
+            thread = try BackgroundThread(name: "annals-sync") { [self] in
+                while !isOver(after: step()) {}
+            }
+        }
+    }
+
+    /// Waits as the step asked. What it waits for is looked at and waited for under one lock, so that nothing is missed.
+    private func isOver(after next: Next) -> Bool {
+        monitor.withLock {
+            if case .end = next { return true }
+            while !isStopping && !isWoken {
+                guard case .again(let moment) = next else {
+                    monitor.wait()
+                    continue
+                }
+                if !monitor.wait(untilMonotonicMicroseconds: moment) { break }
+            }
+            isWoken = false
+            return isStopping
+        }
+    }
+
+    func wake() {
+        monitor.withLock {
+            isWoken = true
+            monitor.signalAll()
+        }
+    }
+
+    func stop() {
+        monitor.withLock {
+            isStopping = true
+            monitor.signalAll()
+        }
+    }
+
+    /// Waits until the thread has ended.
+    func join() { monitor.withLock { thread }?.join() }
+}
