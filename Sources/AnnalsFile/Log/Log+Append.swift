@@ -175,15 +175,20 @@ extension Log {
         #endif
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         let start = try window.bytes(at: position, count: FrameField.bytes)
-        guard case .good(let first) = FrameHeader.decode(start, offset: position, salt: header.salt) else {
-            throw changedSinceOpened(position)
+        var previousChecksum = header.checksum
+        if case .good(let first) = FrameHeader.decode(start, offset: position, salt: header.salt) {
+            previousChecksum = first.previousChecksum
+        } else {
+            // The mark is not the end of a frame, or the frame there is gone: then the whole chain tells.
+            position = UInt64(FormatLimits.pageBytes)
         }
         let scanner = FrameScanner(
-            window: window, salt: header.salt, position: position, previousChecksum: first.previousChecksum)
+            window: window, salt: header.salt, position: position, previousChecksum: previousChecksum)
         var checksum: UInt64 = 0
         while scanner.position < range.upperBound {
             guard case .frame(let frame) = try scanner.next() else { throw changedSinceOpened(scanner.position) }
             checksum = frame.header.checksum
+            if frame.end <= range.lowerBound { continue }
             // What was just checked, from the same private copy.
             let bytes = try window.bytes(at: frame.offset, count: Int(frame.header.frameBytes))
             do throws(FileError) {
