@@ -143,6 +143,9 @@ final class CrashRun: @unchecked Sendable {
 
     // MARK: Looking at every image
 
+    /// The last acknowledgement changes nothing on the disk, so it is looked at once more when the workload is over.
+    func lookOnceMore() { lookAtEveryImage(of: machine.disk) }
+
     private func lookAtEveryImage(of disk: SimulatedDisk) {
         guard failure == nil, !isSuspended else { return }
         if let replay, replay.point != disk.changeCount { return }

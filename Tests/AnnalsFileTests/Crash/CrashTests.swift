@@ -62,6 +62,7 @@ import Testing
         var failure: CrashFailure?
         do {
             try workload(run)
+            run.lookOnceMore()
         } catch {
             failure = CrashFailure(description: "\(name): the workload itself failed: \(error)")
         }
