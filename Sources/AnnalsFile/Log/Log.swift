@@ -7,8 +7,9 @@
 
 /// A handle on a store file. Any thread may call it.
 ///
-/// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`, `isTailJudged` or
-/// `seenSize` is touched; everything else is constant or guards itself.
+/// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`, `isTailJudged`,
+/// `isTailTorn` or `seenSize` is touched, `lifetime` for `users` and `isClosing`, which keep the descriptors and the mapping there while a call
+/// uses them; everything else is constant or guards itself.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
     package let path: String
