@@ -231,9 +231,16 @@ struct Appender {
 
     /// Says that the store was closed cleanly. Everything below is durable already.
     mutating func seal() throws(FileError) {
-        let record = SealRecord(time: log.environment.wallClockMicroseconds(), checkpoint: 0)
+        let record = SealRecord(
+            time: log.environment.wallClockMicroseconds(), checkpoint: state.checkpoint?.offset ?? 0)
         try reserve(0)
         try appendStandalone(.seal, table: record.encoded(), mark: state.end)
+    }
+
+    /// Makes room for frames that are no transaction.
+    mutating func prepare(bytes: UInt64) throws(FileError) {
+        try reserve(bytes)
+        try recoverIfTorn()
     }
 
     mutating func appendStandalone(

@@ -27,7 +27,7 @@ package final class Log: @unchecked Sendable {
     /// Who writes: asked once, because asking costs system calls.
     let processID: UInt32
     let processName: String
-    let mapping: Mapping?
+    let mapping: SharedMapping?
     let ledger: DurabilityLedger
 
     let writer = Monitor()
@@ -44,6 +44,9 @@ package final class Log: @unchecked Sendable {
     var hasAppended = false
     var lastIdentityCheck: UInt64 = 0
     let background = BackgroundWork()
+    let follower: (any LogFollower)?
+    /// The checkpoint that a hint names, as far as this handle knows. Touched with `writer` locked.
+    var hintedCheckpoint: UInt64
     /// Guards the two below: how many calls use the descriptors, and whether new ones are refused.
     let lifetime = Monitor()
     var users = 0
@@ -64,9 +67,9 @@ package final class Log: @unchecked Sendable {
         file = opened.file
         name = opened.name
         identity = opened.identity
-        mapping =
-            options.limits.mappingReserveBytes > 0
-            ? opened.files.map(opened.file, reservedBytes: options.limits.mappingReserveBytes) : nil
+        mapping = opened.mapping
+        follower = opened.follower
+        hintedCheckpoint = opened.hintedCheckpoint
         state = opened.state
         openedChecksum = opened.state.endChecksum
         seenSize = opened.size
@@ -85,9 +88,9 @@ package final class Log: @unchecked Sendable {
         release()
     }
 
-    /// Gives the descriptors and the mapping back. Called once, when nobody uses them.
+    /// Gives the descriptors back. Called once, when nobody uses them.
     func release() {
-        if let mapping { files.unmap(mapping) }
+        follower?.close()
         files.close(file)
         files.close(directory)
     }
@@ -147,6 +150,9 @@ struct OpenedFile {
     var file: Descriptor
     var identity: FileIdentity
     var size: UInt64
+    var mapping: SharedMapping?
+    var follower: (any LogFollower)?
+    var hintedCheckpoint: UInt64
     var state: LogState
     var report: OpeningReport
 }

@@ -25,6 +25,8 @@ package struct LogState: Sendable {
     /// How many torn tails were dropped, as recovery frames tell.
     package private(set) var recoveries = 0
     package private(set) var frames: UInt64 = 0
+    /// The newest checkpoint.
+    package private(set) var checkpoint: CheckpointPlace?
     package private(set) var open: OpenTransaction?
     private var mayStepBack = false
 
@@ -71,6 +73,32 @@ package struct LogState: Sendable {
         lastTime = header.baseTime
         lastTag = header.baseTag
         catalog = SchemaCatalog()
+    }
+
+    /// The state behind a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts itself.
+    package init(
+        header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, _ content: CheckpointContent
+    ) throws(FileError) {
+        self.init(header: header)
+        guard content.number == frame.number, content.number >= header.baseNumber, frame.kind == .checkpoint,
+            frame.durableMark <= offset
+        else { throw FileError(.damaged, "F29: a checkpoint does not belong where it stands.", offset: offset) }
+        for schema in content.schemas {
+            do throws(FileError) { try catalog.apply(schema) } catch { throw error.under("F29") }
+        }
+        for name in content.names {
+            names.append(name)
+            guard nameNumbers.updateValue(UInt32(names.count), forKey: IdentifierName(name)) == nil else {
+                throw FileError(.damaged, "F29: a checkpoint holds a name twice.", offset: offset)
+            }
+        }
+        (lastNumber, lastTag, lastTime) = (content.number, content.tag, content.time)
+        (recoveries, frames, mayStepBack) = (Int(clamping: content.recoveries), content.frames &+ 1, content.mayStepBack)
+        end = offset + UInt64(frame.frameBytes)
+        endChecksum = frame.checksum
+        lastFrame = offset
+        durableMark = frame.durableMark
+        checkpoint = CheckpointPlace(offset: offset, end: end, number: content.number)
     }
 
     package enum Accepted: Sendable {
@@ -271,6 +299,9 @@ package struct LogState: Sendable {
         case .nodes, .checkpoint:
             try check(
                 Int(frame.header.frameBytes) <= FormatLimits.maximumNodeFrameBytes, "F6: an index frame is too long")
+            if frame.header.kind == .checkpoint {
+                checkpoint = CheckpointPlace(offset: frame.offset, end: frame.end, number: lastNumber)
+            }
         default: break
         }
         close(with: frame)
@@ -306,6 +337,14 @@ package struct LogState: Sendable {
 
     /// Forgets members whose commit frame never came: what counts ends at `end`.
     package mutating func dropOpenTransaction() { open = nil }
+}
+
+/// A checkpoint in the file.
+package struct CheckpointPlace: Equatable, Sendable {
+    package var offset: UInt64
+    package var end: UInt64
+    /// The last transaction below it.
+    package var number: UInt64
 }
 
 /// A clock that is further behind the last transaction than this has stepped (FileFormat.md, "Other frames").
