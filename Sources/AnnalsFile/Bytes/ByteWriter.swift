@@ -36,6 +36,13 @@ package struct ByteWriter: ~Copyable {
         self.count = count
     }
 
+    /// Takes bytes out; what is behind them moves to the front.
+    package mutating func remove(_ range: Range<Int>) {
+        checkWritten(range.lowerBound, range.count)
+        memmove(base + range.lowerBound, base + range.upperBound, count - range.upperBound)
+        count &-= range.count
+    }
+
     package mutating func reserve(_ additional: Int) {
         if additional > capacity &- count { grow(additional) }
     }

@@ -45,6 +45,17 @@ final class Spool {
         guard let file else { return }
         try files.readAll(file, at: offset, into: buffer)
     }
+
+    /// Lends bytes that were appended at once, in place where they are in memory. The spool must not change meanwhile.
+    func withBytes<Result>(
+        at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) throws(FileError) -> Result
+    ) throws(FileError) -> Result {
+        if offset >= fileBytes { return try body(memory.bytes.slice(Int(offset - fileBytes), count)) }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
+        defer { buffer.deallocate() }
+        try read(at: offset, into: buffer)
+        return try body(UnsafeRawBufferPointer(buffer))
+    }
 }
 
 extension FileSystem {
