@@ -70,10 +70,12 @@ package struct CheckpointContent: Equatable, Sendable {
     package var schemas: [SchemaDefinition] = []
     package var entities: [EntityRoot] = []
     package var indexes: [OrderedRoot] = []
-    /// Nodes of landmarks, all full.
-    package var landmarkNodes: [UInt64] = []
+    /// Nodes frames that hold one node full of landmarks each.
+    package var landmarkFrames: [UInt64] = []
     /// The landmarks behind those: offset and number.
     package var landmarks: [(offset: UInt64, number: UInt64)] = []
+    /// Up to where frames are counted and landmarks noted: behind it stands only the document.
+    package var countedEnd: UInt64 = 0
     /// Bytes of frames, by kind number.
     package var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
 
@@ -98,13 +100,14 @@ extension CheckpointContent {
         bytes.append(integer: frames)
         bytes.append(integer: transactions)
         bytes.append(integer: UInt64(mayStepBack ? 1 : 0))
+        bytes.append(integer: countedEnd)
         for count in frameBytes { bytes.append(integer: count) }
         appendNames(to: &bytes)
         appendSchemas(to: &bytes)
         appendRoots(to: &bytes)
-        bytes.append(integer: UInt32(landmarkNodes.count))
+        bytes.append(integer: UInt32(landmarkFrames.count))
         bytes.append(integer: UInt32(landmarks.count))
-        for node in landmarkNodes { bytes.append(integer: node) }
+        for node in landmarkFrames { bytes.append(integer: node) }
         for landmark in landmarks {
             bytes.append(integer: landmark.offset)
             bytes.append(integer: landmark.number)
@@ -124,7 +127,8 @@ extension CheckpointContent {
     private func appendSchemas(to bytes: inout [UInt8]) {
         bytes.append(integer: UInt32(schemas.count))
         for schema in schemas {
-            let tables = (try? schema.encodeTables(maximumTableBytes: FormatLimits.maximumFrameBytes - FrameField.bytes)) ?? []
+            let tables =
+                (try? schema.encodeTables(maximumTableBytes: FormatLimits.maximumFrameBytes - FrameField.bytes)) ?? []
             bytes.append(integer: UInt32(tables.count))
             for table in tables {
                 bytes.append(integer: UInt32(table.count))
@@ -172,6 +176,7 @@ extension CheckpointContent {
             let step = try reader.readUInt64()
             guard step <= 1 else { throw malformed("has a flag that there is not") }
             content.mayStepBack = step == 1
+            content.countedEnd = try reader.readUInt64()
             for kind in 0..<kinds { content.frameBytes[kind] = try reader.readUInt64() }
             try content.readNames(&reader)
             try content.readSchemas(&reader)
@@ -197,7 +202,9 @@ extension CheckpointContent {
         guard count <= FormatLimits.maximumNames else { throw Self.malformed("has too many names") }
         for _ in 0..<count {
             let bytes = Int(try reader.readUInt16())
-            guard bytes > 0, bytes <= FormatLimits.maximumNameBytes else { throw Self.malformed("has a name of no length") }
+            guard bytes > 0, bytes <= FormatLimits.maximumNameBytes else {
+                throw Self.malformed("has a name of no length")
+            }
             names.append(try reader.readText(bytes))
         }
     }
@@ -209,7 +216,9 @@ extension CheckpointContent {
             for _ in 0..<(try Self.count(&reader, of: 4)) {
                 let bytes = Int(try reader.readUInt32())
                 let table = try SchemaDefinition(table: try reader.readBytes(bytes), fileOffset: 0)
-                guard Int(table.version) == version + 1 else { throw Self.malformed("has schema versions out of order") }
+                guard Int(table.version) == version + 1 else {
+                    throw Self.malformed("has schema versions out of order")
+                }
                 if schema == nil { schema = table } else { schema?.entities += table.entities }
             }
             guard let schema else { throw Self.malformed("has a schema version without a definition") }
@@ -257,7 +266,7 @@ extension CheckpointContent {
         guard nodes <= reader.remaining / 8, count <= (reader.remaining - nodes * 8) / 16 else {
             throw Self.malformed("counts more than it holds")
         }
-        for _ in 0..<nodes { landmarkNodes.append(try reader.readUInt64()) }
+        for _ in 0..<nodes { landmarkFrames.append(try reader.readUInt64()) }
         for _ in 0..<count { landmarks.append((try reader.readUInt64(), try reader.readUInt64())) }
     }
 

@@ -10,15 +10,9 @@ package enum IndexNode {
     static let maximumDepth: UInt64 = 6
 }
 
-/// Where nodes that were written are read from.
-package protocol NodeSource {
-    /// The node at an offset of the file: `IndexNode.bytes` verified bytes that stay as they are while the read section lasts.
-    func node(at offset: UInt64) throws(FileError) -> UnsafeRawBufferPointer
-}
-
 extension VerifiedFile: NodeSource {
     @inline(__always)
-    func node(at offset: UInt64) throws(FileError) -> UnsafeRawBufferPointer {
+    package func node(at offset: UInt64) throws(FileError) -> UnsafeRawBufferPointer {
         try bytes(at: offset, count: IndexNode.bytes)
     }
 }

@@ -33,10 +33,12 @@ package struct Landmarks: Sendable {
         all = stored
     }
 
-    /// Notes a frame that counts, if it is the first that is noted in its MiB.
+    /// Notes a frame that counts, if it is the first that is noted in its MiB; tells whether it was.
     @inline(__always)
-    package mutating func note(_ offset: UInt64, number: UInt64) {
-        if offset >> Self.stepBits >= UInt64(all.count) { add(offset, number) }
+    package mutating func note(_ offset: UInt64, number: UInt64) -> Bool {
+        guard offset >> Self.stepBits >= UInt64(all.count) else { return false }
+        add(offset, number)
+        return true
     }
 
     private mutating func add(_ offset: UInt64, _ number: UInt64) {

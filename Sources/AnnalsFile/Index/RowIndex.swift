@@ -95,6 +95,12 @@ final class RowIndex: @unchecked Sendable {
         return word
     }
 
+    /// One above the highest number that the entity's array reaches now; 0 where it has none.
+    func numberLimit(_ entity: UInt16) -> UInt64 {
+        let depth = root(entity).pointee.load(ordering: .acquiring) >> Self.depthShift
+        return depth == 0 ? 0 : min(1 << (depth &* IndexNode.bits), FormatLimits.maximumObjectNumber + 1)
+    }
+
     /// Copies the words of the leaf that holds `number`, and gives back how many objects from the leaf's first on have none: then nothing was copied,
     /// and the next number to look at is behind them. Inside a read section.
     func leaf(
@@ -214,13 +220,13 @@ final class RowIndex: @unchecked Sendable {
             let root = root(entity).pointee.load(ordering: .relaxed)
             let depth = root >> Self.depthShift
             let reference = NodeReference(word: root & Self.referenceMask)
-            let offset = try write(reference, depth: depth, write)
+            let offset = try store(reference, depth: depth, write)
             stored.append(StoredRoot(entity: entity, depth: UInt8(depth), offset: offset))
         }
         return stored
     }
 
-    private func write(
+    private func store(
         _ reference: NodeReference, depth: UInt64, _ write: (UnsafeRawBufferPointer) throws(FileError) -> UInt64
     ) throws(FileError) -> UInt64 {
         guard let memory = reference.memory else { return reference.word }
@@ -231,7 +237,7 @@ final class RowIndex: @unchecked Sendable {
         for index in 0..<IndexNode.words {
             let child = NodeReference(word: copy.integer(at: index * 8, as: UInt64.self))
             if child.memory != nil {
-                copy.store(try self.write(child, depth: depth - 1, write), at: index * 8)
+                copy.store(try store(child, depth: depth - 1, write), at: index * 8)
             }
         }
         return try write(UnsafeRawBufferPointer(copy))

@@ -27,7 +27,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     private let files: any FileSystem
     private let file: Descriptor
-    private let salt: UInt64
+    let salt: UInt64
     private let headerChecksum: UInt64
     private let path: String
     private let copies: PrivateMemory?
@@ -80,20 +80,25 @@ final class VerifiedFile: @unchecked Sendable {
     /// Everything below this offset belongs to the store, as far as this handle knows.
     var readableEnd: UInt64 { readable.load(ordering: .acquiring) }
 
-    /// Frames from `start` to `end` were read and verified, or written, by this handle; everything below `end` counts.
-    ///
-    /// Called by one thread at a time, with `end` never falling.
-    func advance(verifiedFrom start: UInt64, to end: UInt64, _ frames: Landmarks) throws(FileError) {
+    /// Everything from `start` on will be read and verified, or written, by this handle. Once, before anybody reads.
+    func begin(at start: UInt64) {
+        readable.store(start, ordering: .releasing)
+        trustedStart.store(isMapped ? start : .max, ordering: .releasing)
+    }
+
+    /// Everything below `end` counts, or is about to: it stands in the file whole. By one thread at a time.
+    @inline(__always)
+    func advance(to end: UInt64) { if end > readableEnd { readable.store(end, ordering: .releasing) } }
+
+    /// Throws where the addresses reserved do not reach that far.
+    func checkReach(_ end: UInt64) throws(FileError) {
         guard end <= capacity else {
             throw FileError(
                 .tooLarge, "The store has outgrown the addresses reserved for it: open it again.", path: path)
         }
-        monitor.withLock {
-            landmarks = frames
-            readable.store(end, ordering: .releasing)
-            if isMapped, trustedStart.load(ordering: .relaxed) == .max { trustedStart.store(start, ordering: .releasing) }
-        }
     }
+
+    func take(_ landmarks: Landmarks) { monitor.withLock { self.landmarks = landmarks } }
 
     var currentLandmarks: Landmarks { monitor.withLock { landmarks } }
 
@@ -214,12 +219,14 @@ final class VerifiedFile: @unchecked Sendable {
 
     private func verifyFrame(_ header: FrameHeader, at position: UInt64, _ window: ByteWindow?) throws(FileError) {
         let bytes = try raw(at: position, count: Int(header.frameBytes), window)
-        guard bytes.count == Int(header.frameBytes), FrameView(bytes, header: header, offset: position).checksumsMatch(salt: salt)
+        guard bytes.count == Int(header.frameBytes),
+            FrameView(bytes, header: header, offset: position).checksumsMatch(salt: salt)
         else { throw damaged(position) }
         if copies != nil { copy(bytes, to: position) }
     }
 
-    private func raw(at position: UInt64, count: Int, _ window: ByteWindow?) throws(FileError) -> UnsafeRawBufferPointer {
+    private func raw(at position: UInt64, count: Int, _ window: ByteWindow?) throws(FileError) -> UnsafeRawBufferPointer
+    {
         guard let window else { return UnsafeRawBufferPointer(start: base + Int(position), count: count) }
         let bytes = try window.bytes(at: position, count: count)
         guard bytes.count == count else { throw damaged(position) }

@@ -41,31 +41,48 @@ extension Log {
     private func appendWhileOpen(
         _ transaction: TransactionBuilder, _ durability: Durability
     ) throws(FileError) -> AppendedTransaction {
+        try checkFits(transaction)
+        _ = transaction.lastFrame()
+        return try appending(durability) { (appender) throws(FileError) in try append(transaction, with: &appender) }
+    }
+
+    private func checkFits(_ transaction: TransactionBuilder) throws(FileError) {
         guard transaction.salt == header.salt, !transaction.isCommitted, !transaction.isBroken else {
             throw FileError(
                 .invalidArgument,
                 "A transaction is committed once, whole, and in the store that it was begun for: begin another.",
                 path: path)
         }
-        _ = transaction.lastFrame()
+    }
+
+    /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open by the caller.
+    func appending<Result>(
+        _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
+    ) throws(FileError) -> Result {
         let isBackground = durability == .relaxed && options.synchronizesInBackground
         if isBackground { try startBackgroundSync() }
-        let appended = try withWriterLock(durability) { (appender) throws(FileError) in
-            guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
-                throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
-            }
-            do throws(FileError) {
-                let appended = try appender.append(transaction)
-                transaction.isCommitted = true
-                return appended
-            } catch {
-                // It may be there: in no store, and by no handle, may it be committed again.
-                if appender.writeFailed, error.code == .inputOutput { transaction.isCommitted = true }
-                throw error
-            }
-        }
+        let result = try withWriterLock(durability, body)
         if isBackground, ledger.needsAttention(limits: limits) { background.wake() }
-        return appended
+        return result
+    }
+
+    /// Appends a transaction, with the writer lock.
+    func append(
+        _ transaction: TransactionBuilder, with appender: inout Appender
+    ) throws(FileError) -> AppendedTransaction {
+        try checkFits(transaction)
+        guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
+            throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
+        }
+        do throws(FileError) {
+            let appended = try appender.append(transaction)
+            transaction.isCommitted = true
+            return appended
+        } catch {
+            // It may be there: in no store, and by no handle, may it be committed again.
+            if appender.writeFailed, error.code == .inputOutput { transaction.isCommitted = true }
+            throw error
+        }
     }
 
     /// Waits until everything below `end` is durable. Threads share syncs.
@@ -117,7 +134,7 @@ extension Log {
                 take(appender.state)
                 seenSize = max(seenSize, appender.fileSize)
             }
-            hasAppended = true
+            if appender.hasWritten { hasAppended = true }
             return result
         } catch {
             throw rollBack(appender, error)

@@ -47,7 +47,8 @@ extension Log {
             let opened = OpenedFile(
                 files: files, environment: environment, path: path, name: place.name, access: access,
                 directory: directory, file: file, identity: status.identity, size: status.size, mapping: mapping,
-                follower: first?.follower, hintedCheckpoint: hint?.checkpoint ?? 0, state: read.state, report: read.report)
+                follower: first?.follower, hintedCheckpoint: hint?.checkpoint ?? 0, state: read.state,
+                report: read.report)
             return Log(opened, options: options)
         } catch {
             files.close(file)

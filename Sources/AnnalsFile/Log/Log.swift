@@ -120,9 +120,11 @@ package final class Log: @unchecked Sendable {
     package var durableEnd: UInt64 { ledger.mark }
 
     /// Begins a transaction. `expectedChanges` saves copying where it is right, and costs nothing where it is wrong.
-    package func makeTransaction(expectedChanges: Int = 1) -> TransactionBuilder {
+    ///
+    /// Its rows are encoded with `catalog`: without one, with the newest that this handle knows.
+    package func makeTransaction(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> TransactionBuilder {
         TransactionBuilder(
-            limits: limits, catalog: current.catalog, salt: header.salt,
+            limits: limits, catalog: catalog ?? current.catalog, salt: header.salt,
             spool: Spool(files, directory: directory, limit: limits.spoolBytes), expectedChanges: expectedChanges)
     }
 }

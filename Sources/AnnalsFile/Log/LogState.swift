@@ -28,7 +28,7 @@ package struct LogState: Sendable {
     /// The newest checkpoint.
     package private(set) var checkpoint: CheckpointPlace?
     package private(set) var open: OpenTransaction?
-    private var mayStepBack = false
+    package private(set) var mayStepBack = false
 
     package var reach: UInt64 { open?.reach ?? end }
     /// The checksum that the next frame must name as the one before it.
@@ -93,7 +93,9 @@ package struct LogState: Sendable {
             }
         }
         (lastNumber, lastTag, lastTime) = (content.number, content.tag, content.time)
-        (recoveries, frames, mayStepBack) = (Int(clamping: content.recoveries), content.frames &+ 1, content.mayStepBack)
+        (recoveries, frames, mayStepBack) = (
+            Int(clamping: content.recoveries), content.frames &+ 1, content.mayStepBack
+        )
         end = offset + UInt64(frame.frameBytes)
         endChecksum = frame.checksum
         lastFrame = offset

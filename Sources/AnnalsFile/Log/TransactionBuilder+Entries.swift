@@ -1,6 +1,9 @@
 // Looking at the changes of a transaction, in the making or committed.
 
 extension TransactionBuilder {
+    /// What it takes in the file at least, names apart.
+    var bytes: UInt64 { spool.count + UInt64(frameBytes) }
+
     /// Whether all its changes stand in its commit frame.
     package var hasOneFrame: Bool { frames.isEmpty }
 
