@@ -112,6 +112,7 @@ package final class PendingTransaction {
     // MARK: Updating
 
     /// Changes attributes of an object. False where nothing differs: then nothing is written. Throws `objectNotFound`.
+    @discardableResult
     package func update(_ object: ObjectID, _ values: [(position: Int, value: Value)]) throws(FileError) -> Bool {
         let ascending = values.sorted { $0.position < $1.position }
         return try update(object) { (row) throws(FileError) in
