@@ -49,7 +49,7 @@ extension Log {
         }
         _ = transaction.lastFrame()
         let isBackground = durability == .relaxed && options.synchronizesInBackground
-        if isBackground { try startBackgroundSync() }
+        if isBackground, !background.isStarted { try startBackgroundSync() }
         let appended = try withWriterLock(durability) { (appender) throws(FileError) in
             guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
                 throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
@@ -64,7 +64,7 @@ extension Log {
                 throw error
             }
         }
-        if isBackground, ledger.needsAttention(limits: limits) { background.wake() }
+        if isBackground, ledger.needsAttention() { background.wake() }
         return appended
     }
 
@@ -108,16 +108,17 @@ extension Log {
     ) throws(FileError) -> Result {
         try checkIdentity(always: durability == .full)
         let (before, tail) = try beginAppending()
-        defer { follow.withLock { isAppending = false } }
-        if durability == .full { try rewriteInheritedPart() }
         var appender = Appender(self, state: before, tail: tail)
         do throws(FileError) {
+            if durability == .full { try rewriteInheritedPart() }
             let result = try body(&appender)
             follow.withLock {
                 take(appender.state)
                 seenSize = max(seenSize, appender.fileSize)
+                isAppending = false
             }
             hasAppended = true
+            if let origin = appender.origin { lastOrigin = origin }
             return result
         } catch {
             throw rollBack(appender, error)
@@ -217,7 +218,10 @@ extension Log {
     ///
     /// - Returns: the error to throw.
     private func rollBack(_ appender: Appender, _ error: FileError) -> FileError {
-        guard appender.hasWritten else { return error }
+        guard appender.hasWritten else {
+            follow.withLock { isAppending = false }
+            return error
+        }
         let isUnknown = appender.writeFailed && error.code == .inputOutput
         return follow.withLock {
             isTailJudged = false
@@ -226,7 +230,7 @@ extension Log {
             do throws(FileError) {
                 _ = try adopt(asker: .judge)
                 // Space that the failed write took is given back; that it may not be is no error. Never below what others may have adopted.
-                let end = max(state.end, appender.state.end)
+                let end = max(state.end, appender.writtenEnd)
                 if try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
                     try files.setSize(file, to: end + UInt64(FormatLimits.pageBytes))
                 }

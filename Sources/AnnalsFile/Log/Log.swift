@@ -43,6 +43,7 @@ package final class Log: @unchecked Sendable {
     /// Touched with `writer` locked.
     var hasAppended = false
     var lastIdentityCheck: UInt64 = 0
+    var lastOrigin: TransactionOrigin?
     let background = BackgroundWork()
     /// Guards the two below: how many calls use the descriptors, and whether new ones are refused.
     let lifetime = Monitor()
@@ -74,7 +75,7 @@ package final class Log: @unchecked Sendable {
         processName = opened.environment.processName()
         ledger = DurabilityLedger(
             opened.files, opened.environment, file: opened.file, directory: opened.directory, end: opened.state.end,
-            durableMark: opened.state.durableMark)
+            durableMark: opened.state.durableMark, syncLagBytes: options.limits.syncLagBytes)
     }
 
     deinit {
@@ -119,7 +120,7 @@ package final class Log: @unchecked Sendable {
     /// Begins a transaction. `expectedChanges` saves copying where it is right, and costs nothing where it is wrong.
     package func makeTransaction(expectedChanges: Int = 1) -> TransactionBuilder {
         TransactionBuilder(
-            limits: limits, catalog: current.catalog, salt: header.salt,
+            limits: limits, catalog: follow.withLock { state.catalog }, salt: header.salt,
             spool: Spool(files, directory: directory, limit: limits.spoolBytes), expectedChanges: expectedChanges)
     }
 }

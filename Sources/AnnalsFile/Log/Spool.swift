@@ -7,7 +7,7 @@ final class Spool {
     private let files: any FileSystem
     private let directory: Descriptor
     private let limit: Int
-    private var memory = ByteWriter(capacity: 64)
+    private var memory = ByteWriter(withoutMemory: ())
     private var file: Descriptor?
     private var fileBytes: UInt64 = 0
 
