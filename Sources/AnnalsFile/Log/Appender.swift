@@ -10,8 +10,7 @@ struct Appender {
         case torn
     }
 
-    /// Sound: an appender lives no longer than the call of the log's method that made it.
-    private unowned(unsafe) let log: Log
+    private let log: Log
     private(set) var state: LogState
     /// Where the last complete group that was written ends.
     private(set) var writtenEnd: UInt64

@@ -22,12 +22,12 @@ extension Log {
     package func commit(
         _ transaction: TransactionBuilder, durability: Durability = .full
     ) throws(FileError) -> AppendedTransaction {
-        try whileOpen { () throws(FileError) in
-            // Once it is in the file a close on another thread does not refuse it any more.
-            let appended = try appendWhileOpen(transaction, durability)
-            if durability == .full { try synchronize(through: appended.end) }
-            return appended
-        }
+        try enter()
+        defer { leave() }
+        // Once it is in the file a close on another thread does not refuse it any more.
+        let appended = try appendWhileOpen(transaction, durability)
+        if durability == .full { try synchronize(through: appended.end) }
+        return appended
     }
 
     /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second half.
@@ -35,7 +35,9 @@ extension Log {
     package func append(
         _ transaction: TransactionBuilder, durability: Durability
     ) throws(FileError) -> AppendedTransaction {
-        try whileOpen { () throws(FileError) in try appendWhileOpen(transaction, durability) }
+        try enter()
+        defer { leave() }
+        return try appendWhileOpen(transaction, durability)
     }
 
     private func appendWhileOpen(

@@ -38,12 +38,13 @@ package struct LogState: Sendable {
     /// The catalog that rows of an open transaction are encoded with, its own schema frames included.
     package var rowCatalog: SchemaCatalog { unfinished?.transaction.catalog ?? catalog }
 
-    /// Sound although it is shared: it is changed only through a state that alone refers to it (`changeRare`).
+    /// Sound although it is shared: it is changed only through a state that alone refers to it (`changeableRare`), and for the same reason its
+    /// accesses cannot overlap.
     private final class Rare: @unchecked Sendable {
         let header: FileHeader
-        var catalog = SchemaCatalog()
-        var names: [String] = []
-        var nameNumbers: [IdentifierName: UInt32] = [:]
+        @exclusivity(unchecked) var catalog = SchemaCatalog()
+        @exclusivity(unchecked) var names: [String] = []
+        @exclusivity(unchecked) var nameNumbers: [IdentifierName: UInt32] = [:]
 
         init(header: FileHeader) { self.header = header }
 

@@ -29,7 +29,7 @@ package final class TransactionBuilder {
     @exclusivity(unchecked) var frames: [PreparedFrame] = []
     /// How many large values it has.
     @exclusivity(unchecked) var values = 0
-    let spool: Spool
+    @exclusivity(unchecked) var spool: Spool
     /// Of the file that this transaction was begun for: its checksums fit no other.
     let salt: UInt64
     /// Whether it is in the store. It is committed once.
@@ -48,7 +48,7 @@ package final class TransactionBuilder {
     @exclusivity(unchecked) var scratch = ByteWriter(withoutMemory: ())
 
     init(
-        limits: LogLimits, catalog: SchemaCatalog, salt: UInt64, spool: Spool, expectedChanges: Int
+        limits: LogLimits, catalog: SchemaCatalog, salt: UInt64, spool: consuming Spool, expectedChanges: Int
     ) {
         self.limits = limits
         self.catalog = catalog
