@@ -36,13 +36,7 @@ extension Log {
     package func close() throws(FileError) {
         background.stop()
         background.join()
-        let isFirst = lifetime.withLock {
-            if isClosing { return false }
-            isClosing = true
-            while users > 0 { lifetime.wait() }
-            return true
-        }
-        guard isFirst else { return }
+        guard refuseCalls() else { return }
         defer { release() }
         guard access == .readWrite, writer.withLock({ hasAppended }) else { return }
         try ledger.checkUsable()

@@ -10,15 +10,9 @@ extension TransactionBuilder {
         _ object: ObjectID, layout: RowLayout, afterDeletion previous: PreviousVersion? = nil,
         _ set: (inout RowBuilder, inout ByteWriter) throws(FileError) -> Void
     ) throws(FileError) {
-        try checkUsable()
-        let before = RowBoundary(self)
-        var row = beginRow(layout)
-        do throws(FileError) {
-            try set(&row, &body)
-            try end(row, before, Entry(.insert, object, previous: previous))
-        } catch {
-            takeBack(to: before)
-            throw error
+        try writeRow(.insert, object, layout, previous) { (row, bytes) throws(FileError) in
+            try set(&row, &bytes)
+            return AttributeSet()
         }
     }
 
@@ -28,12 +22,35 @@ extension TransactionBuilder {
         _ object: ObjectID, layout: RowLayout, previous: PreviousVersion,
         _ set: (inout RowBuilder, inout ByteWriter) throws(FileError) -> AttributeSet
     ) throws(FileError) {
+        try writeRow(.update, object, layout, previous, set)
+    }
+
+    @inline(__always)
+    private func writeRow(
+        _ kind: ChangeKind, _ object: ObjectID, _ layout: RowLayout, _ previous: PreviousVersion?,
+        _ set: (inout RowBuilder, inout ByteWriter) throws(FileError) -> AttributeSet
+    ) throws(FileError) {
         try checkUsable()
         let before = RowBoundary(self)
-        var row = beginRow(layout)
+        let distance = distance
+        var entry = Entry(kind, object, previous: previous)
+        var bytes = ByteWriter(withoutMemory: ())
+        lendBody(to: &bytes)
+        var row = RowBuilder(
+            layout, entryDistance: distance, schemaVersion: catalog.newestVersion, in: &bytes)
+        let isTooLong: Bool
         do throws(FileError) {
-            let attributes = try set(&row, &body)
-            try end(row, before, Entry(.update, object, previous: previous, attributes: attributes))
+            entry.attributes = try set(&row, &bytes)
+            isTooLong = row.variableBytes > limits.maximumInlineRowBytes
+            row.finishOfAnyLength(in: &bytes)
+        } catch {
+            takeBody(from: &bytes)
+            takeBack(to: before)
+            throw error
+        }
+        takeBody(from: &bytes)
+        do throws(FileError) {
+            try end(entry, before, layout, isTooLong: isTooLong)
         } catch {
             takeBack(to: before)
             throw error
@@ -56,10 +73,6 @@ extension TransactionBuilder {
         }
     }
 
-    private func beginRow(_ layout: RowLayout) -> RowBuilder {
-        RowBuilder(layout, entryDistance: distance, schemaVersion: catalog.newestVersion, in: &body)
-    }
-
     /// Forgets a row that was begun, and the large values that were added for it. Their pieces stay in the spool, and belong to nothing.
     private func takeBack(to before: RowBoundary) {
         // A transaction whose frames could not be kept is not committed, whatever it holds. And a frame that was ended before the row was
@@ -70,12 +83,11 @@ extension TransactionBuilder {
         values = before.values
     }
 
+    /// Gives the row at the end of `body` its entry.
+    @inline(__always)
     private func end(
-        _ row: consuming RowBuilder, _ before: RowBoundary, _ entry: Entry
+        _ entry: Entry, _ before: RowBoundary, _ layout: RowLayout, isTooLong: Bool
     ) throws(FileError) {
-        let layout = row.layout
-        let isTooLong = row.variableBytes > limits.maximumInlineRowBytes
-        row.finishOfAnyLength(in: &body)
         try check(entry, layout)
         if isTooLong { return try encodeAgain(entry, layout, rowStart: before.row) }
         var start = before.row

@@ -12,38 +12,43 @@
 ///
 /// For one thread at a time. Nothing is written to the store before `Log.append`. An object stands at most once in it (F19): who changes one
 /// again first takes the earlier change out (`removeChange`).
+///
+/// Its accesses to its own memory are not checked for overlaps, which would cost as much as writing a row. Sound: one thread uses it, and while
+/// code of others writes a row, the memory is lent out (`lendBody`), so no access to it is under way.
 package final class TransactionBuilder {
-    package var author: String?
-    package var context: String?
+    @exclusivity(unchecked) package var author: String?
+    @exclusivity(unchecked) package var context: String?
     /// The schema that rows are encoded with, this transaction's own changes included.
     package private(set) var catalog: SchemaCatalog
-    package internal(set) var changes: UInt64 = 0
+    @exclusivity(unchecked) package internal(set) var changes: UInt64 = 0
 
     let limits: LogLimits
     /// The newest schema version when this was begun: the commit fails if it is no longer.
     let baseSchemaVersion: UInt16
     private(set) var changesSchema = false
-    var frames: [PreparedFrame] = []
+    @exclusivity(unchecked) var frames: [PreparedFrame] = []
     /// How many large values it has.
-    var values = 0
-    let spool: Spool
+    @exclusivity(unchecked) var values = 0
+    @exclusivity(unchecked) var spool: Spool
     /// Of the file that this transaction was begun for: its checksums fit no other.
     let salt: UInt64
     /// Whether it is in the store. It is committed once.
     var isCommitted = false
-    var table = ByteWriter(capacity: 256)
-    var body = ByteWriter(capacity: 1024)
-    var headroom: Int
-    var changesInFrame: UInt32 = 0
-    var relocations: [Relocation] = []
-    var completed: CompleteFrame?
+    @exclusivity(unchecked) var table = ByteWriter(capacity: 256)
+    @exclusivity(unchecked) var body = ByteWriter(capacity: 1024)
+    @exclusivity(unchecked) var headroom: Int
+    @exclusivity(unchecked) var changesInFrame: UInt32 = 0
+    @exclusivity(unchecked) var relocations: [Relocation] = []
+    @exclusivity(unchecked) var completed: CompleteFrame?
     /// A part of it could not be kept: it cannot be committed.
-    var isBroken = false
+    @exclusivity(unchecked) var isBroken = false
+    /// Whether a row is being written: `body` is empty meanwhile (see `lendBody`).
+    @exclusivity(unchecked) private var isLent = false
     /// Reused for pieces of values, schema frames and rows that move.
-    var scratch = ByteWriter(capacity: 64)
+    @exclusivity(unchecked) var scratch = ByteWriter(withoutMemory: ())
 
     init(
-        limits: LogLimits, catalog: SchemaCatalog, salt: UInt64, spool: Spool, expectedChanges: Int
+        limits: LogLimits, catalog: SchemaCatalog, salt: UInt64, spool: consuming Spool, expectedChanges: Int
     ) {
         self.limits = limits
         self.catalog = catalog
@@ -145,9 +150,18 @@ package final class TransactionBuilder {
         let rowBytes = layout.variableOffset + values.reduce(0) { $0 + $1.variableBytes }
         try makeRoom(entryBytes: entry.bytes, rowBytes: rowBytes.paddedTo8)
         let start = body.count
-        try RowEncoder.append(
-            values, layout: layout, entryDistance: distance, schemaVersion: catalog.newestVersion,
-            isDeletion: entry.kind == .delete, to: &body)
+        let distance = distance
+        var bytes = ByteWriter(withoutMemory: ())
+        lendBody(to: &bytes)
+        do throws(FileError) {
+            try RowEncoder.append(
+                values, layout: layout, entryDistance: distance, schemaVersion: catalog.newestVersion,
+                isDeletion: entry.kind == .delete, to: &bytes)
+        } catch {
+            takeBody(from: &bytes)
+            throw error
+        }
+        takeBody(from: &bytes)
         append(entry, rowStart: start)
         noteRelocations(layout: layout, rowStart: start)
     }
@@ -185,14 +199,31 @@ package final class TransactionBuilder {
         changesInFrame += 1
     }
 
-    /// Throws where nothing can be added any more.
+    /// Gives `body` to who writes a row: while code of others runs, nothing of this object is being accessed.
     @inline(__always)
-    func checkUsable() throws(FileError) {
-        guard completed == nil, !isBroken else {
-            throw FileError(
-                .invalidArgument,
-                "A transaction cannot change once it was committed, or once a part of it could not be kept: begin another."
-            )
+    func lendBody(to bytes: inout ByteWriter) {
+        isLent = true
+        swap(&bytes, &body)
+    }
+
+    @inline(__always)
+    func takeBody(from bytes: inout ByteWriter) {
+        isLent = false
+        swap(&bytes, &body)
+    }
+
+    /// Throws where nothing can be added any more, or not now.
+    @inline(__always)
+    func checkUsable(whileRowIsWritten: Bool = false) throws(FileError) {
+        guard completed == nil, !isBroken, !isLent || whileRowIsWritten else { throw unusable() }
+    }
+
+    private func unusable() -> FileError {
+        if isLent {
+            return FileError(.invalidArgument, "While a row is written, nothing else of its transaction can change.")
         }
+        return FileError(
+            .invalidArgument,
+            "A transaction cannot change once it was committed, or once a part of it could not be kept: begin another.")
     }
 }
