@@ -149,13 +149,13 @@ import Testing
         var random = SeededRandom(21)
         func text() -> [UInt8] {
             var text = [UInt8](
-                repeating: 5, count: [230, 236, 237, 238, 239, 240, 241, 300, 5000][Int(random.next() % 9)])
+                repeating: 5, count: [230, 236, 237, 238, 239, 240, 241, 300, 1000][Int(random.next() % 9)])
             if random.next() % 2 == 0 { text[Int(random.next() % UInt64(text.count))] = UInt8(random.next() % 3 + 4) }
             if random.next() % 4 == 0 { text[text.count - 1] = 0 }
             return text
         }
         var runs = 0
-        for _ in 0..<20_000 {
+        for _ in 0..<8000 {
             let (a, b) = (text(), text())
             let tail = UInt8(random.next() % 2)
             let (left, right) = try (Self.pair(a, 0), Self.pair(b, tail))
@@ -172,7 +172,7 @@ import Testing
             let prefix = wholeRight.prefix(Int(random.next() % 241))
             #expect(left.starts(with: prefix) == wholeLeft.starts(with: prefix))
         }
-        #expect(runs > 1000)
+        #expect(runs > 400)
     }
 
     private static func pair(_ data: [UInt8], _ tail: UInt8) throws -> [UInt8] {

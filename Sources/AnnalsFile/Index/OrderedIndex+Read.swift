@@ -79,9 +79,8 @@ extension OrderedIndex {
         _ key: UnsafeRawBufferPointer, _ source: any NodeSource
     ) throws(FileError) -> ObjectID? {
         var found: ObjectID?
-        let (from, to) = (OrderedTarget(key), OrderedTarget(key, object: .max, edge: .behindEntry))
-        try forEach(from: from, to: to, false, source) { (_, object) throws(FileError) in
-            found = object
+        try forEach(from: OrderedTarget(key), to: nil, false, source) { (next, object) throws(FileError) in
+            if next.count == key.count, OrderedBytes.compare(next, key, from: 0, to: key.count) == 0 { found = object }
             return false
         }
         return found
