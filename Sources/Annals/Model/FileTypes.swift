@@ -1,9 +1,9 @@
 // The file layer's names for things that the model has its own types for.
 
-internal import AnnalsFile
+package import AnnalsFile
 
-typealias FileValue = AnnalsFile::Value
-typealias FileObjectID = AnnalsFile::ObjectID
-typealias FileAttributeType = AnnalsFile::AttributeType
-typealias FileDeleteRule = AnnalsFile::DeleteRule
-typealias FileRowWriter = AnnalsFile::RowWriter
+package typealias FileValue = AnnalsFile::Value
+package typealias FileObjectID = AnnalsFile::ObjectID
+package typealias FileAttributeType = AnnalsFile::AttributeType
+package typealias FileDeleteRule = AnnalsFile::DeleteRule
+package typealias FileRowWriter = AnnalsFile::RowWriter

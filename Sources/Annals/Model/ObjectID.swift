@@ -48,7 +48,8 @@ extension ObjectID: LosslessStringConvertible {
     public init?(_ description: String) {
         let parts = description.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let entity = UInt16(parts[0]), let number = UInt64(parts[1]),
-            let object = ObjectID(entityNumber: entity, number: number), object.description.utf8.elementsEqual(description.utf8)
+            let object = ObjectID(entityNumber: entity, number: number),
+            object.description.utf8.elementsEqual(description.utf8)
         else { return nil }
         self = object
     }

@@ -98,6 +98,7 @@ public struct RowWriter: ~Copyable {
 
     @inline(never)
     private static func noSuchPosition(_ position: Int) -> StoreError {
-        StoreError(.invalidArgument, "The entity has no attribute at position \(position): ask its handle for positions.")
+        StoreError(
+            .invalidArgument, "The entity has no attribute at position \(position): ask its handle for positions.")
     }
 }

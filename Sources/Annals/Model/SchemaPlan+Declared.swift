@@ -1,13 +1,13 @@
 // What a store lacks of the entities that a program declares when it opens it.
 
-internal import AnnalsFile
+package import AnnalsFile
 
 extension SchemaPlan {
     /// The changes that add what is declared and not there: entities, attributes, indexes, keys. Nothing is ever taken away, and where the
     /// store is more generous (an attribute that may be absent) it stays so.
     ///
     /// Throws `schemaMismatch` where the store has an attribute of that name and another type or target.
-    static func additions(
+    package static func additions(
         of declared: [EntityDescription], to catalog: SchemaCatalog
     ) throws(StoreError) -> [SchemaChange] {
         var changes: [SchemaChange] = []
@@ -45,7 +45,8 @@ extension SchemaPlan {
             throw StoreError(
                 .schemaMismatch,
                 "“\(declared.name)” of “\(entity)” is declared as \(declared.type) and is \(there.type) in the store: types do "
-                    + "not change, so declare it as it is, or add an attribute under another name and carry the values over.")
+                    + "not change, so declare it as it is, or add an attribute under another name and carry the values over."
+            )
         }
         guard declared.target == nil || declared.target == there.target else {
             throw StoreError(

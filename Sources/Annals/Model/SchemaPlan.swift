@@ -4,10 +4,10 @@
 // S1  A number that the catalog ever used for an entity, or for an attribute of that entity, is given to no other.
 // S2  The definitions given back are exactly those that differ from the newest version's, by ascending number.
 
-internal import AnnalsFile
+package import AnnalsFile
 
 /// The newest schema version of a catalog while it is changed.
-struct SchemaPlan {
+package struct SchemaPlan {
     private let catalog: SchemaCatalog
     private var entities: [EntityDefinition]
     private var removed: Set<UInt16> = []
@@ -29,7 +29,7 @@ struct SchemaPlan {
     }
 
     /// The definitions of the next version; none where nothing differs. Throws `schemaRefused`, `unknownEntity`, `unknownAttribute`.
-    static func definitions(
+    package static func definitions(
         for changes: [SchemaChange], catalog: SchemaCatalog
     ) throws(StoreError) -> [EntityDefinition] {
         var plan = SchemaPlan(catalog)
@@ -144,7 +144,9 @@ struct SchemaPlan {
 
     private func requireFreeEntity(_ name: String, except index: Int?) throws(StoreError) {
         try requireUsable(name)
-        guard let holder = entities.firstIndex(where: { $0.name == IdentifierName(name) }), holder != index else { return }
+        guard let holder = entities.firstIndex(where: { $0.name == IdentifierName(name) }), holder != index else {
+            return
+        }
         throw StoreError(.schemaRefused, "There is an entity “\(name)” already: choose another name.")
     }
 
@@ -173,7 +175,8 @@ struct SchemaPlan {
         }
         guard attribute.inverse == nil || attribute.target != nil else {
             throw StoreError(
-                .schemaRefused, "“\(attribute.name)” of “\(entity.name)” has an inverse, and no target: name the target.")
+                .schemaRefused,
+                "“\(attribute.name)” of “\(entity.name)” has an inverse, and no target: name the target.")
         }
         let number = try nextAttributeNumber(in: index)
         let definition = AttributeDefinition(
@@ -190,7 +193,9 @@ struct SchemaPlan {
         let entity = entities[index]
         var number = Int(lastNumbers[entity.number] ?? 0) + 1
         number = max(number, Int(entity.attributes.map(\.number).max() ?? 0) + 1)
-        while number <= Int(UInt16.max), catalog.isUsed(attribute: UInt16(number), entity: entity.number) { number += 1 }
+        while number <= Int(UInt16.max), catalog.isUsed(attribute: UInt16(number), entity: entity.number) {
+            number += 1
+        }
         guard let next = UInt16(exactly: number) else {
             throw StoreError(
                 .schemaRefused, "All 65,535 numbers of attributes of “\(entity.name)” are used: begin a new entity.")
@@ -205,13 +210,15 @@ struct SchemaPlan {
         guard let value = attribute.defaultValue, !value.isAbsent else { return nil }
         guard value.type == attribute.type else {
             throw StoreError(
-                .typeMismatch, "The default of “\(attribute.name)” of “\(entity.name)” is not of the type \(attribute.type).")
+                .typeMismatch,
+                "The default of “\(attribute.name)” of “\(entity.name)” is not of the type \(attribute.type).")
         }
         var writer = ByteWriter()
         try value.fileValue().appendContent(to: &writer)
         guard writer.count <= FormatLimits.maximumInlineValueBytes else {
             throw StoreError(
-                .tooLarge, "The default of “\(attribute.name)” of “\(entity.name)” is longer than 65,536 bytes: shorten it.")
+                .tooLarge,
+                "The default of “\(attribute.name)” of “\(entity.name)” is longer than 65,536 bytes: shorten it.")
         }
         return Array(writer.bytes)
     }
@@ -222,19 +229,23 @@ struct SchemaPlan {
         let entity = entities[index]
         let number = entity.attributes[position].number
         if let key = entity.keys.first(where: { $0.attributes.contains(number) }) {
-            let names = key.attributes.compactMap { number in entity.attributes.first { $0.number == number }?.name.text }
+            let names = key.attributes.compactMap { number in entity.attributes.first { $0.number == number }?.name.text
+            }
             throw StoreError(
                 .schemaRefused,
-                "The key over \(names.joined(separator: ", ")) of “\(entity.name)” names “\(attribute)”: remove the key first.")
+                "The key over \(names.joined(separator: ", ")) of “\(entity.name)” names “\(attribute)”: remove the key first."
+            )
         }
         for other in entities {
             let referring = other.attributes.first {
-                $0.target == entity.number && $0.inverse == number && (other.number, $0.number) != (entity.number, number)
+                $0.target == entity.number && $0.inverse == number
+                    && (other.number, $0.number) != (entity.number, number)
             }
             guard let referring else { continue }
             throw StoreError(
                 .schemaRefused,
-                "“\(attribute)” of “\(entity.name)” is the inverse of “\(referring.name)” of “\(other.name)”: remove that first.")
+                "“\(attribute)” of “\(entity.name)” is the inverse of “\(referring.name)” of “\(other.name)”: remove that first."
+            )
         }
         lastNumbers[entity.number] = max(lastNumbers[entity.number] ?? 0, number)
         references.removeAll { $0.entity == entity.number && $0.attribute == number }
@@ -277,7 +288,8 @@ struct SchemaPlan {
         guard !entities[index].keys.contains(where: { $0.attributes == definition.attributes }) else {
             throw StoreError(
                 .schemaRefused,
-                "“\(entities[index].name)” has a key over \(key.attributes.joined(separator: ", ")) already: remove it first.")
+                "“\(entities[index].name)” has a key over \(key.attributes.joined(separator: ", ")) already: remove it first."
+            )
         }
         entities[index].keys.append(definition)
     }

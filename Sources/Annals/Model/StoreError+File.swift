@@ -1,10 +1,10 @@
 // From the file layer's error to the public one: the only place.
 
-internal import AnnalsFile
+package import AnnalsFile
 
 extension StoreError {
     /// The same error under its public code, whose name is the file layer's.
-    init(_ error: FileError) {
+    package init(_ error: FileError) {
         self.init(
             Code(rawValue: error.code.rawValue), error.message, call: error.call, systemError: error.systemError,
             path: error.path, offset: error.offset)

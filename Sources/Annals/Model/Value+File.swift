@@ -54,9 +54,10 @@ extension DecimalValue {
             mantissa = product
             exponent -= 1
         }
-        guard exponent >= -128, let significand = Decimal(string: String(mantissa)) else { return nil }
-        let decimal = Decimal(sign: isNegative ? .minus : .plus, exponent: exponent, significand: significand)
-        return DecimalValue(decimal) == self ? decimal : nil
+        // By the text: the initializer that takes the parts gives up at exponents that a `Decimal` can have. The comparison makes sure.
+        let text = "\(isNegative ? "-" : "")\(mantissa)e\(exponent)"
+        guard exponent >= -128, let decimal = Decimal(string: text), DecimalValue(decimal) == self else { return nil }
+        return decimal
     }
 }
 
@@ -77,7 +78,7 @@ extension UUID {
 
 extension Value {
     /// As the file has it. Throws `valueOutOfRange` for what the file has no form for.
-    func fileValue() throws(StoreError) -> FileValue {
+    package func fileValue() throws(StoreError) -> FileValue {
         switch self {
         case .absent: return .absent
         case .bool(let bool): return .bool(bool)
@@ -106,7 +107,7 @@ extension Value {
     }
 
     /// From the file's value, which must be whole, not a reference. Throws `valueOutOfRange` where `Decimal` cannot hold a decimal.
-    init(_ value: FileValue) throws(StoreError) {
+    package init(_ value: FileValue) throws(StoreError) {
         switch value {
         case .absent: self = .absent
         case .bool(let bool): self = .bool(bool)
@@ -124,7 +125,8 @@ extension Value {
             guard let decimal = value.decimal else {
                 throw StoreError(
                     .valueOutOfRange,
-                    "A decimal in the store has an exponent that “Decimal” cannot hold: it was written by another program.")
+                    "A decimal in the store has an exponent that “Decimal” cannot hold: it was written by another program."
+                )
             }
             self = .decimal(decimal)
         case .large: preconditionFailure("A reference to a large value is followed before it is a value.")

@@ -125,12 +125,22 @@ extension Value: Codable {
             case .data: .data(try decoded(Data.self))
             case .date: .date(try decoded(Date.self))
             case .uuid: .uuid(try decoded(UUID.self))
-            case .decimal: .decimal(try decoded(Decimal.self))
+            // As text: JSON has no NaN, and coders may go through doubles.
+            case .decimal: .decimal(try Self.decimal(try decoded(String.self), container))
             case .json: .json(try decoded(String.self))
             case .object: .object(try decoded(ObjectID.self))
             case .orderedObjects: .orderedObjects(try decoded([ObjectID].self))
             case .objects: .objects(try decoded([ObjectID].self))
             }
+    }
+
+    private static func decimal(_ text: String, _ container: KeyedDecodingContainer<Key>) throws -> Decimal {
+        if text == "NaN" { return .nan }
+        guard let decimal = Decimal(string: text) else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .value, in: container, debugDescription: "This is no decimal number.")
+        }
+        return decimal
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -149,7 +159,7 @@ extension Value: Codable {
         case .data(let data): try container.encode(data, forKey: .value)
         case .date(let date): try container.encode(date, forKey: .value)
         case .uuid(let uuid): try container.encode(uuid, forKey: .value)
-        case .decimal(let decimal): try container.encode(decimal, forKey: .value)
+        case .decimal(let decimal): try container.encode(decimal.description, forKey: .value)
         case .object(let object): try container.encode(object, forKey: .value)
         case .orderedObjects(let objects), .objects(let objects): try container.encode(objects, forKey: .value)
         }

@@ -26,7 +26,8 @@ public struct HistoryTransactionView: ~Copyable {
 
     /// The place in history right behind it.
     public var token: HistoryToken {
-        HistoryToken(storeIdentifier: context.pointee.storeIdentifier, number: number, tag: context.pointee.transaction.tag)
+        HistoryToken(
+            storeIdentifier: context.pointee.storeIdentifier, number: number, tag: context.pointee.transaction.tag)
     }
 
     /// When it was committed: microseconds since 1970, UTC.

@@ -58,7 +58,9 @@ extension Snapshot {
     }
 
     /// The IDs of the objects whose attribute has this value. The attribute is indexed or unique. Throws as `forEachRow`.
-    public func objects(of entity: EntityHandle, where attribute: String, equals value: Value) throws(StoreError) -> [ObjectID] {
+    public func objects(of entity: EntityHandle, where attribute: String, equals value: Value) throws(StoreError)
+        -> [ObjectID]
+    {
         var objects: [ObjectID] = []
         try forEachRow(of: entity, by: [attribute], from: .including([value]), to: .including([value])) {
             (row) throws(StoreError) in

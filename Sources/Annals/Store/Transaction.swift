@@ -259,7 +259,8 @@ extension EntityHandle {
         guard type == types[position] else {
             throw StoreError(
                 .typeMismatch,
-                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), and a value of the type \(type) was given.")
+                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), and a value of the type \(type) was given."
+            )
         }
         return try value.fileValue()
     }
