@@ -154,11 +154,11 @@ public struct HistoryChangeView: ~Copyable {
         func visit(_ row: RowView) {
             do throws(StoreError) { try body(row) } catch { failure = error }
         }
-        let (view, transaction, change) = (context.pointee.view, context.pointee.transaction, change)
+        let (view, change) = (context.pointee.view, change)
         let isThere = try mapping { () throws(FileError) in
             isBefore
-                ? try view.withRow(before: change, of: transaction) { (row) throws(FileError) in visit(row) }
-                : try view.withRow(after: change, of: transaction) { (row) throws(FileError) in visit(row) }
+                ? try view.withRow(before: change) { (row) throws(FileError) in visit(row) }
+                : try view.withRow(after: change) { (row) throws(FileError) in visit(row) }
         }
         if let failure { throw failure }
         return isThere

@@ -29,23 +29,20 @@ extension Snapshot {
     ///   - attributes: The name of an attribute that is indexed or unique, or the names of a compound key.
     ///   - lower, upper: Values for some of these attributes, from the first on.
     ///
-    /// Throws `unknownAttribute`; `invalidArgument` where there is no such index, also in a snapshot as of an earlier number, which has none;
-    /// `typeMismatch`, `damaged`, `closed`, and what `body` throws.
+    /// Throws `unknownAttribute`; `invalidArgument` where there is no such index;
+    /// `typeMismatch`, `damaged`, `closed`, and what `body` throws. In a state of the past, which has no indexes, the objects are sorted.
     public func forEachRow(
         of entity: EntityHandle, by attributes: [String], from lower: RangeBound = .unbounded,
         to upper: RangeBound = .unbounded, reversed: Bool = false,
         _ body: (borrowing StoredRow) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let index = try index(of: entity, attributes)
-        let types = index.attributes.map { number in
-            entity.layout.entity.attributes.first { $0.number == number }.map { AttributeType($0.type) }
-        }
-        let from = try IndexBound(lower, types)
-        let to = try IndexBound(upper, types)
+        let ends = try IndexRange(index, entity.layout, lower, upper)
         let layout = entity.layout
         var failure: StoreError?
         try mapping { () throws(FileError) in
-            try view.range(index, from: from, to: to, reversed: reversed) { (object, row) throws(FileError) in
+            try view.range(index, from: ends.lower, to: ends.upper, reversed: reversed) { (object, row) throws(FileError) in
+                if !ends.isExact, !(try ends.contains(row, view)) { return true }
                 do throws(StoreError) {
                     return try body(StoredRow(object, row, view: view, layout: layout))
                 } catch {
@@ -82,27 +79,5 @@ extension Snapshot {
                     + "add a key, or scan.")
         }
         return index
-    }
-}
-
-extension IndexBound {
-    /// Throws `typeMismatch` where a value is not of its attribute's type.
-    fileprivate init(_ bound: RangeBound, _ types: [AttributeType?]) throws(StoreError) {
-        let values = bound.values
-        guard values.count <= types.count else {
-            throw StoreError(.invalidArgument, "A bound has more values than its key has attributes.")
-        }
-        var key: [FileValue] = []
-        for (value, type) in zip(values, types) {
-            guard value.isAbsent || value.type == type else {
-                throw StoreError(.typeMismatch, "A bound is not of the type of its attribute.")
-            }
-            key.append(try value.fileValue())
-        }
-        switch bound {
-        case .unbounded: self = .unbounded
-        case .including: self = .inclusive(IndexKey(key))
-        case .excluding: self = .exclusive(IndexKey(key))
-        }
     }
 }

@@ -84,9 +84,11 @@ public struct Snapshot: Sendable {
 
     // MARK: All objects
 
-    /// How many objects the entity has; 0 where there is no such entity. Constant time.
-    public func count(of entity: String) -> UInt64 {
-        view.catalog.number(ofEntity: entity).map { view.count(entity: $0) } ?? 0
+    /// How many objects the entity has; 0 where there is no such entity. Constant time, but for a state of the past: linear.
+    /// Throws `damaged`, `closed`.
+    public func count(of entity: String) throws(StoreError) -> UInt64 {
+        guard let number = view.catalog.number(ofEntity: entity) else { return 0 }
+        return try mapping { () throws(FileError) in try view.count(entity: number) }
     }
 
     /// Gives `body` every object of the entity whose number is in the range, by ascending number or descending, until it returns false.

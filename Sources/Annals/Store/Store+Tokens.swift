@@ -27,7 +27,7 @@ extension Store {
         }
     }
 
-    /// The state right behind that transaction. It has no indexes: ranges throw. Throws `tokenUnknown`, `tokenExpired`.
+    /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `tokenUnknown`, `tokenExpired`.
     public func snapshot(asOf number: UInt64) throws(StoreError) -> Snapshot {
         let newest = try mapping { () throws(FileError) in try engine.view() }
         try check(number, newest)

@@ -156,13 +156,13 @@ public final class Store: Sendable {
     public var statistics: StoreStatistics {
         get throws(StoreError) {
             let view = try mapping { () throws(FileError) in try engine.view() }
-            let statistics = engine.statistics
+            let statistics = try mapping { () throws(FileError) in try engine.statistics() }
             var objects: [String: UInt64] = [:]
             for entity in view.catalog.entities(version: view.catalog.newestVersion) {
-                objects[entity.name.text] = view.count(entity: entity.number)
+                objects[entity.name.text] = statistics.liveObjects[entity.number] ?? 0
             }
             var bytes: [String: UInt64] = [:]
-            for kind in FrameKind.allCases { bytes["\(kind)"] = statistics.bytes[kind] ?? 0 }
+            for kind in FrameKind.allCases { bytes["\(kind)"] = statistics.frameBytes[kind] ?? 0 }
             return StoreStatistics(
                 fileBytes: statistics.fileBytes, endBytes: statistics.end, transactions: statistics.transactions,
                 objects: objects, bytesByKind: bytes, dirtyNodeBytes: statistics.dirtyNodeBytes)

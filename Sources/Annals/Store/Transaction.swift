@@ -92,7 +92,12 @@ public final class Transaction {
 
     private func insert(_ entity: UInt16, _ row: [FileValue]) throws(StoreError) -> ObjectID {
         let pending = open()
-        return ObjectID(try mapping { () throws(FileError) in try pending.insert(entity: entity, row) })
+        return ObjectID(
+            try mapping { () throws(FileError) in
+                try pending.insert(entity: entity) { (writer) throws(FileError) in
+                    for position in row.indices { try writer.set(row[position], at: position) }
+                }
+            })
     }
 
     /// Inserts an object whose values `set` sets one by one: the fastest way.
@@ -175,11 +180,13 @@ public final class Transaction {
         return try mapping { () throws(FileError) in try pending.update(object.file, changes) }
     }
 
-    /// Sets values one by one, which counts as a change whether they differ or not: the fastest way. Positions are those of the newest
-    /// schema, and values must be set in ascending position.
+    /// Sets values one by one: the fastest way. Positions are those of the newest schema, and values must be set in ascending position.
+    ///
+    /// - Returns: Whether anything differs. Where nothing does, nothing is written.
+    @discardableResult
     public func update(
         _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
-    ) throws(StoreError) {
+    ) throws(StoreError) -> Bool {
         let pending = open()
         let catalog = pending.catalog
         guard let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber) else {
@@ -187,7 +194,7 @@ public final class Transaction {
         }
         var failure: StoreError?
         do throws(FileError) {
-            try pending.update(object.file) { (writer) throws(FileError) in
+            return try pending.update(object.file) { (writer) throws(FileError) in
                 try Self.call(set, &writer, layout.count, &failure)
             }
         } catch {
