@@ -34,6 +34,9 @@ let package = Package(
         .testTarget(
             name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "FuzzTargets", "annals"],
             resources: [.copy("Golden")], swiftSettings: settings),
+        .testTarget(
+            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "annals"], exclude: ["Golden"],
+            swiftSettings: settings),
         .target(
             name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",
             swiftSettings: settings),

@@ -43,7 +43,7 @@ package struct Arguments: Sendable {
         if operands.count < command.requiredOperands {
             throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
         }
-        if operands.count > command.operands.count {
+        if operands.count > command.operands.count && !command.repeatsLastOperand {
             throw refusal("“annals \(command.name)” cannot do anything with “\(operands[command.operands.count])”.")
         }
     }

@@ -74,7 +74,8 @@ package struct Command: Sendable {
     package var summary: String
     /// More for `annals help NAME`; whole sentences, broken into lines.
     package var details: String
-    /// What stands for the operands in help; one in brackets may be left out, and only the last ones are.
+    /// What stands for the operands in help; one in brackets may be left out, and only the last ones are. The last one may come any number of
+    /// times where it ends in “…”.
     package var operands: [String]
     package var options: [Option]
     package var run: Body
@@ -95,6 +96,8 @@ package struct Command: Sendable {
         let optional = options.isEmpty ? [] : ["[OPTION…]"]
         return (["annals", name] + optional + operands).joined(separator: " ")
     }
+
+    var repeatsLastOperand: Bool { operands.last.map { $0.hasSuffix("…") || $0.hasSuffix("…]") } ?? false }
 
     var requiredOperands: Int { operands.count { !$0.hasPrefix("[") } }
 }

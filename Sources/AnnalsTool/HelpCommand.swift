@@ -17,7 +17,7 @@ enum HelpCommand {
     }
 
     private static func overview(_ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        try output.line("annals: looks into Annals stores and checks them")
+        try output.line("annals: loads, changes, shows and checks Annals stores")
         try output.line()
         try output.line("usage: annals COMMAND [OPTION…] [OPERAND…]")
         try output.line()

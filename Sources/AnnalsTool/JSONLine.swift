@@ -14,7 +14,8 @@ struct JSONLine {
         addRaw(name, "[" + objects.map(\.text).joined(separator: ",") + "]")
     }
 
-    private mutating func addRaw(_ name: String, _ value: String) { fields.append(Self.quoted(name) + ":" + value) }
+    /// A value that is JSON already.
+    mutating func addRaw(_ name: String, _ value: String) { fields.append(Self.quoted(name) + ":" + value) }
 
     /// Control characters and everything beyond ASCII as `\uXXXX`, which any reader of JSON understands.
     private static func quoted(_ text: String) -> String {

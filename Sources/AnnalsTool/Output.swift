@@ -26,6 +26,15 @@ package struct Output {
         if buffer.count >= Self.bufferBytes { try flush() }
     }
 
+    /// Prints bytes as they are: what is meant for other programs, or was escaped in another way.
+    package mutating func data(_ bytes: [UInt8]) throws(ToolFailure) {
+        buffer += bytes
+        if buffer.count >= Self.bufferBytes { try flush() }
+    }
+
+    /// Whether somebody looks at it.
+    package var isTerminal: Bool { isatty(stream.rawValue) == 1 }
+
     /// Prints what the tool itself has broken into lines.
     package mutating func lines(_ text: String) throws(ToolFailure) {
         for part in text.split(separator: "\n", omittingEmptySubsequences: false) { try line(String(part)) }
@@ -72,7 +81,8 @@ package struct Output {
         return result
     }
 
-    private static func isCommand(_ scalar: Unicode.Scalar) -> Bool {
+    /// Whether a terminal could obey it, or it changes the direction of writing.
+    package static func isCommand(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: true
         default: false

@@ -5,7 +5,9 @@ internal import Glibc
 
 /// The commands, in the order in which help lists them.
 enum Commands {
-    static let all = [Command.frames, .verify, .help]
+    static let all = [
+        Command.load, .insert, .set, .delete, .dump, .history, .info, .verify, .frames, .demo, .help,
+    ]
 
     static func find(_ name: String) -> Command? { all.first { $0.name == name } }
 }

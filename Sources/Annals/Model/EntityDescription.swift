@@ -1,0 +1,86 @@
+// What a schema says of one entity, as values that programs write and read.
+
+/// What becomes of the objects that refer to a deleted one.
+public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
+    /// They keep the ID of an object that is no more.
+    case noAction
+    /// Their reference becomes absent, or loses the object.
+    case nullify
+    /// They are deleted too.
+    case cascade
+    /// The object is not deleted while they are there.
+    case deny
+}
+
+/// An entity: a name, attributes in their order, and compound keys.
+public struct EntityDescription: Hashable, Sendable, Codable {
+    /// 1 to 255 bytes of UTF-8, unlike that of any other entity.
+    public var name: String
+    public var attributes: [AttributeDescription]
+    public var keys: [KeyDescription]
+
+    public init(_ name: String, attributes: [AttributeDescription], keys: [KeyDescription] = []) {
+        self.name = name
+        self.attributes = attributes
+        self.keys = keys
+    }
+
+    /// The attribute of that name. Linear.
+    public subscript(attribute: String) -> AttributeDescription? { attributes.first { isSameName($0.name, attribute) } }
+}
+
+/// An attribute, or a relationship: an attribute whose type refers to objects.
+public struct AttributeDescription: Hashable, Sendable, Codable {
+    /// 1 to 255 bytes of UTF-8, unlike that of any other attribute of the entity.
+    public var name: String
+    public var type: AttributeType
+    /// Whether objects may lack it.
+    public var isOptional: Bool
+    /// Whether an ordered index is kept, for ranges and equality.
+    public var isIndexed: Bool
+    /// Whether no two objects may have the same value. Such an attribute is found as fast as an indexed one. Absent values are no values.
+    public var isUnique: Bool
+    /// Whether history keeps the value of a deleted object.
+    public var isPreservedOnDeletion: Bool
+    /// What an object has that was inserted without the attribute, or before there was one; nil for nothing.
+    public var defaultValue: Value?
+    /// The entity of the objects referred to; nil for any. For references only.
+    public var target: String?
+    /// The attribute of `target` that refers back; nil for none.
+    public var inverse: String?
+    /// What becomes of this object when the one referred to is deleted.
+    public var deleteRule: DeleteRule
+
+    public init(
+        _ name: String, _ type: AttributeType, isOptional: Bool = true, isIndexed: Bool = false, isUnique: Bool = false,
+        isPreservedOnDeletion: Bool = false, defaultValue: Value? = nil, target: String? = nil, inverse: String? = nil,
+        deleteRule: DeleteRule = .noAction
+    ) {
+        self.name = name
+        self.type = type
+        self.isOptional = isOptional
+        self.isIndexed = isIndexed
+        self.isUnique = isUnique
+        self.isPreservedOnDeletion = isPreservedOnDeletion
+        self.defaultValue = defaultValue
+        self.target = target
+        self.inverse = inverse
+        self.deleteRule = deleteRule
+    }
+}
+
+/// A compound key: several attributes, in order, with one index over them.
+public struct KeyDescription: Hashable, Sendable, Codable {
+    /// Names of attributes, the most significant first, none twice.
+    public var attributes: [String]
+    /// Whether no two objects may have the same values for all of them.
+    public var isUnique: Bool
+
+    public init(_ attributes: [String], isUnique: Bool = false) {
+        self.attributes = attributes
+        self.isUnique = isUnique
+    }
+}
+
+/// Names are the same when their bytes are, as in the file: strings would compare equal where letters are composed differently.
+func isSameName(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }

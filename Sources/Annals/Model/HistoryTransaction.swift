@@ -1,0 +1,46 @@
+// History as values: transactions and their changes, apart from any store.
+
+public import FoundationEssentials
+
+/// One transaction: who changed what, and when.
+public struct HistoryTransaction: Hashable, Sendable {
+    /// From 1, without gaps. The only order that counts.
+    public let number: UInt64
+    /// The place in history right behind this transaction.
+    public let token: HistoryToken
+    /// Microseconds since 1970, UTC; never lower than that of a transaction before, unless the clock was set back by more than an hour.
+    public let microseconds: Int64
+    public let author: String?
+    public let contextName: String?
+    /// The process that committed it, as its own system numbered it.
+    public let processID: UInt32
+    /// The file name of the program.
+    public let process: String?
+    /// In the order in which they were made. An object is changed at most once.
+    public let changes: [HistoryChange]
+
+    /// The nearest `Date`.
+    public var timestamp: Date { Microseconds.date(microseconds) }
+}
+
+/// What a transaction did to one object.
+public struct HistoryChange: Hashable, Sendable {
+    public enum Kind: String, CaseIterable, Sendable, Hashable, Codable {
+        case insert
+        case update
+        case delete
+    }
+
+    public let kind: Kind
+    public let object: ObjectID
+    /// The name of the object's entity; the last one that it had where it is removed.
+    public let entity: String
+    /// The names of the attributes that an update changed, in the order of the schema at the time. Empty for others.
+    public let attributes: [String]
+    /// The object before the change. Nil for an insert, where values were not asked for, and where history no longer has it.
+    public let before: Row?
+    /// The object after the change. Nil for a deletion and where values were not asked for.
+    public let after: Row?
+    /// What is kept of a deleted object: the values of its attributes that are preserved on deletion, the others absent. Nil for nothing.
+    public let preserved: Row?
+}

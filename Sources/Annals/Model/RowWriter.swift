@@ -1,0 +1,104 @@
+// Writing an object value by value, without a row in between: the fast way in.
+//
+// The writer of the file layer lives in the frame of the function that calls the user's closure. This one refers to it by address, can
+// neither be copied nor made by anybody else, and so does not outlive it.
+
+internal import AnnalsFile
+public import FoundationEssentials
+
+/// Sets the values of one object that is inserted or updated. It lives until the closure that was given it returns.
+///
+/// Positions are those of the entity handle. Strings, data and JSON must be set in ascending position, everything else in any order, and each
+/// position once. What is not set is the default or absent in an insert, and as it was in an update. An error that a method
+/// throws means that nothing of the object is written; let it pass.
+///
+/// All methods throw `invalidArgument` for a position that there is not or out of order, `typeMismatch` or `invalidArgument` for another
+/// type, and `tooLarge`.
+public struct RowWriter: ~Copyable {
+    private let writer: UnsafeMutablePointer<FileRowWriter>
+    let count: Int
+
+    @inline(__always)
+    init(_ writer: UnsafeMutablePointer<FileRowWriter>, count: Int) {
+        self.writer = writer
+        self.count = count
+    }
+
+    public mutating func set(bool: Bool, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(bool: bool, at: position) }
+    }
+
+    public mutating func set(int: Int64, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(int: int, at: position) }
+    }
+
+    public mutating func set(double: Double, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(double: double, at: position) }
+    }
+
+    /// A date as microseconds since 1970, UTC.
+    public mutating func set(microseconds: Int64, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(date: microseconds, at: position) }
+    }
+
+    /// Kept to the nearest microsecond. Throws `valueOutOfRange` for what is too far away.
+    public mutating func set(date: Date, at position: Int) throws(StoreError) { try set(.date(date), at: position) }
+
+    public mutating func set(uuid: UUID, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(uuid: uuid.file, at: position) }
+    }
+
+    public mutating func set(decimal: Decimal, at position: Int) throws(StoreError) {
+        try set(.decimal(decimal), at: position)
+    }
+
+    public mutating func set(object: ObjectID, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(object: object.file, at: position) }
+    }
+
+    /// For attributes of the types string and JSON.
+    public mutating func set(string: String, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(text: string, at: position) }
+    }
+
+    /// The UTF-8 of a string or of JSON. Throws `invalidArgument` where it is not valid.
+    public mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(utf8: utf8, at: position) }
+    }
+
+    /// The bytes of data.
+    public mutating func set(data: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
+        try check(position)
+        try mapping { () throws(FileError) in try writer.pointee.set(data: data, at: position) }
+    }
+
+    /// Any value. `absent` takes away what was there, and throws `requiredMissing` where the attribute is required.
+    public mutating func set(_ value: Value, at position: Int) throws(StoreError) {
+        try check(position)
+        if value.isAbsent {
+            try mapping { () throws(FileError) in try writer.pointee.setAbsent(at: position) }
+        } else {
+            let value = try value.fileValue()
+            try mapping { () throws(FileError) in try writer.pointee.set(value, at: position) }
+        }
+    }
+
+    @inline(__always)
+    private func check(_ position: Int) throws(StoreError) {
+        guard position >= 0 && position < count else { throw Self.noSuchPosition(position) }
+    }
+
+    @inline(never)
+    private static func noSuchPosition(_ position: Int) -> StoreError {
+        StoreError(
+            .invalidArgument, "The entity has no attribute at position \(position): ask its handle for positions.")
+    }
+}

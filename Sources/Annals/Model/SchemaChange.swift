@@ -1,0 +1,27 @@
+// What can be changed in the schema of a store that has objects already.
+
+/// One step from a schema to the next. Steps are made in their order, so a later one may use what an earlier one has added.
+///
+/// No step rewrites an object: what is added reads as its default, what is removed is not seen any more. Numbers inside the file are
+/// never given twice, so an attribute that is removed and added again is another one, without the old one's values.
+public enum SchemaChange: Hashable, Sendable {
+    case addEntity(EntityDescription)
+    /// Its objects are not seen any more. Refused while another entity has it as a target.
+    case removeEntity(String)
+    case renameEntity(String, to: String)
+    /// At the end of the entity's list. One that is required needs a default, because objects that are there have no value for it.
+    case addAttribute(AttributeDescription, to: String)
+    /// Refused while a key or an inverse names it.
+    case removeAttribute(String, from: String)
+    case renameAttribute(String, of: String, to: String)
+    /// Removes an attribute and adds another in its place, which may have its name. Values are not carried over: whoever changes the schema
+    /// updates the objects.
+    case replaceAttribute(String, of: String, by: AttributeDescription)
+    /// What is nil stays. A required attribute can become optional, not the other way round, and no type changes. Building an index on
+    /// objects that are there is part of the commit; `isUnique` is refused where two have the same value.
+    case changeAttribute(
+        String, of: String, isOptional: Bool? = nil, isIndexed: Bool? = nil, isUnique: Bool? = nil,
+        isPreservedOnDeletion: Bool? = nil)
+    case addKey(KeyDescription, to: String)
+    case removeKey(KeyDescription, from: String)
+}

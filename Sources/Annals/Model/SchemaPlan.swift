@@ -1,0 +1,347 @@
+// From schema changes to the definitions that a store writes: pure, so that every refusal can be tested in a table.
+//
+// Invariants:
+// S1  A number that the catalog ever used for an entity, or for an attribute of that entity, is given to no other.
+// S2  The definitions given back are exactly those that differ from the newest version's, by ascending number.
+
+package import AnnalsFile
+
+/// The newest schema version of a catalog while it is changed.
+package struct SchemaPlan {
+    private let catalog: SchemaCatalog
+    private var entities: [EntityDefinition]
+    private var removed: Set<UInt16> = []
+    /// References by name, settled when all changes are made: they may name what comes later.
+    private var references: [Reference] = []
+    /// Attribute numbers that this plan has used.
+    private var lastNumbers: [UInt16: UInt16] = [:]
+
+    private struct Reference {
+        var entity: UInt16
+        var attribute: UInt16
+        var target: String
+        var inverse: String?
+    }
+
+    init(_ catalog: SchemaCatalog) {
+        self.catalog = catalog
+        entities = catalog.entities(version: catalog.newestVersion)
+    }
+
+    /// The definitions of the next version; none where nothing differs. Throws `schemaRefused`, `unknownEntity`, `unknownAttribute`.
+    package static func definitions(
+        for changes: [SchemaChange], catalog: SchemaCatalog
+    ) throws(StoreError) -> [EntityDefinition] {
+        var plan = SchemaPlan(catalog)
+        for change in changes { try plan.apply(change) }
+        return try plan.definitions()
+    }
+
+    private mutating func definitions() throws(StoreError) -> [EntityDefinition] {
+        try settleReferences()
+        var changed = removed.filter { catalog.isUsed(entity: $0) }.map { EntityDefinition.removal(of: $0) }
+        for entity in entities where catalog.entity(entity.number, version: catalog.newestVersion) != entity {
+            changed.append(entity)
+        }
+        changed.sort { $0.number < $1.number }
+        guard !changed.isEmpty else { return [] }
+        do throws(FileError) {
+            try catalog.check(SchemaDefinition(version: catalog.newestVersion &+ 1, entities: changed))
+        } catch {
+            throw StoreError(.schemaRefused, error.message + " Change the description.")
+        }
+        return changed
+    }
+
+    // MARK: One change
+
+    private mutating func apply(_ change: SchemaChange) throws(StoreError) {
+        switch change {
+        case .addEntity(let description): try add(description)
+        case .removeEntity(let name): try removeEntity(name)
+        case .renameEntity(let name, let newName):
+            let index = try index(of: name)
+            try requireFreeEntity(newName, except: index)
+            entities[index].name = IdentifierName(newName)
+        case .addAttribute(let attribute, let name):
+            let index = try index(of: name)
+            try add(attribute, at: entities[index].attributes.count, to: index)
+        case .removeAttribute(let attribute, let name): _ = try remove(attribute, from: try index(of: name))
+        case .renameAttribute(let attribute, let name, let newName):
+            let index = try index(of: name)
+            let position = try position(of: attribute, in: index)
+            try requireFreeAttribute(newName, in: index, except: position)
+            entities[index].attributes[position].name = IdentifierName(newName)
+        case .replaceAttribute(let attribute, let name, let replacement):
+            let index = try index(of: name)
+            let position = try remove(attribute, from: index)
+            try add(replacement, at: position, to: index)
+        case .changeAttribute(let attribute, let name, let optional, let indexed, let unique, let preserved):
+            let index = try index(of: name)
+            let position = try position(of: attribute, in: index)
+            var flags = entities[index].attributes[position].flags
+            if optional == false && flags.contains(.optional) {
+                throw StoreError(
+                    .schemaRefused,
+                    "“\(attribute)” of “\(name)” is optional, and objects may lack it: add a required attribute with a "
+                        + "default, carry the values over, and remove this one.")
+            }
+            flags.set(.optional, optional)
+            flags.set(.indexed, indexed)
+            flags.set(.unique, unique)
+            flags.set(.preservedOnDeletion, preserved)
+            entities[index].attributes[position].flags = flags
+        case .addKey(let key, let name): try add(key, to: try index(of: name))
+        case .removeKey(let key, let name): try remove(key, from: try index(of: name))
+        }
+    }
+
+    // MARK: Entities
+
+    private mutating func add(_ description: EntityDescription) throws(StoreError) {
+        try requireFreeEntity(description.name, except: nil)
+        var highest: UInt16 = entities.map(\.number).max() ?? 0
+        highest = max(highest, removed.max() ?? 0)
+        var number = Int(highest) + 1
+        while number <= FormatLimits.maximumEntities, isUsedAbove(number) { number += 1 }
+        guard number <= FormatLimits.maximumEntities else {
+            throw StoreError(.schemaRefused, "All 65,535 numbers of entities are used: begin a new store.")
+        }
+        entities.append(EntityDefinition(number: UInt16(number), name: description.name, attributes: []))
+        let index = entities.count - 1
+        for attribute in description.attributes {
+            try add(attribute, at: entities[index].attributes.count, to: index)
+        }
+        for key in description.keys { try add(key, to: index) }
+    }
+
+    /// Whether that number, or a higher one, was ever an entity's.
+    private func isUsedAbove(_ number: Int) -> Bool {
+        guard number <= FormatLimits.maximumEntities else { return false }
+        return catalog.isUsed(entity: UInt16(number))
+    }
+
+    private mutating func removeEntity(_ name: String) throws(StoreError) {
+        let index = try index(of: name)
+        let number = entities[index].number
+        for entity in entities where entity.number != number {
+            guard let attribute = entity.attributes.first(where: { $0.target == number }) else { continue }
+            throw StoreError(
+                .schemaRefused,
+                "“\(attribute.name)” of “\(entity.name)” refers to “\(name)”: remove that attribute first.")
+        }
+        removed.insert(number)
+        references.removeAll { $0.entity == number }
+        entities.remove(at: index)
+    }
+
+    private func index(of name: String) throws(StoreError) -> Int {
+        guard let index = entities.firstIndex(where: { $0.name == IdentifierName(name) }) else {
+            throw StoreError.unknownEntity(name)
+        }
+        return index
+    }
+
+    private func requireFreeEntity(_ name: String, except index: Int?) throws(StoreError) {
+        try requireUsable(name)
+        guard let holder = entities.firstIndex(where: { $0.name == IdentifierName(name) }), holder != index else {
+            return
+        }
+        throw StoreError(.schemaRefused, "There is an entity “\(name)” already: choose another name.")
+    }
+
+    private func requireUsable(_ name: String) throws(StoreError) {
+        guard (1...FormatLimits.maximumIdentifierBytes).contains(name.utf8.count) else {
+            throw StoreError(.schemaRefused, "The name of an entity or attribute has 1 to 255 bytes: choose another.")
+        }
+    }
+
+    // MARK: Attributes
+
+    private mutating func add(_ attribute: AttributeDescription, at position: Int, to index: Int) throws(StoreError) {
+        let entity = entities[index]
+        try requireFreeAttribute(attribute.name, in: index, except: nil)
+        guard attribute.isOptional || attribute.defaultValue != nil || !catalog.isUsed(entity: entity.number) else {
+            throw StoreError(
+                .schemaRefused,
+                "“\(attribute.name)” of “\(entity.name)” is required, and objects that are there have no value for it: "
+                    + "give it a default, or make it optional.")
+        }
+        guard attribute.type.isReference || (attribute.target == nil && attribute.deleteRule == .noAction) else {
+            throw StoreError(
+                .schemaRefused,
+                "“\(attribute.name)” of “\(entity.name)” refers to no objects, and has a target or a delete rule: take it "
+                    + "away, or give it a type that refers to objects.")
+        }
+        guard attribute.inverse == nil || attribute.target != nil else {
+            throw StoreError(
+                .schemaRefused,
+                "“\(attribute.name)” of “\(entity.name)” has an inverse, and no target: name the target.")
+        }
+        let number = try nextAttributeNumber(in: index)
+        let definition = AttributeDefinition(
+            number: number, type: attribute.type.file, flags: AttributeFlags(attribute),
+            deleteRule: attribute.deleteRule.file, name: attribute.name,
+            defaultValue: try Self.defaultBytes(attribute, of: entity))
+        entities[index].attributes.insert(definition, at: position)
+        guard let target = attribute.target else { return }
+        references.append(
+            Reference(entity: entity.number, attribute: number, target: target, inverse: attribute.inverse))
+    }
+
+    private mutating func nextAttributeNumber(in index: Int) throws(StoreError) -> UInt16 {
+        let entity = entities[index]
+        var number = Int(lastNumbers[entity.number] ?? 0) + 1
+        number = max(number, Int(entity.attributes.map(\.number).max() ?? 0) + 1)
+        while number <= Int(UInt16.max), catalog.isUsed(attribute: UInt16(number), entity: entity.number) {
+            number += 1
+        }
+        guard let next = UInt16(exactly: number) else {
+            throw StoreError(
+                .schemaRefused, "All 65,535 numbers of attributes of “\(entity.name)” are used: begin a new entity.")
+        }
+        lastNumbers[entity.number] = next
+        return next
+    }
+
+    private static func defaultBytes(
+        _ attribute: AttributeDescription, of entity: EntityDefinition
+    ) throws(StoreError) -> [UInt8]? {
+        guard let value = attribute.defaultValue, !value.isAbsent else { return nil }
+        guard value.type == attribute.type else {
+            throw StoreError(
+                .typeMismatch,
+                "The default of “\(attribute.name)” of “\(entity.name)” is not of the type \(attribute.type).")
+        }
+        var writer = ByteWriter()
+        try value.fileValue().appendContent(to: &writer)
+        guard writer.count <= FormatLimits.maximumInlineValueBytes else {
+            throw StoreError(
+                .tooLarge,
+                "The default of “\(attribute.name)” of “\(entity.name)” is longer than 65,536 bytes: shorten it.")
+        }
+        return Array(writer.bytes)
+    }
+
+    /// Gives back where it stood.
+    private mutating func remove(_ attribute: String, from index: Int) throws(StoreError) -> Int {
+        let position = try position(of: attribute, in: index)
+        let entity = entities[index]
+        let number = entity.attributes[position].number
+        if let key = entity.keys.first(where: { $0.attributes.contains(number) }) {
+            let names = key.attributes.compactMap { number in entity.attributes.first { $0.number == number }?.name.text
+            }
+            throw StoreError(
+                .schemaRefused,
+                "The key over \(names.joined(separator: ", ")) of “\(entity.name)” names “\(attribute)”: remove the key first."
+            )
+        }
+        for other in entities {
+            let referring = other.attributes.first {
+                $0.target == entity.number && $0.inverse == number
+                    && (other.number, $0.number) != (entity.number, number)
+            }
+            guard let referring else { continue }
+            throw StoreError(
+                .schemaRefused,
+                "“\(attribute)” of “\(entity.name)” is the inverse of “\(referring.name)” of “\(other.name)”: remove that first."
+            )
+        }
+        lastNumbers[entity.number] = max(lastNumbers[entity.number] ?? 0, number)
+        references.removeAll { $0.entity == entity.number && $0.attribute == number }
+        entities[index].attributes.remove(at: position)
+        return position
+    }
+
+    private func position(of attribute: String, in index: Int) throws(StoreError) -> Int {
+        let name = IdentifierName(attribute)
+        guard let position = entities[index].attributes.firstIndex(where: { $0.name == name }) else {
+            throw StoreError.unknownAttribute(attribute, of: entities[index].name.text)
+        }
+        return position
+    }
+
+    private func requireFreeAttribute(_ name: String, in index: Int, except position: Int?) throws(StoreError) {
+        try requireUsable(name)
+        let holder = entities[index].attributes.firstIndex { $0.name == IdentifierName(name) }
+        guard let holder, holder != position else { return }
+        throw StoreError(
+            .schemaRefused, "“\(entities[index].name)” has an attribute “\(name)” already: choose another name.")
+    }
+
+    // MARK: Keys and references
+
+    private func definition(_ key: KeyDescription, in index: Int) throws(StoreError) -> KeyDefinition {
+        var numbers: [UInt16] = []
+        for attribute in key.attributes {
+            numbers.append(entities[index].attributes[try position(of: attribute, in: index)].number)
+        }
+        return KeyDefinition(isUnique: key.isUnique, attributes: numbers)
+    }
+
+    private mutating func add(_ key: KeyDescription, to index: Int) throws(StoreError) {
+        let definition = try definition(key, in: index)
+        guard !definition.attributes.isEmpty, Set(definition.attributes).count == definition.attributes.count else {
+            throw StoreError(
+                .schemaRefused, "A key of “\(entities[index].name)” names no attribute, or one twice: name each once.")
+        }
+        guard !entities[index].keys.contains(where: { $0.attributes == definition.attributes }) else {
+            throw StoreError(
+                .schemaRefused,
+                "“\(entities[index].name)” has a key over \(key.attributes.joined(separator: ", ")) already: remove it first."
+            )
+        }
+        entities[index].keys.append(definition)
+    }
+
+    private mutating func remove(_ key: KeyDescription, from index: Int) throws(StoreError) {
+        let definition = try definition(key, in: index)
+        guard let place = entities[index].keys.firstIndex(where: { $0.attributes == definition.attributes }) else {
+            throw StoreError(
+                .schemaRefused,
+                "“\(entities[index].name)” has no key over \(key.attributes.joined(separator: ", ")).")
+        }
+        entities[index].keys.remove(at: place)
+    }
+
+    private mutating func settleReferences() throws(StoreError) {
+        for reference in references {
+            let target = try index(of: reference.target)
+            guard let index = entities.firstIndex(where: { $0.number == reference.entity }),
+                let position = entities[index].attributes.firstIndex(where: { $0.number == reference.attribute })
+            else { continue }
+            entities[index].attributes[position].target = entities[target].number
+            guard let inverse = reference.inverse else { continue }
+            let inversePosition = try self.position(of: inverse, in: target)
+            entities[index].attributes[position].inverse = entities[target].attributes[inversePosition].number
+        }
+    }
+}
+
+extension AttributeFlags {
+    fileprivate init(_ attribute: AttributeDescription) {
+        self = []
+        set(.optional, attribute.isOptional)
+        set(.indexed, attribute.isIndexed)
+        set(.unique, attribute.isUnique)
+        set(.preservedOnDeletion, attribute.isPreservedOnDeletion)
+    }
+
+    fileprivate mutating func set(_ flag: AttributeFlags, _ isOn: Bool?) {
+        switch isOn {
+        case true?: insert(flag)
+        case false?: remove(flag)
+        case nil: break
+        }
+    }
+}
+
+extension StoreError {
+    static func unknownEntity(_ name: String) -> StoreError {
+        StoreError(.unknownEntity, "The schema has no entity “\(name)”: check the name, or add the entity.")
+    }
+
+    static func unknownAttribute(_ name: String, of entity: String) -> StoreError {
+        StoreError(.unknownAttribute, "“\(entity)” has no attribute “\(name)”: check the name, or add the attribute.")
+    }
+}

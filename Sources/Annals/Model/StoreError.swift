@@ -1,0 +1,151 @@
+// The one error of the library: what went wrong, where, and what to do about it.
+
+/// An error met while working with a store.
+///
+/// `code` is what a program decides by; `message` is a whole sentence for people that says what to do. Values of objects never appear in
+/// the message, names of entities and attributes may.
+public struct StoreError: Error, Hashable, Sendable {
+    /// Why. New codes may be added, so a `switch` over them needs a `default`.
+    public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+        public var description: String { rawValue }
+    }
+
+    public var code: Code
+    /// A whole sentence, or several.
+    public var message: String
+    /// The system call that failed, without parentheses; nil where none did.
+    public var call: String?
+    /// The system's error number, where one was given.
+    public var systemError: Int32?
+    /// The file that the error is about.
+    public var path: String?
+    /// The byte of the file that the error is about.
+    public var offset: UInt64?
+
+    public init(
+        _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
+        offset: UInt64? = nil
+    ) {
+        self.code = code
+        self.message = message
+        self.call = call
+        self.systemError = systemError
+        self.path = path
+        self.offset = offset
+    }
+}
+
+extension StoreError: CustomStringConvertible {
+    /// The message, and where.
+    public var description: String {
+        switch (path, offset) {
+        case (let path?, let offset?): "\(message) [\(path), offset \(offset)]"
+        case (let path?, nil): "\(message) [\(path)]"
+        case (nil, let offset?): "\(message) [offset \(offset)]"
+        case (nil, nil): message
+        }
+    }
+}
+
+// MARK: The path
+
+extension StoreError.Code {
+    /// There is no such file or directory.
+    public static let notFound = Self(rawValue: "notFound")
+    /// The name is taken.
+    public static let alreadyExists = Self(rawValue: "alreadyExists")
+    /// A store is a regular file, and this is something else.
+    public static let notARegularFile = Self(rawValue: "notARegularFile")
+    public static let permissionDenied = Self(rawValue: "permissionDenied")
+    /// The store was opened for reading, or lies on a file system that is.
+    public static let readOnly = Self(rawValue: "readOnly")
+    /// The file was removed while it was open.
+    public static let storeRemoved = Self(rawValue: "storeRemoved")
+    /// Another file has taken the place of the open one.
+    public static let storeReplaced = Self(rawValue: "storeReplaced")
+    /// The file has a second name, and is not written to.
+    public static let hardLinked = Self(rawValue: "hardLinked")
+}
+
+// MARK: The content
+
+extension StoreError.Code {
+    /// The file is something else.
+    public static let notAStore = Self(rawValue: "notAStore")
+    /// The file was written by a newer version of Annals.
+    public static let unsupportedVersion = Self(rawValue: "unsupportedVersion")
+    /// Bytes of the file are not what was written; `offset` says where.
+    public static let damaged = Self(rawValue: "damaged")
+    /// The file ends before what was committed does.
+    public static let truncated = Self(rawValue: "truncated")
+    /// What this handle has read is not in the file any more: it was lost with the power.
+    public static let diverged = Self(rawValue: "diverged")
+}
+
+// MARK: The schema
+
+extension StoreError.Code {
+    /// Somebody changed the schema meanwhile: ask for entities again and repeat.
+    public static let schemaChanged = Self(rawValue: "schemaChanged")
+    /// The entities that a program declares contradict those of the store.
+    public static let schemaMismatch = Self(rawValue: "schemaMismatch")
+    /// A schema change that cannot be made; the message says why and what can.
+    public static let schemaRefused = Self(rawValue: "schemaRefused")
+    /// The schema has no entity of that name.
+    public static let unknownEntity = Self(rawValue: "unknownEntity")
+    /// The entity has no attribute of that name.
+    public static let unknownAttribute = Self(rawValue: "unknownAttribute")
+}
+
+// MARK: Objects and values
+
+extension StoreError.Code {
+    /// There is no object with that ID, or no more.
+    public static let objectNotFound = Self(rawValue: "objectNotFound")
+    /// Another object has the value of a unique attribute or key already.
+    public static let uniqueViolation = Self(rawValue: "uniqueViolation")
+    /// A required attribute has no value.
+    public static let requiredMissing = Self(rawValue: "requiredMissing")
+    /// A value is not of its attribute's type.
+    public static let typeMismatch = Self(rawValue: "typeMismatch")
+    /// A value cannot be kept, or cannot be given back, as it is.
+    public static let valueOutOfRange = Self(rawValue: "valueOutOfRange")
+    /// A row or value is over a limit of the format.
+    public static let tooLarge = Self(rawValue: "tooLarge")
+}
+
+// MARK: Tokens
+
+extension StoreError.Code {
+    /// The text is no token.
+    public static let tokenMalformed = Self(rawValue: "tokenMalformed")
+    /// The token is another store's.
+    public static let tokenForeign = Self(rawValue: "tokenForeign")
+    /// History no longer reaches back to the token: read everything anew and go on from there.
+    public static let tokenExpired = Self(rawValue: "tokenExpired")
+    /// The store has no transaction of that number (yet).
+    public static let tokenUnknown = Self(rawValue: "tokenUnknown")
+    /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
+    public static let tokenDiverged = Self(rawValue: "tokenDiverged")
+}
+
+// MARK: Resources and use
+
+extension StoreError.Code {
+    public static let noSpace = Self(rawValue: "noSpace")
+    public static let tooManyFiles = Self(rawValue: "tooManyFiles")
+    public static let outOfMemory = Self(rawValue: "outOfMemory")
+    /// The device failed to read or write.
+    public static let inputOutput = Self(rawValue: "inputOutput")
+    /// Another process, named in the message, did not finish writing in time.
+    public static let busy = Self(rawValue: "busy")
+    public static let invalidArgument = Self(rawValue: "invalidArgument")
+    /// The store was closed.
+    public static let closed = Self(rawValue: "closed")
+    /// Whether the last transactions would survive a power cut is not known: open the store again.
+    public static let durabilityUnknown = Self(rawValue: "durabilityUnknown")
+    /// The system refused a call for a reason of its own.
+    public static let systemCall = Self(rawValue: "systemCall")
+}

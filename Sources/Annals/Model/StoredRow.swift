@@ -1,0 +1,175 @@
+// One object where it stands in the store: an attribute is read without decoding the others.
+//
+// Invariants:
+// R1  `view` and `layout` live as long as the row: who hands a row out holds both until the closure has returned, and a row can
+//     neither be copied nor kept. So referring to them without counting is sound, and costs a scan nothing.
+// R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is translated.
+
+internal import AnnalsFile
+public import FoundationEssentials
+
+/// An object's values in one state of the store, looked at in place. It lives until the closure that was given it returns.
+///
+/// Positions are those of the entity handle that was asked with, or of the entity in the newest schema of the snapshot. Asking for a position
+/// that there is not, or for another type than the attribute's, is a mistake of the program and traps. An attribute that the entity
+/// got after the object was last written reads as its default.
+///
+/// Reading costs a few nanoseconds for each attribute asked for, plus what a `String`, `Data` or `Decimal` costs to make.
+public struct StoredRow: ~Copyable {
+    public let id: ObjectID
+    private let row: RowView
+    private let isCurrent: Bool
+    private let view: Unmanaged<View>
+    private let layout: Unmanaged<RowLayout>
+
+    @inline(__always)
+    init(_ id: FileObjectID, _ row: RowView, view: View, layout: RowLayout) {
+        self.id = ObjectID(id)
+        self.row = row
+        isCurrent = row.layout === layout
+        self.view = .passUnretained(view)
+        self.layout = .passUnretained(layout)
+    }
+
+    /// How many attributes the entity has: positions are below it.
+    public var count: Int { layout._withUnsafeGuaranteedRef { $0.count } }
+
+    // MARK: One value
+
+    /// Whether the object has a value there.
+    public func isPresent(at position: Int) -> Bool {
+        if isCurrent { return row.isPresent(position) }
+        guard let place = place(of: position) else { return fallback(position) != .absent }
+        return row.isPresent(place)
+    }
+
+    /// Nil where it is absent. Throws `damaged`.
+    public func bool(at position: Int) throws(StoreError) -> Bool? {
+        guard let place = isCurrent ? position : place(of: position) else {
+            if case .bool(let bool) = fallback(position) { return bool }
+            return nil
+        }
+        return try mapping { () throws(FileError) in try row.bool(at: place) }
+    }
+
+    /// Nil where it is absent.
+    public func int(at position: Int) -> Int64? {
+        guard let place = isCurrent ? position : place(of: position) else {
+            if case .int(let int) = fallback(position) { return int }
+            return nil
+        }
+        return row.int(at: place)
+    }
+
+    /// Nil where it is absent.
+    public func double(at position: Int) -> Double? {
+        guard let place = isCurrent ? position : place(of: position) else {
+            if case .double(let double) = fallback(position) { return double }
+            return nil
+        }
+        return row.double(at: place)
+    }
+
+    /// A date as the store has it: microseconds since 1970, UTC. Nil where it is absent.
+    public func microseconds(at position: Int) -> Int64? {
+        guard let place = isCurrent ? position : place(of: position) else {
+            if case .date(let microseconds) = fallback(position) { return microseconds }
+            return nil
+        }
+        return row.date(at: place)
+    }
+
+    /// The nearest `Date`, which is exact from 1930 to 2071. Nil where it is absent.
+    public func date(at position: Int) -> Date? { microseconds(at: position).map(Microseconds.date) }
+
+    /// Nil where it is absent.
+    public func uuid(at position: Int) -> UUID? {
+        guard let place = isCurrent ? position : place(of: position) else {
+            if case .uuid(let uuid) = fallback(position) { return UUID(uuid) }
+            return nil
+        }
+        return row.uuid(at: place).map { UUID($0) }
+    }
+
+    /// Nil where it is absent. Throws `damaged`.
+    public func object(at position: Int) throws(StoreError) -> ObjectID? {
+        guard let place = isCurrent ? position : place(of: position) else {
+            if case .object(let object) = fallback(position) { return ObjectID(object) }
+            return nil
+        }
+        return try mapping { () throws(FileError) in try row.object(at: place) }.map { ObjectID($0) }
+    }
+
+    /// The text of a string or of JSON; nil where it is absent. Throws `damaged`.
+    public func string(at position: Int) throws(StoreError) -> String? {
+        var text: String?
+        var isText = true
+        _ = try withBytes(at: position) { bytes in
+            text = bytes.isEmpty ? "" : String(validating: bytes, as: UTF8.self)
+            isText = text != nil
+        }
+        guard isText else { throw StoreError(.damaged, "A text in a row is not valid UTF-8.", offset: row.fileOffset) }
+        return text
+    }
+
+    /// Gives `body` the bytes of a string, JSON (both UTF-8) or data, where they stand: they live until it returns. False where the value is
+    /// absent, and then `body` is not called. A value over 64 KiB is put together in memory first. Throws `damaged`.
+    public func withBytes(at position: Int, _ body: (UnsafeRawBufferPointer) -> Void) throws(StoreError) -> Bool {
+        guard let place = isCurrent ? position : place(of: position) else {
+            return Self.withBytes(of: fallback(position), body)
+        }
+        let variable = try mapping { () throws(FileError) in try row.variable(at: place) }
+        switch variable {
+        case .absent: return false
+        case .inline(let bytes):
+            body(bytes)
+            return true
+        case .large: return Self.withBytes(of: try whole(place), body)
+        }
+    }
+
+    private static func withBytes(of value: FileValue, _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
+        switch value {
+        case .string(var text), .json(var text):
+            text.withUTF8 { (utf8: UnsafeBufferPointer<UInt8>) -> Void in body(UnsafeRawBufferPointer(utf8)) }
+        case .data(let bytes): bytes.withUnsafeBytes { body($0) }
+        default: return false
+        }
+        return true
+    }
+
+    /// The value, whatever its type. Throws `damaged`, and `valueOutOfRange` for a decimal that `Decimal` cannot hold.
+    public func value(at position: Int) throws(StoreError) -> Value {
+        guard let place = isCurrent ? position : place(of: position) else { return try Value(fallback(position)) }
+        return try Value(try whole(place))
+    }
+
+    // MARK: All values
+
+    /// A copy that lives on. `names` are those of the handle or the snapshot, shared by all rows.
+    func row(entity: String, names: [String]) throws(StoreError) -> Row {
+        var values: [Value] = []
+        values.reserveCapacity(count)
+        for position in 0..<count { values.append(try value(at: position)) }
+        return Row(id: id, entity: entity, attributes: names, values: values)
+    }
+
+    // MARK: Another schema version
+
+    /// Where in the row the attribute at that position is; nil where the row has none.
+    @inline(never)
+    private func place(of position: Int) -> Int? {
+        layout._withUnsafeGuaranteedRef { row.layout.position(ofAttribute: $0.entity.attributes[position].number) }
+    }
+
+    @inline(never)
+    private func fallback(_ position: Int) -> FileValue {
+        layout._withUnsafeGuaranteedRef { $0.entity.attributes[position].valueBeforeItExisted }
+    }
+
+    @inline(never)
+    private func whole(_ place: Int) throws(StoreError) -> FileValue {
+        let view = view.takeUnretainedValue()
+        return try mapping { () throws(FileError) in try view.value(row, at: place) }
+    }
+}

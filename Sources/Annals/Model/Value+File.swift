@@ -1,0 +1,135 @@
+// Between the model's values and the file's: exactly, or with an error that says why not.
+//
+// 1. A value that comes out of the file and goes back is the same bytes, dates far from today excepted (see `Microseconds`).
+// 2. Nothing is cut, rounded or put right in silence, but that dates are kept to the nearest microsecond, which is documented.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+/// Dates as the file has them.
+enum Microseconds {
+    /// From 1970, where the file counts from, to 2001, where `Date` does.
+    static let referenceSeconds: Int64 = 978_307_200
+    private static let perSecond: Int64 = 1_000_000
+
+    /// A `Date` tells microseconds apart from 1930 to 2071; further away it is the nearest that there is.
+    static func date(_ microseconds: Int64) -> Date {
+        let seconds = microseconds / perSecond - referenceSeconds
+        return Date(timeIntervalSinceReferenceDate: Double(seconds) + Double(microseconds % perSecond) / 1e6)
+    }
+
+    /// The nearest microsecond; nil where 64 bits do not hold it: before the year -290,308, after 294,247, and for no number.
+    static func from(_ date: Date) -> Int64? {
+        let interval = date.timeIntervalSinceReferenceDate
+        let whole = interval.rounded(.down)
+        guard let seconds = Int64(exactly: whole) else { return nil }
+        let fraction = Int64(((interval - whole) * 1e6).rounded())
+        let (since1970, overflow) = seconds.addingReportingOverflow(referenceSeconds)
+        let (product, tooLarge) = since1970.multipliedReportingOverflow(by: perSecond)
+        let (sum, carried) = product.addingReportingOverflow(fraction)
+        return overflow || tooLarge || carried ? nil : sum
+    }
+}
+
+extension DecimalValue {
+    /// The same number; nil where `Decimal` can hold what the file cannot, which no finite number does.
+    init?(_ decimal: Decimal) {
+        guard !decimal.isNaN else {
+            self = .notANumber
+            return
+        }
+        let digits = decimal.significand.magnitude.description
+        guard let mantissa = UInt128(digits) else { return nil }
+        self.init(isNegative: decimal.sign == .minus, mantissa: mantissa, exponent: decimal.exponent)
+    }
+
+    /// The same number; nil where `Decimal`, whose exponents go from -128 to 127, cannot hold it.
+    var decimal: Decimal? {
+        guard !isNotANumber else { return .nan }
+        var mantissa = mantissa
+        var exponent = Int(exponent)
+        while exponent > 127 {
+            let (product, overflow) = mantissa.multipliedReportingOverflow(by: 10)
+            guard !overflow else { return nil }
+            mantissa = product
+            exponent -= 1
+        }
+        // By the text: the initializer that takes the parts gives up at exponents that a `Decimal` can have. The comparison makes sure.
+        let text = "\(isNegative ? "-" : "")\(mantissa)e\(exponent)"
+        guard exponent >= -128, let decimal = Decimal(string: text), DecimalValue(decimal) == self else { return nil }
+        return decimal
+    }
+}
+
+extension UUID {
+    init(_ uuid: UUIDBytes) {
+        self.init(
+            uuid: withUnsafeBytes(of: (uuid.high.bigEndian, uuid.low.bigEndian)) { $0.loadUnaligned(as: uuid_t.self) })
+    }
+
+    var file: UUIDBytes {
+        withUnsafeBytes(of: uuid) { bytes in
+            UUIDBytes(
+                high: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
+                low: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
+        }
+    }
+}
+
+extension Value {
+    /// As the file has it. Throws `valueOutOfRange` for what the file has no form for.
+    package func fileValue() throws(StoreError) -> FileValue {
+        switch self {
+        case .absent: return .absent
+        case .bool(let bool): return .bool(bool)
+        case .int(let int): return .int(int)
+        case .double(let double): return .double(double)
+        case .string(let text): return .string(text)
+        case .data(let data): return .data(Array(data))
+        case .uuid(let uuid): return .uuid(uuid.file)
+        case .json(let text): return .json(text)
+        case .object(let object): return .object(object.file)
+        case .orderedObjects(let objects): return .orderedObjects(objects.map(\.file))
+        case .objects(let objects): return .objectSet(objects.map(\.file))
+        case .date(let date):
+            guard let microseconds = Microseconds.from(date) else {
+                throw StoreError(
+                    .valueOutOfRange,
+                    "A date is no number or too far away: a store keeps dates from 290,308 BC to the year 294,247.")
+            }
+            return .date(microseconds: microseconds)
+        case .decimal(let decimal):
+            guard let value = DecimalValue(decimal) else {
+                throw StoreError(.valueOutOfRange, "A decimal has more digits than a store keeps: round it first.")
+            }
+            return .decimal(value)
+        }
+    }
+
+    /// From the file's value, which must be whole, not a reference. Throws `valueOutOfRange` where `Decimal` cannot hold a decimal.
+    package init(_ value: FileValue) throws(StoreError) {
+        switch value {
+        case .absent: self = .absent
+        case .bool(let bool): self = .bool(bool)
+        case .int(let int): self = .int(int)
+        case .double(let double): self = .double(double)
+        case .string(let text): self = .string(text)
+        case .data(let bytes): self = .data(Data(bytes))
+        case .date(let microseconds): self = .date(Microseconds.date(microseconds))
+        case .uuid(let uuid): self = .uuid(UUID(uuid))
+        case .json(let text): self = .json(text)
+        case .object(let object): self = .object(ObjectID(object))
+        case .orderedObjects(let objects): self = .orderedObjects(objects.map(ObjectID.init))
+        case .objects(let objects): self = .objects(objects.map(ObjectID.init))
+        case .decimal(let value):
+            guard let decimal = value.decimal else {
+                throw StoreError(
+                    .valueOutOfRange,
+                    "A decimal in the store has an exponent that “Decimal” cannot hold: it was written by another program."
+                )
+            }
+            self = .decimal(decimal)
+        case .large: preconditionFailure("A reference to a large value is followed before it is a value.")
+        }
+    }
+}

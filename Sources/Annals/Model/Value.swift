@@ -1,0 +1,167 @@
+// One value of one attribute.
+
+public import FoundationEssentials
+
+/// A value of any type that an attribute can have, or none.
+///
+/// Two are equal when the store would hold the same bytes for them: doubles by their bits (every NaN equals itself, and -0 is not 0),
+/// texts by their UTF-8 (differently composed letters differ), sets of objects whatever their order.
+public enum Value: Sendable {
+    /// No value. It fits every optional attribute.
+    case absent
+    case bool(Bool)
+    case int(Int64)
+    case double(Double)
+    case string(String)
+    case data(Data)
+    /// Kept to the nearest microsecond.
+    case date(Date)
+    case uuid(UUID)
+    case decimal(Decimal)
+    /// A text that is one JSON value. The store keeps it as it is and does not look into it.
+    case json(String)
+    case object(ObjectID)
+    /// In this order, no two equal.
+    case orderedObjects([ObjectID])
+    /// As a set: the store sorts them and keeps each once.
+    case objects([ObjectID])
+
+    /// The type of the attributes that it fits; nil for `absent`, which fits all that are optional.
+    public var type: AttributeType? {
+        switch self {
+        case .absent: nil
+        case .bool: .bool
+        case .int: .int
+        case .double: .double
+        case .string: .string
+        case .data: .data
+        case .date: .date
+        case .uuid: .uuid
+        case .decimal: .decimal
+        case .json: .json
+        case .object: .object
+        case .orderedObjects: .orderedObjects
+        case .objects: .objects
+        }
+    }
+
+    public var isAbsent: Bool {
+        if case .absent = self { true } else { false }
+    }
+}
+
+extension Value: Hashable {
+    public static func == (left: Value, right: Value) -> Bool {
+        switch (left, right) {
+        case (.absent, .absent): true
+        case (.bool(let a), .bool(let b)): a == b
+        case (.int(let a), .int(let b)): a == b
+        case (.double(let a), .double(let b)): a.bitPattern == b.bitPattern
+        case (.string(let a), .string(let b)), (.json(let a), .json(let b)): a.utf8.elementsEqual(b.utf8)
+        case (.data(let a), .data(let b)): a == b
+        case (.date(let a), .date(let b)): a == b
+        case (.uuid(let a), .uuid(let b)): a == b
+        case (.decimal(let a), .decimal(let b)): a == b
+        case (.object(let a), .object(let b)): a == b
+        case (.orderedObjects(let a), .orderedObjects(let b)): a == b
+        case (.objects(let a), .objects(let b)): a == b || Set(a) == Set(b)
+        default: false
+        }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(type)
+        switch self {
+        case .absent: break
+        case .bool(let bool): hasher.combine(bool)
+        case .int(let int): hasher.combine(int)
+        case .double(let double): hasher.combine(double.bitPattern)
+        case .string(var text), .json(var text):
+            text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        case .data(let data): hasher.combine(data)
+        case .date(let date): hasher.combine(date)
+        case .uuid(let uuid): hasher.combine(uuid)
+        case .decimal(let decimal): hasher.combine(decimal)
+        case .object(let object): hasher.combine(object)
+        case .orderedObjects(let objects): hasher.combine(objects)
+        case .objects(let objects): hasher.combine(Set(objects))
+        }
+    }
+}
+
+extension Value: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+    ExpressibleByStringLiteral, ExpressibleByNilLiteral
+{
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+    public init(integerLiteral value: Int64) { self = .int(value) }
+    public init(floatLiteral value: Double) { self = .double(value) }
+    public init(stringLiteral value: String) { self = .string(value) }
+    public init(nilLiteral: ()) { self = .absent }
+}
+
+extension Value: Codable {
+    private enum Key: String, CodingKey {
+        case type
+        case value
+    }
+
+    /// Reads an object with the members `type` and `value`; `null` is `absent`.
+    public init(from decoder: any Decoder) throws {
+        if let single = try? decoder.singleValueContainer(), single.decodeNil() {
+            self = .absent
+            return
+        }
+        let container = try decoder.container(keyedBy: Key.self)
+        func decoded<Content: Decodable>(_ type: Content.Type) throws -> Content {
+            try container.decode(type, forKey: .value)
+        }
+        self =
+            switch try container.decode(AttributeType.self, forKey: .type) {
+            case .bool: .bool(try decoded(Bool.self))
+            case .int: .int(try decoded(Int64.self))
+            // By its bits: JSON has no NaN, and not every coder tells -0 from 0.
+            case .double: .double(Double(bitPattern: try decoded(UInt64.self)))
+            case .string: .string(try decoded(String.self))
+            case .data: .data(try decoded(Data.self))
+            case .date: .date(try decoded(Date.self))
+            case .uuid: .uuid(try decoded(UUID.self))
+            // As text: JSON has no NaN, and coders may go through doubles.
+            case .decimal: .decimal(try Self.decimal(try decoded(String.self), container))
+            case .json: .json(try decoded(String.self))
+            case .object: .object(try decoded(ObjectID.self))
+            case .orderedObjects: .orderedObjects(try decoded([ObjectID].self))
+            case .objects: .objects(try decoded([ObjectID].self))
+            }
+    }
+
+    private static func decimal(_ text: String, _ container: KeyedDecodingContainer<Key>) throws -> Decimal {
+        if text == "NaN" { return .nan }
+        guard let decimal = Decimal(string: text) else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .value, in: container, debugDescription: "This is no decimal number.")
+        }
+        return decimal
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        guard let type else {
+            var container = encoder.singleValueContainer()
+            return try container.encodeNil()
+        }
+        var container = encoder.container(keyedBy: Key.self)
+        try container.encode(type, forKey: .type)
+        switch self {
+        case .absent: break
+        case .bool(let bool): try container.encode(bool, forKey: .value)
+        case .int(let int): try container.encode(int, forKey: .value)
+        case .double(let double): try container.encode(double.bitPattern, forKey: .value)
+        case .string(let text), .json(let text): try container.encode(text, forKey: .value)
+        case .data(let data): try container.encode(data, forKey: .value)
+        case .date(let date): try container.encode(date, forKey: .value)
+        case .uuid(let uuid): try container.encode(uuid, forKey: .value)
+        case .decimal(let decimal): try container.encode(decimal.description, forKey: .value)
+        case .object(let object): try container.encode(object, forKey: .value)
+        case .orderedObjects(let objects), .objects(let objects): try container.encode(objects, forKey: .value)
+        }
+    }
+}

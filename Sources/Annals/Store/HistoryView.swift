@@ -1,0 +1,198 @@
+// History looked at where it stands: nothing is made into a value before it is asked for.
+//
+// Invariants:
+// V1  A view refers by address to what the function that hands it out has in its frame, and cannot be copied or kept: so it does not
+//     outlive that function, and handing out a change costs no reference count.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+/// What a view of a transaction refers to.
+struct HistoryContext {
+    let view: View
+    let transaction: TransactionView
+    let storeIdentifier: UUID
+}
+
+/// One transaction of the history. It lives until the closure that was given it returns.
+public struct HistoryTransactionView: ~Copyable {
+    private let context: UnsafePointer<HistoryContext>
+
+    @inline(__always)
+    init(_ context: UnsafePointer<HistoryContext>) { self.context = context }
+
+    /// From 1, without gaps.
+    public var number: UInt64 { context.pointee.transaction.number }
+
+    /// The place in history right behind it.
+    public var token: HistoryToken {
+        HistoryToken(
+            storeIdentifier: context.pointee.storeIdentifier, number: number, tag: context.pointee.transaction.tag)
+    }
+
+    /// When it was committed: microseconds since 1970, UTC.
+    public var microseconds: Int64 { context.pointee.transaction.time }
+
+    public var author: String? { context.pointee.transaction.author }
+    public var contextName: String? { context.pointee.transaction.context }
+    public var processID: UInt32 { context.pointee.transaction.processID }
+    /// The file name of the program.
+    public var process: String? { context.pointee.transaction.process }
+
+    /// How many changes it made.
+    public var changeCount: UInt64 { context.pointee.transaction.totalChanges }
+
+    /// Gives `body` every change, in the order in which they were made, until it returns false. Throws `damaged`, `closed`, and what `body`
+    /// throws.
+    public func forEachChange(
+        _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let context = context
+        var failure: StoreError?
+        try mapping { () throws(FileError) in
+            try context.pointee.transaction.forEachChange { (change) throws(FileError) in
+                do throws(StoreError) {
+                    return try body(HistoryChangeView(change, context))
+                } catch {
+                    failure = error
+                    return false
+                }
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// The transaction as a value that lives on, with values of objects where asked for. Throws `damaged`, `closed`.
+    public func value(includingValues: Bool = false) throws(StoreError) -> HistoryTransaction {
+        var changes: [HistoryChange] = []
+        changes.reserveCapacity(Int(clamping: min(changeCount, 65_536)))
+        try forEachChange { (change) throws(StoreError) in
+            changes.append(try change.value(includingValues: includingValues))
+            return true
+        }
+        return HistoryTransaction(
+            number: number, token: token, microseconds: microseconds, author: author, contextName: contextName,
+            processID: processID, process: process, changes: changes)
+    }
+}
+
+/// One change of a transaction. It lives until the closure that was given it returns.
+public struct HistoryChangeView: ~Copyable {
+    private let change: ChangeView
+    private let context: UnsafePointer<HistoryContext>
+
+    @inline(__always)
+    init(_ change: ChangeView, _ context: UnsafePointer<HistoryContext>) {
+        self.change = change
+        self.context = context
+    }
+
+    /// The object that was changed.
+    public var object: ObjectID { ObjectID(change.object) }
+
+    public var kind: HistoryChange.Kind {
+        switch change.kind {
+        case .insert, .base: .insert
+        case .update: .update
+        case .delete: .delete
+        }
+    }
+
+    /// Whether an update changed the attribute at that position of the entity as it was in the schema of the time; false for inserts and
+    /// deletions. Without looking at the object: for those who know that the schema has not changed.
+    public func changes(at position: Int) -> Bool { change.contains(attributePosition: position) }
+
+    /// The name of the object's entity; the last one that it had where it is removed. Nil where the schema never had it.
+    public var entity: String? { context.pointee.view.catalog.lastName(ofEntity: change.object.entity) }
+
+    /// The names of the attributes that an update changed, as they were called then; empty for others. Throws `damaged`.
+    public func attributes() throws(StoreError) -> [String] {
+        guard change.kind == .update else { return [] }
+        let positions = change.attributePositions
+        var names: [String] = []
+        _ = try withRow(isBefore: false) { (row) throws(StoreError) in
+            for position in positions {
+                guard position < row.layout.count else { throw Self.impossible(row) }
+                names.append(row.layout.entity.attributes[position].name.text)
+            }
+        }
+        return names
+    }
+
+    private static func impossible(_ row: RowView) -> StoreError {
+        StoreError(
+            .damaged, "A change names an attribute that its entity does not have: restore the store from a backup.",
+            offset: row.fileOffset)
+    }
+
+    // MARK: Values
+
+    /// The object before the change; nil for an insert, and where history no longer has it. Throws `damaged`.
+    public func before() throws(StoreError) -> Row? { change.kind == .insert ? nil : try row(isBefore: true) }
+
+    /// The object after the change; nil for a deletion. Throws `damaged`.
+    public func after() throws(StoreError) -> Row? { change.kind == .delete ? nil : try row(isBefore: false) }
+
+    /// What is kept of a deleted object; nil for nothing, and for other changes. Throws `damaged`.
+    public func preserved() throws(StoreError) -> Row? { change.kind == .delete ? try row(isBefore: false) : nil }
+
+    /// Gives `body` the object after the change, or what is preserved of a deleted one, where it stands; positions are those of `entity`. False
+    /// where there is nothing. Throws `damaged`, and what `body` throws.
+    public func withAfter(
+        in entity: EntityHandle, _ body: (borrowing StoredRow) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        let (view, object) = (context.pointee.view, change.object)
+        return try withRow(isBefore: false) { (row) throws(StoreError) in
+            try body(StoredRow(object, row, view: view, layout: entity.layout))
+        }
+    }
+
+    private func withRow(
+        isBefore: Bool, _ body: (RowView) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        var failure: StoreError?
+        func visit(_ row: RowView) {
+            do throws(StoreError) { try body(row) } catch { failure = error }
+        }
+        let (view, change) = (context.pointee.view, change)
+        let isThere = try mapping { () throws(FileError) in
+            isBefore
+                ? try view.withRow(before: change) { (row) throws(FileError) in visit(row) }
+                : try view.withRow(after: change) { (row) throws(FileError) in visit(row) }
+        }
+        if let failure { throw failure }
+        return isThere
+    }
+
+    /// With the attributes that the entity had when the row was written.
+    private func row(isBefore: Bool) throws(StoreError) -> Row? {
+        var result: Row?
+        let (view, object) = (context.pointee.view, change.object)
+        _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
+            let entity = row.layout.entity
+            result = try StoredRow(object, row, view: view, layout: row.layout)
+                .row(entity: entity.name.text, names: entity.attributes.map(\.name.text))
+        }
+        return result
+    }
+
+    /// The change as a value that lives on. What is preserved of a deleted object is part of it in any case. Throws `damaged`.
+    public func value(includingValues: Bool = false) throws(StoreError) -> HistoryChange {
+        HistoryChange(
+            kind: kind, object: object, entity: entity ?? "", attributes: try attributes(),
+            before: includingValues ? try before() : nil, after: includingValues ? try after() : nil,
+            preserved: try preserved())
+    }
+}
+
+extension SchemaCatalog {
+    /// The name of an entity in the newest version that has it. Constant time where that is the newest of all.
+    func lastName(ofEntity number: UInt16) -> String? {
+        var version = newestVersion
+        while version > 0 {
+            if let entity = entity(number, version: version) { return entity.name.text }
+            version -= 1
+        }
+        return nil
+    }
+}

@@ -1,0 +1,111 @@
+// The two ends of a range over an index, as the engine wants them, and what it leaves to its caller: values too long for a key.
+
+internal import AnnalsFile
+
+/// Bounds of a range. Where they are not exact, the engine lends more rows than belong to it, and `contains` tells.
+struct IndexRange {
+    let lower: IndexBound
+    let upper: IndexBound
+    let isExact: Bool
+    private let from: End
+    private let to: End
+    private let attributes: [AttributeDefinition]
+
+    /// One end with its whole key.
+    private struct End {
+        var key: [UInt8]
+        /// How many attributes the key is of.
+        var count: Int
+        var isIncluded: Bool
+    }
+
+    /// Throws `typeMismatch` where a value is not of its attribute's type, `invalidArgument` where there are more values than attributes.
+    init(_ index: IndexID, _ layout: RowLayout, _ lower: RangeBound, _ upper: RangeBound) throws(StoreError) {
+        attributes = index.attributes.compactMap { number in layout.entity.attributes.first { $0.number == number } }
+        let (low, isLowExact) = try Self.bound(lower, attributes)
+        let (high, isHighExact) = try Self.bound(upper, attributes)
+        self.lower = low
+        self.upper = high
+        isExact = isLowExact && isHighExact
+        from = try Self.end(lower)
+        to = try Self.end(upper)
+    }
+
+    private static func bound(
+        _ bound: RangeBound, _ attributes: [AttributeDefinition]
+    ) throws(StoreError) -> (IndexBound, isExact: Bool) {
+        if bound == .unbounded { return (.unbounded, true) }
+        guard bound.values.count <= attributes.count else {
+            throw StoreError(.invalidArgument, "A bound has more values than its key has attributes: leave the last ones out.")
+        }
+        for (value, attribute) in zip(bound.values, attributes) {
+            guard value.isAbsent || value.type == AttributeType(attribute.type) else {
+                throw StoreError(
+                    .typeMismatch, "The bound for “\(attribute.name)” is not of its type, which is \(AttributeType(attribute.type)).")
+            }
+        }
+        let values = try fileValues(bound)
+        var isIncluded = true
+        if case .excluding = bound { isIncluded = false }
+        let made = try mapping { () throws(FileError) in
+            try IndexKey.bound(values: values, types: attributes.map(\.type), isIncluded: isIncluded)
+        }
+        return (made.bound, made.isExact)
+    }
+
+    private static func fileValues(_ bound: RangeBound) throws(StoreError) -> [FileValue] {
+        var values: [FileValue] = []
+        for value in bound.values { values.append(try value.fileValue()) }
+        return values
+    }
+
+    private static func end(_ bound: RangeBound) throws(StoreError) -> End {
+        var isIncluded = true
+        if case .excluding = bound { isIncluded = false }
+        return End(key: key(try fileValues(bound)), count: bound.values.count, isIncluded: isIncluded)
+    }
+
+    /// Whether the row lies between the ends, by its whole values.
+    func contains(_ row: RowView, _ view: View) throws(FileError) -> Bool {
+        var values: [FileValue] = []
+        for attribute in attributes.prefix(max(from.count, to.count)) {
+            if let position = row.layout.position(ofAttribute: attribute.number) {
+                values.append(try view.value(row, at: position))
+            } else {
+                values.append(attribute.valueBeforeItExisted)
+            }
+        }
+        if from.count > 0 {
+            let key = Self.key(Array(values.prefix(from.count)))
+            if key.lexicographicallyPrecedes(from.key) || (key == from.key && !from.isIncluded) { return false }
+        }
+        if to.count > 0 {
+            let key = Self.key(Array(values.prefix(to.count)))
+            if to.key.lexicographicallyPrecedes(key) || (key == to.key && !to.isIncluded) { return false }
+        }
+        return true
+    }
+
+    /// Bytes that compare as the values do, however long they are.
+    private static func key(_ values: [FileValue]) -> [UInt8] {
+        var writer = ByteWriter()
+        for value in values {
+            switch value {
+            case .bool(let bool): OrderedKey.append(bool: bool, to: &writer)
+            case .int(let int): OrderedKey.append(int: int, to: &writer)
+            case .double(let double): OrderedKey.append(double: double, to: &writer)
+            case .string(let text), .json(let text): OrderedKey.append(string: text, to: &writer)
+            case .data(let data): data.withUnsafeBytes { OrderedKey.append(data: $0, to: &writer) }
+            case .date(let microseconds): OrderedKey.append(date: microseconds, to: &writer)
+            case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer)
+            case .object(let object): OrderedKey.append(object: object.rawValue, to: &writer)
+            case .decimal(let decimal) where decimal.isNotANumber: OrderedKey.appendDecimalNotANumber(to: &writer)
+            case .decimal(let decimal):
+                OrderedKey.append(
+                    decimal: decimal.mantissa, exponent: decimal.exponent, isNegative: decimal.isNegative, to: &writer)
+            default: OrderedKey.appendAbsent(to: &writer)
+            }
+        }
+        return Array(writer.bytes)
+    }
+}

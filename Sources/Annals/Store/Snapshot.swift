@@ -1,0 +1,128 @@
+// One state of a store, to read from for as long as one likes.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+/// A state of a store, which no later commit changes. Any thread may read from it, any number may be held, and none holds anybody up.
+///
+/// It reads through the store: when that is closed, it throws `closed`.
+public struct Snapshot: Sendable {
+    let view: View
+    private let storeIdentifier: UUID
+
+    init(_ view: View, _ storeIdentifier: UUID) {
+        self.view = view
+        self.storeIdentifier = storeIdentifier
+    }
+
+    /// The place in history that this is the state of.
+    public var token: HistoryToken {
+        HistoryToken(storeIdentifier: storeIdentifier, number: view.number, tag: view.tag)
+    }
+
+    // MARK: Schema
+
+    /// The entities, in the order in which they were added.
+    public var entities: [EntityDescription] {
+        get throws(StoreError) {
+            var entities: [EntityDescription] = []
+            for definition in view.catalog.entities(version: view.catalog.newestVersion) {
+                entities.append(try EntityDescription(definition, view.catalog))
+            }
+            return entities
+        }
+    }
+
+    /// An entity, for reading by position. Throws `unknownEntity`.
+    public func entity(_ name: String) throws(StoreError) -> EntityHandle {
+        guard let number = view.catalog.number(ofEntity: name), let handle = handle(number) else {
+            throw .unknownEntity(name)
+        }
+        return handle
+    }
+
+    private func handle(_ number: UInt16) -> EntityHandle? { layout(number).map(EntityHandle.init) }
+
+    private func layout(_ number: UInt16) -> RowLayout? {
+        view.catalog.layout(version: view.catalog.newestVersion, entity: number)
+    }
+
+    // MARK: One object
+
+    /// The object as a value; nil where there is none. Throws `damaged`, `closed`.
+    public func row(_ object: ObjectID) throws(StoreError) -> Row? {
+        guard let handle = handle(object.entityNumber) else { return nil }
+        var row: Row?
+        _ = try withRow(object, in: handle) { (stored) throws(StoreError) in
+            row = try stored.row(entity: handle.name, names: handle.attributes)
+        }
+        return row
+    }
+
+    /// Gives `body` the object where it stands. False where there is none, and then `body` is not called. Throws `damaged`, `closed`, and what
+    /// `body` throws.
+    ///
+    /// Positions are those of `entity`, or of the newest schema where none is given; given, it saves looking it up.
+    public func withRow(
+        _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing StoredRow) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
+        precondition(layout.entity.number == object.entityNumber, "The object is of another entity than the handle.")
+        var failure: StoreError?
+        let isThere = try mapping { () throws(FileError) in
+            try view.withRow(object.file) { (row) throws(FileError) in
+                do throws(StoreError) {
+                    try body(StoredRow(object.file, row, view: view, layout: layout))
+                } catch {
+                    failure = error
+                }
+            }
+        }
+        if let failure { throw failure }
+        return isThere
+    }
+
+    // MARK: All objects
+
+    /// How many objects the entity has; 0 where there is no such entity. Constant time, but for a state of the past: linear.
+    /// Throws `damaged`, `closed`.
+    public func count(of entity: String) throws(StoreError) -> UInt64 {
+        guard let number = view.catalog.number(ofEntity: entity) else { return 0 }
+        return try mapping { () throws(FileError) in try view.count(entity: number) }
+    }
+
+    /// Gives `body` every object of the entity whose number is in the range, by ascending number or descending, until it returns false.
+    ///
+    /// Throws `damaged`, `closed`, and what `body` throws. Takes no memory that grows with the number of objects.
+    public func forEachRow(
+        of entity: EntityHandle, numbers: ClosedRange<UInt64> = 1...UInt64.max, reversed: Bool = false,
+        _ body: (borrowing StoredRow) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let layout = entity.layout
+        var failure: StoreError?
+        try mapping { () throws(FileError) in
+            try view.scan(
+                entity: entity.number, from: numbers.lowerBound, through: numbers.upperBound, reversed: reversed
+            ) { (object, row) throws(FileError) in
+                do throws(StoreError) {
+                    return try body(StoredRow(object, row, view: view, layout: layout))
+                } catch {
+                    failure = error
+                    return false
+                }
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// All objects of the entity as values. Takes memory for all of them. Throws `unknownEntity`, `damaged`, `closed`.
+    public func rows(of entity: String) throws(StoreError) -> [Row] {
+        let handle = try self.entity(entity)
+        var rows: [Row] = []
+        try forEachRow(of: handle) { (stored) throws(StoreError) in
+            rows.append(try stored.row(entity: handle.name, names: handle.attributes))
+            return true
+        }
+        return rows
+    }
+}

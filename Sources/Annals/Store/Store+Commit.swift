@@ -1,0 +1,69 @@
+// Writing: transactions and schema changes.
+
+internal import AnnalsFile
+
+extension Store {
+    /// Makes changes, all of them or none, visible to every process when it returns.
+    ///
+    /// `body` runs without any lock on the state that is newest when it begins. Where others were in the way, it runs again, the third time
+    /// under the writer lock; so it must do nothing that may not be done twice. It may read with other snapshots, and must not keep the
+    /// transaction. An error that it throws abandons everything and comes out as it is.
+    ///
+    /// - Parameters:
+    ///   - author: Who makes the change, as history says it.
+    ///   - context: What they were doing, or where.
+    ///   - durability: What the call waits for; nil for the store's own choice.
+    /// - Returns: What `body` returns, and the token of the transaction; nil where `body` has changed nothing, and nothing was written.
+    ///
+    /// Throws `StoreError`: `busy`, `readOnly`, `noSpace` (nothing has changed), `uniqueViolation`, `requiredMissing`, `durabilityUnknown` (it may
+    /// be there or not, and this store commits nothing more), and what the methods of the transaction throw.
+    public func commit<Result>(
+        author: String? = nil, context: String? = nil, durability: Durability? = nil,
+        _ body: (Transaction) throws -> Result
+    ) throws -> (result: Result, token: HistoryToken?) {
+        do {
+            let (result, appended) = try engine.commit(
+                author: author, context: context, durability: (durability ?? options.durability).file
+            ) { pending in try Transaction.run(pending, identifier, body) }
+            return (result, appended.map(token))
+        } catch let error as FileError {
+            throw StoreError(error)
+        }
+    }
+
+    /// The same, but `body` runs once and under the writer lock, on the newest state: for counters and whatever else reads and then writes.
+    ///
+    /// Everybody else who wants to write waits meanwhile, in all processes. Any other call on this store from `body` throws
+    /// `invalidArgument`; what there is to read, the transaction reads.
+    public func write<Result>(
+        author: String? = nil, context: String? = nil, durability: Durability? = nil,
+        _ body: (Transaction) throws -> Result
+    ) throws -> (result: Result, token: HistoryToken?) {
+        do {
+            let (result, appended) = try engine.write(
+                author: author, context: context, durability: (durability ?? options.durability).file
+            ) { pending in try Transaction.run(pending, identifier, body) }
+            return (result, appended.map(token))
+        } catch let error as FileError {
+            throw StoreError(error)
+        }
+    }
+
+    /// Changes the schema, in a transaction of its own. No object is rewritten; a new index over objects that are there is built.
+    ///
+    /// Throws `schemaRefused` with what to do instead, `unknownEntity`, `unknownAttribute`, `uniqueViolation` (a new unique attribute or key has
+    /// duplicates; they are listed), and what committing throws. Nil where nothing differs.
+    @discardableResult
+    public func changeSchema(_ changes: [SchemaChange], author: String? = nil) throws(StoreError) -> HistoryToken? {
+        do {
+            return try write(author: author) { transaction in try transaction.changeSchema(changes) }.token
+        } catch {
+            guard let error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
+            throw error
+        }
+    }
+
+    private func token(_ appended: AppendedTransaction) -> HistoryToken {
+        HistoryToken(storeIdentifier: identifier, number: appended.number, tag: appended.tag)
+    }
+}

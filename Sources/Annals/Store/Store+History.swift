@@ -1,0 +1,76 @@
+// History: every transaction, in order, from any place that it still reaches back to.
+
+internal import AnnalsFile
+
+extension Store {
+    /// Gives `body` every transaction after a number, oldest first, up to those that the snapshot contains, until it returns false.
+    ///
+    /// Nothing is missed, nothing comes twice, and nothing is made into a value: a hundred million changes a second can be looked through
+    /// this way. Throws `tokenUnknown`, `tokenExpired`, `damaged`, `closed`, and what `body` throws.
+    ///
+    /// - Parameters:
+    ///   - number: The last transaction that is known already; 0 for the beginning.
+    ///   - snapshot: Where to stop; nil for the newest.
+    public func forEachTransaction(
+        after number: UInt64, in snapshot: Snapshot? = nil,
+        _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let view: View
+        if let snapshot { view = snapshot.view } else { view = try self.snapshot().view }
+        try check(number, view)
+        let storeIdentifier = identifier
+        var failure: StoreError?
+        try mapping { () throws(FileError) in
+            try engine.forEachTransaction(after: number, in: view) { (transaction) throws(FileError) in
+                do throws(StoreError) {
+                    let context = HistoryContext(view: view, transaction: transaction, storeIdentifier: storeIdentifier)
+                    // Sound: the context lives until `body` has returned, and what refers to it cannot be kept.
+                    return try withUnsafePointer(to: context) { (context) throws(StoreError) in
+                        try body(HistoryTransactionView(context))
+                    }
+                } catch {
+                    failure = error
+                    return false
+                }
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// The same from a token. Throws `tokenForeign` and `tokenDiverged` besides: never an empty answer instead.
+    public func forEachTransaction(
+        after token: HistoryToken, in snapshot: Snapshot? = nil,
+        _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        try check(token)
+        try forEachTransaction(after: token.number, in: snapshot, body)
+    }
+
+    /// Transactions after a number as values, oldest first, at most so many.
+    ///
+    /// - Parameters:
+    ///   - number: The last transaction that is known already; 0 for the beginning.
+    ///   - limit: How many at most; nil for all. They are all in memory at once.
+    ///   - includingValues: Whether changes have the object before and after.
+    ///
+    /// Throws `tokenUnknown`, `tokenExpired`, `damaged`, `closed`.
+    public func history(
+        after number: UInt64, limit: Int? = nil, includingValues: Bool = false
+    ) throws(StoreError) -> [HistoryTransaction] {
+        var transactions: [HistoryTransaction] = []
+        guard limit.map({ $0 > 0 }) ?? true else { return [] }
+        try forEachTransaction(after: number) { (transaction) throws(StoreError) in
+            transactions.append(try transaction.value(includingValues: includingValues))
+            return limit.map { transactions.count < $0 } ?? true
+        }
+        return transactions
+    }
+
+    /// The same from a token. Throws `tokenForeign` and `tokenDiverged` besides: never an empty answer instead.
+    public func history(
+        after token: HistoryToken, limit: Int? = nil, includingValues: Bool = false
+    ) throws(StoreError) -> [HistoryTransaction] {
+        try check(token)
+        return try history(after: token.number, limit: limit, includingValues: includingValues)
+    }
+}

@@ -1,0 +1,182 @@
+// One open store: opening, closing, what it is, what it says.
+
+internal import AnnalsFile
+public import FoundationEssentials
+
+/// An open store file. Any thread may use it, and several processes may have the file open at once.
+///
+/// Reading goes through snapshots and never waits for anybody. Writing goes through `commit` and `write`, one transaction at a time
+/// across all processes. Reading with nothing but a `Snapshot` needs the store to stay open. After `close` everything throws `closed`.
+public final class Store: Sendable {
+    /// What can be chosen when a store is opened.
+    public struct Options: Sendable {
+        /// What a commit waits for unless it says otherwise.
+        public var durability = Durability.full
+        /// How long a commit waits for another process before it throws `busy`.
+        public var lockTimeout = Duration.seconds(5)
+        public var access = Access.readWrite
+        public var reading = Reading.mapped
+        /// Whether a store is made where there is none. Otherwise opening throws `notFound`.
+        public var creates = true
+
+        public init() {}
+    }
+
+    /// When a commit returns.
+    public enum Durability: Sendable, Hashable {
+        /// When it survives the loss of power.
+        case full
+        /// When it survives the death of the process. A sync follows in the background when one second or 16 MiB have gathered; what power loss
+        /// takes is a suffix, never a hole.
+        case relaxed
+
+        var file: AnnalsFile::Durability {
+            switch self {
+            case .full: .full
+            case .relaxed: .relaxed
+            }
+        }
+    }
+
+    public enum Access: Sendable, Hashable {
+        /// Nothing is written, nothing is made, no lock is taken.
+        case readOnly
+        case readWrite
+    }
+
+    /// How the file is read.
+    public enum Reading: Sendable, Hashable {
+        /// Through memory that the system maps: the fastest. A foreign program that truncates the file ends this process.
+        case mapped
+        /// Through copies: slower, and safe from that too.
+        case copied
+    }
+
+    /// The file, symbolic links followed.
+    public let path: String
+    /// Given to the store when it was made, the same for ever, also in copies.
+    public let identifier: UUID
+    let engine: Engine
+    let options: Options
+
+    /// Opens a store, or makes one where there is none and `options.creates` says so.
+    ///
+    /// - Parameters:
+    ///   - path: The file. Its directory must exist.
+    ///   - entities: What the program expects. What the store lacks of it (entities, attributes, indexes, keys) is added in one transaction;
+    ///     nothing is removed.
+    ///   - options: See `Options`.
+    ///
+    /// Throws `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`, `schemaMismatch`, `busy`, and what the system
+    /// says. Reads what was written since the last checkpoint.
+    public init(
+        at path: String, entities: [EntityDescription] = [], options: Options = Options()
+    ) throws(StoreError) {
+        self.options = options
+        engine = try mapping { () throws(FileError) in try Self.openEngine(path, options) }
+        self.path = engine.log.path
+        identifier = UUID(engine.log.header.storeID)
+        guard !entities.isEmpty else { return }
+        do throws(StoreError) {
+            try add(entities)
+        } catch {
+            try? engine.close()
+            throw error
+        }
+    }
+
+    /// The same for the URL of a file. Throws `invalidArgument` for another URL.
+    public convenience init(
+        at url: URL, entities: [EntityDescription] = [], options: Options = Options()
+    ) throws(StoreError) {
+        guard url.isFileURL else {
+            throw StoreError(.invalidArgument, "A store is opened by the URL of a file, this is another URL.")
+        }
+        try self.init(at: url.path(percentEncoded: false), entities: entities, options: options)
+    }
+
+    private static func openEngine(_ path: String, _ options: Options) throws(FileError) -> Engine {
+        var chosen = EngineOptions()
+        chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
+        chosen.reading = options.reading == .mapped ? .mapped : .copied
+        let files = RealFileSystem()
+        let environment = RealEnvironment()
+        guard options.access == .readWrite else {
+            return try Engine.open(path, access: .readOnly, options: chosen, files: files, environment: environment)
+        }
+        guard options.creates else {
+            return try Engine.open(path, access: .readWrite, options: chosen, files: files, environment: environment)
+        }
+        return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
+    }
+
+    /// Adds what the store lacks; under the lock, because others may be opening it with the same wish.
+    private func add(_ entities: [EntityDescription]) throws(StoreError) {
+        let catalog = try mapping { () throws(FileError) in try engine.view() }.catalog
+        guard try !SchemaPlan.additions(of: entities, to: catalog).isEmpty else { return }
+        guard options.access == .readWrite else {
+            throw StoreError(
+                .schemaMismatch,
+                "The store lacks entities, attributes or indexes that are declared, and is open for reading only: open it "
+                    + "for writing once.", path: path)
+        }
+        do {
+            _ = try engine.write(author: nil, context: nil, durability: options.durability.file) { pending in
+                let changes = try SchemaPlan.additions(of: entities, to: pending.catalog)
+                let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
+                if !definitions.isEmpty { try pending.changeSchema(definitions) }
+            }
+        } catch {
+            guard let error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
+            throw error
+        }
+    }
+
+    /// Makes everything durable and closes the file. Waits for calls on other threads; later ones throw `closed`, snapshots too.
+    ///
+    /// Throws what kept the last transactions from becoming durable; the store is closed all the same. A second time does nothing.
+    public func close() throws(StoreError) { try mapping { () throws(FileError) in try engine.close() } }
+
+    // MARK: What is in it
+
+    /// The newest state: it contains everything acknowledged before the call, in any process. Cheap; takes no lock.
+    public func snapshot() throws(StoreError) -> Snapshot {
+        Snapshot(try mapping { () throws(FileError) in try engine.view() }, identifier)
+    }
+
+    /// The entities of the newest schema, in the order in which they were added.
+    public var entities: [EntityDescription] {
+        get throws(StoreError) { try snapshot().entities }
+    }
+
+    /// An entity of the newest schema, for reading and writing by position. Throws `unknownEntity`.
+    public func entity(_ name: String) throws(StoreError) -> EntityHandle { try snapshot().entity(name) }
+
+    /// Sizes and counts.
+    public var statistics: StoreStatistics {
+        get throws(StoreError) {
+            let view = try mapping { () throws(FileError) in try engine.view() }
+            let statistics = try mapping { () throws(FileError) in try engine.statistics() }
+            var objects: [String: UInt64] = [:]
+            for entity in view.catalog.entities(version: view.catalog.newestVersion) {
+                objects[entity.name.text] = statistics.liveObjects[entity.number] ?? 0
+            }
+            var bytes: [String: UInt64] = [:]
+            for kind in FrameKind.allCases { bytes["\(kind)"] = statistics.frameBytes[kind] ?? 0 }
+            return StoreStatistics(
+                fileBytes: statistics.fileBytes, endBytes: statistics.end, transactions: statistics.transactions,
+                objects: objects, bytesByKind: bytes, dirtyNodeBytes: statistics.dirtyNodeBytes)
+        }
+    }
+}
+
+extension Duration {
+    /// Not below 0, and the largest number where there are more.
+    var wholeMicroseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        let (product, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000)
+        let (sum, carried) = product.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000_000))
+        return overflow || carried ? .max : sum
+    }
+}

@@ -1,0 +1,274 @@
+// A transaction while its body runs.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+/// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One thread uses it.
+public final class Transaction {
+    private let pending: PendingTransaction
+    private let storeIdentifier: UUID
+    private var isOver = false
+
+    private init(_ pending: PendingTransaction, _ storeIdentifier: UUID) {
+        self.pending = pending
+        self.storeIdentifier = storeIdentifier
+    }
+
+    static func run<Result>(
+        _ pending: PendingTransaction, _ storeIdentifier: UUID, _ body: (Transaction) throws -> Result
+    ) throws -> Result {
+        let transaction = Transaction(pending, storeIdentifier)
+        defer { transaction.isOver = true }
+        return try body(transaction)
+    }
+
+    private func open() -> PendingTransaction {
+        precondition(!isOver, "A transaction is used after its body has returned.")
+        return pending
+    }
+
+    /// Who makes the change, as history will say it. Can be set until the body returns.
+    public var author: String? {
+        get { open().author }
+        set { open().author = newValue }
+    }
+
+    /// What they were doing, or where.
+    public var contextName: String? {
+        get { open().context }
+        set { open().context = newValue }
+    }
+
+    /// The state that the transaction began from, without its own changes. In `write` it is the newest.
+    public var snapshot: Snapshot { Snapshot(open().base, storeIdentifier) }
+
+    /// An entity as this transaction writes it, its own schema changes included. Throws `unknownEntity`.
+    public func entity(_ name: String) throws(StoreError) -> EntityHandle {
+        let catalog = open().catalog
+        guard let number = catalog.number(ofEntity: name),
+            let layout = catalog.layout(version: catalog.newestVersion, entity: number)
+        else { throw .unknownEntity(name) }
+        return EntityHandle(layout)
+    }
+
+    /// Changes the schema. Once in a transaction, and before any other change. Throws as `Store.changeSchema`.
+    public func changeSchema(_ changes: [SchemaChange]) throws(StoreError) {
+        let pending = open()
+        let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
+        guard !definitions.isEmpty else { return }
+        try mapping { () throws(FileError) in try pending.changeSchema(definitions) }
+    }
+
+    // MARK: Inserting
+
+    /// Inserts an object. Attributes that are not named have their default, or none.
+    ///
+    /// Throws `unknownEntity`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
+    @discardableResult
+    public func insert(_ entity: String, _ values: [String: Value]) throws(StoreError) -> ObjectID {
+        let handle = try self.entity(entity)
+        var row = handle.layout.entity.attributes.map(\.valueBeforeItExisted)
+        for (name, value) in values {
+            let position = try handle.requirePosition(of: name)
+            row[position] = try handle.checked(value, position)
+        }
+        return try insert(handle.number, row)
+    }
+
+    /// Inserts an object with a value for each attribute, in the order of the handle. Throws `invalidArgument` where the count differs.
+    @discardableResult
+    public func insert(_ entity: EntityHandle, _ values: [Value]) throws(StoreError) -> ObjectID {
+        try requireCurrent(entity)
+        guard values.count == entity.attributes.count else {
+            throw StoreError(
+                .invalidArgument,
+                "“\(entity.name)” has \(entity.attributes.count) attributes, and \(values.count) values were given.")
+        }
+        var row: [FileValue] = []
+        row.reserveCapacity(values.count)
+        for (position, value) in values.enumerated() { row.append(try entity.checked(value, position)) }
+        return try insert(entity.number, row)
+    }
+
+    private func insert(_ entity: UInt16, _ row: [FileValue]) throws(StoreError) -> ObjectID {
+        let pending = open()
+        return ObjectID(
+            try mapping { () throws(FileError) in
+                try pending.insert(entity: entity) { (writer) throws(FileError) in
+                    for position in row.indices { try writer.set(row[position], at: position) }
+                }
+            })
+    }
+
+    /// Inserts an object whose values `set` sets one by one: the fastest way.
+    @discardableResult
+    public func insert(
+        _ entity: EntityHandle, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> ObjectID {
+        try requireCurrent(entity)
+        let pending = open()
+        let count = entity.layout.count
+        var failure: StoreError?
+        do throws(FileError) {
+            let object = try pending.insert(entity: entity.number) { (writer) throws(FileError) in
+                try Self.call(set, &writer, count, &failure)
+            }
+            return ObjectID(object)
+        } catch {
+            throw failure ?? StoreError(error)
+        }
+    }
+
+    /// Our error cannot pass through the file layer as it is: it waits beside, and a stand-in takes its way.
+    @inline(__always)
+    private static func call(
+        _ set: (inout RowWriter) throws(StoreError) -> Void, _ writer: inout FileRowWriter, _ count: Int,
+        _ failure: inout StoreError?
+    ) throws(FileError) {
+        do throws(StoreError) {
+            // Sound: the pointer is used only by the row writer, which lives for the call and cannot be copied.
+            try withUnsafeMutablePointer(to: &writer) { (pointer) throws(StoreError) in
+                var writer = RowWriter(pointer, count: count)
+                try set(&writer)
+            }
+        } catch {
+            failure = error
+            throw FileError(.invalidArgument, error.message)
+        }
+    }
+
+    // MARK: Updating
+
+    /// Sets values of an object; the other attributes stay as they are.
+    ///
+    /// - Returns: Whether anything differs. Where nothing does, nothing is written.
+    ///
+    /// Throws `objectNotFound`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
+    @discardableResult
+    public func update(_ object: ObjectID, _ values: [String: Value]) throws(StoreError) -> Bool {
+        let handle = try entity(of: object)
+        var changes: [(position: Int, value: FileValue)] = []
+        changes.reserveCapacity(values.count)
+        for (name, value) in values {
+            let position = try handle.requirePosition(of: name)
+            changes.append((position, try handle.checked(value, position)))
+        }
+        changes.sort { $0.position < $1.position }
+        return try update(object, changes)
+    }
+
+    /// The same with a value for each attribute, in the order of the handle.
+    @discardableResult
+    public func update(
+        _ object: ObjectID, of entity: EntityHandle, _ values: [Value]
+    ) throws(StoreError) -> Bool {
+        try requireCurrent(entity)
+        guard object.entityNumber == entity.number, values.count == entity.attributes.count else {
+            throw StoreError(
+                .invalidArgument, "The object or the number of values is not that of the entity “\(entity.name)”.")
+        }
+        var changes: [(position: Int, value: FileValue)] = []
+        changes.reserveCapacity(values.count)
+        for (position, value) in values.enumerated() { changes.append((position, try entity.checked(value, position))) }
+        return try update(object, changes)
+    }
+
+    private func update(
+        _ object: ObjectID, _ changes: [(position: Int, value: FileValue)]
+    ) throws(StoreError) -> Bool {
+        let pending = open()
+        return try mapping { () throws(FileError) in try pending.update(object.file, changes) }
+    }
+
+    /// Sets values one by one: the fastest way. Positions are those of the newest schema, and values must be set in ascending position.
+    ///
+    /// - Returns: Whether anything differs. Where nothing does, nothing is written.
+    @discardableResult
+    public func update(
+        _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        let pending = open()
+        let catalog = pending.catalog
+        guard let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber) else {
+            throw Self.notFound(object)
+        }
+        var failure: StoreError?
+        do throws(FileError) {
+            return try pending.update(object.file) { (writer) throws(FileError) in
+                try Self.call(set, &writer, layout.count, &failure)
+            }
+        } catch {
+            throw failure ?? StoreError(error)
+        }
+    }
+
+    /// Deletes an object. Throws `objectNotFound`.
+    public func delete(_ object: ObjectID) throws(StoreError) {
+        let pending = open()
+        try mapping { () throws(FileError) in try pending.delete(object.file) }
+    }
+
+    // MARK: Reading
+
+    /// The object with this transaction's own changes; nil where there is none.
+    public func row(_ object: ObjectID) throws(StoreError) -> Row? {
+        let pending = open()
+        guard let handle = try? entity(of: object) else { return nil }
+        var row: Row?
+        var failure: StoreError?
+        _ = try mapping { () throws(FileError) in
+            try pending.withRow(object.file) { (stored) throws(FileError) in
+                do throws(StoreError) {
+                    row = try StoredRow(object.file, stored, view: pending.base, layout: handle.layout)
+                        .row(entity: handle.name, names: handle.attributes)
+                } catch {
+                    failure = error
+                }
+            }
+        }
+        if let failure { throw failure }
+        return row
+    }
+
+    // MARK: Checks
+
+    private func entity(of object: ObjectID) throws(StoreError) -> EntityHandle {
+        let catalog = open().catalog
+        guard let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber) else {
+            throw Self.notFound(object)
+        }
+        return EntityHandle(layout)
+    }
+
+    private static func notFound(_ object: ObjectID) -> StoreError {
+        StoreError(.objectNotFound, "There is no object \(object): it was never there, or it was deleted.")
+    }
+
+    private func requireCurrent(_ entity: EntityHandle) throws(StoreError) {
+        let catalog = open().catalog
+        guard catalog.layout(version: catalog.newestVersion, entity: entity.number) === entity.layout else {
+            throw StoreError(
+                .schemaChanged, "The schema of “\(entity.name)” has changed: ask the transaction for the entity again.")
+        }
+    }
+}
+
+extension EntityHandle {
+    /// The value as the file has it. Throws `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
+    func checked(_ value: Value, _ position: Int) throws(StoreError) -> FileValue {
+        guard let type = value.type else {
+            guard layout.slots[position].isOptional else {
+                throw StoreError(
+                    .requiredMissing, "“\(attributes[position])” of “\(name)” is required: give it a value.")
+            }
+            return .absent
+        }
+        guard type == types[position] else {
+            throw StoreError(
+                .typeMismatch,
+                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), and a value of the type \(type) was given."
+            )
+        }
+        return try value.fileValue()
+    }
+}

@@ -1,0 +1,123 @@
+// `annals insert`, `set` and `delete`: one object, one transaction.
+
+internal import Annals
+
+extension Command {
+    private static let origin = [
+        Option("author", value: "A", "who makes the change, as history says it"),
+        Option("context", value: "C", "what they were doing, or where"),
+    ]
+
+    static let insert = Command(
+        "insert", "Inserts an object and prints its ID.",
+        details: """
+            Values are JSON: name='"Ada"' rank=3 flag=true. Attributes that are not named, or null, have their
+            default or none. The store, the entity and the attributes must be there: “annals load” makes them.
+            """,
+        operands: ["STORE", "ENTITY", "[NAME=JSON…]"], options: origin, run: EditCommands.insert)
+
+    static let set = Command(
+        "set", "Changes attributes of an object.",
+        details: """
+            The ID is what “insert” and “dump” print, such as 1:42, or 42 for short. Values are JSON; null takes
+            a value away. Where nothing differs nothing is written.
+            """,
+        operands: ["STORE", "ENTITY", "ID", "NAME=JSON…"], options: origin, run: EditCommands.set)
+
+    static let delete = Command(
+        "delete", "Deletes an object.", operands: ["STORE", "ENTITY", "ID"], options: origin, run: EditCommands.delete)
+}
+
+enum EditCommands {
+    static func insert(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let assignments = try parse(arguments.operands.dropFirst(2), for: .insert)
+        let object = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+            try commit(store, arguments) { transaction in
+                let entity = try transaction.entity(arguments.operands[1])
+                return try transaction.insert(entity.name, try values(assignments, of: entity))
+            }
+        }
+        try output.line(object.description)
+        return .done
+    }
+
+    static func set(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let assignments = try parse(arguments.operands.dropFirst(3), for: .set)
+        try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+            try commit(store, arguments) { transaction in
+                let entity = try transaction.entity(arguments.operands[1])
+                let object = try objectID(arguments.operands[2], of: entity)
+                try transaction.update(object, try values(assignments, of: entity))
+            }
+        }
+        return .done
+    }
+
+    static func delete(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+            try commit(store, arguments) { transaction in
+                let entity = try transaction.entity(arguments.operands[1])
+                try transaction.delete(try objectID(arguments.operands[2], of: entity))
+            }
+        }
+        return .done
+    }
+
+    /// Under the lock, so that who reads first and then sets overwrites nobody.
+    private static func commit<Result>(
+        _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
+    ) throws(ToolFailure) -> Result {
+        try attempting {
+            try store.write(author: arguments.value(of: "author"), context: arguments.value(of: "context"), body).result
+        }
+    }
+
+    // MARK: NAME=JSON
+
+    /// The attribute's name and its value, taken apart at the first “=”.
+    private static func parse(
+        _ operands: ArraySlice<String>, for command: Command
+    ) throws(ToolFailure) -> [(name: String, value: JSONValue)] {
+        var assignments: [(name: String, value: JSONValue)] = []
+        for operand in operands {
+            let parts = operand.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, !parts[0].isEmpty else {
+                throw ToolFailure(
+                    .usage, "“\(operand)” is not of the form NAME=JSON.", hint: "Try: annals help \(command.name)")
+            }
+            let name = String(parts[0])
+            guard !assignments.contains(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
+                throw ToolFailure(.usage, "“\(name)” is given twice.", hint: "Try: annals help \(command.name)")
+            }
+            do throws(JSONError) {
+                assignments.append((name, try JSONReader.value(String(parts[1]))))
+            } catch {
+                throw ToolFailure(
+                    .usage,
+                    "The value of “\(name)” is not JSON: \(error.message). A text needs quotes of its own: \(name)='\"…\"'.",
+                    hint: "Try: annals help \(command.name)")
+            }
+        }
+        return assignments
+    }
+
+    private static func values(
+        _ assignments: [(name: String, value: JSONValue)], of entity: EntityHandle
+    ) throws(ToolFailure) -> [String: Value] {
+        var values: [String: Value] = [:]
+        for (name, json) in assignments {
+            guard let position = entity.position(of: name) else {
+                throw ToolFailure(
+                    .failed,
+                    "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).")
+            }
+            guard let value = ValueConversion.value(json, as: entity.types[position]) else {
+                throw ToolFailure(
+                    .failed,
+                    "“\(name)” of “\(entity.name)” is of the type \(entity.types[position]), and the value is not one.")
+            }
+            values[name] = value
+        }
+        return values
+    }
+}

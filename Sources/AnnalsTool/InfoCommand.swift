@@ -1,0 +1,123 @@
+// `annals info STORE`: what a store is, what its schema says, and what its file is made of.
+
+internal import Annals
+internal import FoundationEssentials
+
+extension Command {
+    static let info = Command(
+        "info", "Says what is in a store and what takes its space.", operands: ["STORE"],
+        options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],
+        run: InfoCommand.run)
+}
+
+enum InfoCommand {
+    private struct Facts {
+        var path: String
+        var identifier: String
+        var token: HistoryToken
+        var durable: HistoryToken
+        var statistics: StoreStatistics
+        var entities: [EntityDescription]
+    }
+
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(["text", "json"], for: .info)
+        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
+        defer { try? store.close() }
+        let facts = try storing { () throws(StoreError) in
+            let snapshot = try store.snapshot()
+            return Facts(
+                path: store.path, identifier: store.identifier.uuidString.lowercased(), token: snapshot.token,
+                durable: try store.durableToken, statistics: try store.statistics, entities: try snapshot.entities)
+        }
+        if format == "json" { try output.line(json(facts).text) } else { try text(facts, &output) }
+        return .done
+    }
+
+    // MARK: Text
+
+    private static func text(_ facts: Facts, _ output: inout Output) throws(ToolFailure) {
+        let statistics = facts.statistics
+        try output.line("\(facts.path): store \(facts.identifier)")
+        try output.line("\(statistics.fileBytes) bytes, the end at \(statistics.endBytes)")
+        try output.line(
+            "\(statistics.transactions) transactions, the last \(facts.token.number), durable to \(facts.durable.number)"
+        )
+        try output.line("token \(facts.token)")
+        for entity in facts.entities {
+            try output.line("\(entity.name): \(statistics.objects[entity.name] ?? 0) objects")
+            for attribute in entity.attributes {
+                try output.line("  \(attribute.name): " + words(attribute).joined(separator: ", "))
+            }
+            for key in entity.keys {
+                try output.line(
+                    "  \(key.isUnique ? "unique key" : "key") over " + key.attributes.joined(separator: ", "))
+            }
+        }
+        for (kind, bytes) in kinds(statistics) {
+            try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(kind) frames")
+        }
+    }
+
+    private static func words(_ attribute: AttributeDescription) -> [String] {
+        var words = [attribute.type.rawValue]
+        if !attribute.isOptional { words.append("required") }
+        if attribute.isUnique { words.append("unique") }
+        if attribute.isIndexed { words.append("indexed") }
+        if attribute.isPreservedOnDeletion { words.append("preserved on deletion") }
+        if let target = attribute.target { words.append("of \(target)") }
+        return words
+    }
+
+    /// Those that there are, by name.
+    private static func kinds(_ statistics: StoreStatistics) -> [(kind: String, bytes: UInt64)] {
+        statistics.bytesByKind.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    // MARK: JSON
+
+    private static func json(_ facts: Facts) -> JSONLine {
+        let statistics = facts.statistics
+        var line = JSONLine()
+        line.add("store", facts.path)
+        line.add("identifier", facts.identifier)
+        line.add("fileBytes", statistics.fileBytes)
+        line.add("end", statistics.endBytes)
+        line.add("transactions", statistics.transactions)
+        line.add("number", facts.token.number)
+        line.add("token", facts.token.description)
+        line.add("durableToken", facts.durable.description)
+        line.add("entities", facts.entities.map { json($0, objects: statistics.objects[$0.name] ?? 0) })
+        var bytes = JSONLine()
+        for (kind, count) in kinds(statistics) { bytes.add(kind, count) }
+        line.add("frameBytes", bytes)
+        return line
+    }
+
+    private static func json(_ entity: EntityDescription, objects: UInt64) -> JSONLine {
+        var line = JSONLine()
+        line.add("name", entity.name)
+        line.add("objects", objects)
+        line.add(
+            "attributes",
+            entity.attributes.map { attribute in
+                var line = JSONLine()
+                line.add("name", attribute.name)
+                line.add("type", attribute.type.rawValue)
+                line.add("optional", attribute.isOptional)
+                line.add("indexed", attribute.isIndexed)
+                line.add("unique", attribute.isUnique)
+                line.add("preservedOnDeletion", attribute.isPreservedOnDeletion)
+                return line
+            })
+        line.add(
+            "keys",
+            entity.keys.map { key in
+                var line = JSONLine()
+                line.addRaw("attributes", "[" + key.attributes.map(JSONText.string).joined(separator: ",") + "]")
+                line.add("unique", key.isUnique)
+                return line
+            })
+        return line
+    }
+}

@@ -1,0 +1,308 @@
+// Reads JSON as the tool needs it: strictly, with the order of keys, with integers told from doubles, nested values as their own text.
+//
+// What RFC 8259 leaves open is refused: keys that come twice, bytes that are not UTF-8, halves of surrogate pairs, more than `maximumDepth`
+// levels. Numbers: what is written as an integer and fits 64 bits is one; what is written with a point or an exponent is the nearest
+// double; what fits neither keeps its text.
+
+/// A JSON value. What is nested in it is kept as the text that it was.
+package enum JSONValue: Equatable, Sendable {
+    case null
+    case bool(Bool)
+    case int(Int64)
+    case double(Double)
+    /// A number that fits neither: its text.
+    case number(String)
+    case string(String)
+    /// An object or array: its text.
+    case structure(String)
+}
+
+package struct JSONMember: Equatable, Sendable {
+    package var name: String
+    package var value: JSONValue
+}
+
+/// A text that equals another when their bytes do: strings are equal where letters are composed differently, names in a store are not.
+package struct ExactText: Hashable, Sendable {
+    package let text: String
+
+    package init(_ text: String) { self.text = text }
+
+    package static func == (left: ExactText, right: ExactText) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
+
+    package func hash(into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}
+
+/// Why a text is no JSON, and at which of its bytes, from 1.
+package struct JSONError: Error, Equatable, Sendable {
+    package var message: String
+    package var column: Int
+}
+
+package struct JSONReader {
+    package static let maximumDepth = 200
+
+    private let bytes: [UInt8]
+    private var place = 0
+    private var depth = 0
+
+    private init(_ bytes: [UInt8]) throws(JSONError) {
+        self.bytes = bytes
+        guard String(validating: bytes, as: UTF8.self) != nil else {
+            throw JSONError(message: "it is not valid UTF-8", column: 1)
+        }
+    }
+
+    // MARK: Whole texts
+
+    /// The members of the one object that the text is, in their order.
+    package static func object(_ bytes: [UInt8]) throws(JSONError) -> [JSONMember] {
+        var reader = try JSONReader(bytes)
+        reader.skipSpace()
+        guard reader.next == UInt8(ascii: "{") else { throw reader.error("it is not a JSON object") }
+        var members: [JSONMember] = []
+        try reader.readObject { (reader, name) throws(JSONError) in
+            members.append(JSONMember(name: name, value: try reader.readValue()))
+        }
+        try reader.end()
+        return members
+    }
+
+    /// The one value that the text is.
+    package static func value(_ text: String) throws(JSONError) -> JSONValue {
+        var reader = try JSONReader(Array(text.utf8))
+        reader.skipSpace()
+        let value = try reader.readValue()
+        try reader.end()
+        return value
+    }
+
+    /// The elements of the one array that the text is.
+    package static func elements(_ text: String) throws(JSONError) -> [JSONValue] {
+        var reader = try JSONReader(Array(text.utf8))
+        reader.skipSpace()
+        guard reader.next == UInt8(ascii: "[") else { throw reader.error("it is not a JSON array") }
+        var elements: [JSONValue] = []
+        try reader.readArray { (reader) throws(JSONError) in elements.append(try reader.readValue()) }
+        try reader.end()
+        return elements
+    }
+
+    private mutating func end() throws(JSONError) {
+        skipSpace()
+        guard next == nil else { throw error("something follows the value") }
+    }
+
+    // MARK: Values
+
+    private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
+
+    private func error(_ message: String) -> JSONError { JSONError(message: message, column: place + 1) }
+
+    private mutating func skipSpace() {
+        while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { place += 1 }
+    }
+
+    private mutating func readValue() throws(JSONError) -> JSONValue {
+        switch next {
+        case UInt8(ascii: "\"")?: return .string(try readString())
+        case UInt8(ascii: "{")?, UInt8(ascii: "[")?:
+            let start = place
+            try skipStructure()
+            return .structure(String(decoding: bytes[start..<place], as: UTF8.self))
+        case UInt8(ascii: "t")?: return try readWord("true", .bool(true))
+        case UInt8(ascii: "f")?: return try readWord("false", .bool(false))
+        case UInt8(ascii: "n")?: return try readWord("null", .null)
+        case UInt8(ascii: "-")?, (UInt8(ascii: "0")...UInt8(ascii: "9"))?: return try readNumber()
+        case nil: throw error("it ends where a value was expected")
+        default: throw error("no value begins like this")
+        }
+    }
+
+    private mutating func readWord(_ word: String, _ value: JSONValue) throws(JSONError) -> JSONValue {
+        guard bytes[place...].starts(with: word.utf8) else { throw error("no value begins like this") }
+        place += word.utf8.count
+        return value
+    }
+
+    private mutating func skipStructure() throws(JSONError) {
+        if next == UInt8(ascii: "{") {
+            try readObject { (reader, _) throws(JSONError) in _ = try reader.skipOrReadValue() }
+        } else {
+            try readArray { (reader) throws(JSONError) in _ = try reader.skipOrReadValue() }
+        }
+    }
+
+    /// Without making texts of what is nested.
+    private mutating func skipOrReadValue() throws(JSONError) {
+        if next == UInt8(ascii: "{") || next == UInt8(ascii: "[") { try skipStructure() } else { _ = try readValue() }
+    }
+
+    /// `visit` reads the value of each name.
+    private mutating func readObject(
+        _ visit: (inout JSONReader, String) throws(JSONError) -> Void
+    ) throws(JSONError) {
+        try enter()
+        var names = Set<ExactText>()
+        if next == UInt8(ascii: "}") { return leave() }
+        while true {
+            guard next == UInt8(ascii: "\"") else { throw error("a name in quotes was expected") }
+            let start = place
+            let name = try readString()
+            guard names.insert(ExactText(name)).inserted else {
+                place = start
+                throw error("the name “\(name)” comes twice in an object")
+            }
+            skipSpace()
+            guard next == UInt8(ascii: ":") else { throw error("a colon was expected") }
+            place += 1
+            skipSpace()
+            try visit(&self, name)
+            if try endsList(UInt8(ascii: "}")) { return }
+        }
+    }
+
+    private mutating func readArray(_ visit: (inout JSONReader) throws(JSONError) -> Void) throws(JSONError) {
+        try enter()
+        if next == UInt8(ascii: "]") { return leave() }
+        while true {
+            try visit(&self)
+            if try endsList(UInt8(ascii: "]")) { return }
+        }
+    }
+
+    private mutating func enter() throws(JSONError) {
+        depth += 1
+        guard depth <= Self.maximumDepth else { throw error("it is nested deeper than \(Self.maximumDepth) levels") }
+        place += 1
+        skipSpace()
+    }
+
+    private mutating func leave() {
+        depth -= 1
+        place += 1
+    }
+
+    private mutating func endsList(_ end: UInt8) throws(JSONError) -> Bool {
+        skipSpace()
+        if next == end {
+            leave()
+            return true
+        }
+        guard next == UInt8(ascii: ",") else {
+            throw error(next == nil ? "it ends inside an object or array" : "a comma was expected")
+        }
+        place += 1
+        skipSpace()
+        return false
+    }
+
+    // MARK: Numbers
+
+    private mutating func readNumber() throws(JSONError) -> JSONValue {
+        let start = place
+        if next == UInt8(ascii: "-") { place += 1 }
+        if next == UInt8(ascii: "0") { place += 1 } else { try skipDigits() }
+        var isInteger = true
+        if next == UInt8(ascii: ".") {
+            isInteger = false
+            place += 1
+            try skipDigits()
+        }
+        if next == UInt8(ascii: "e") || next == UInt8(ascii: "E") {
+            isInteger = false
+            place += 1
+            if next == UInt8(ascii: "+") || next == UInt8(ascii: "-") { place += 1 }
+            try skipDigits()
+        }
+        let text = String(decoding: bytes[start..<place], as: UTF8.self)
+        // An integer has no -0, a double has.
+        if isInteger, text != "-0", let int = Int64(text) { return .int(int) }
+        if isInteger && text != "-0" { return .number(text) }
+        guard let double = Double(text), double.isFinite else { return .number(text) }
+        return .double(double)
+    }
+
+    private mutating func skipDigits() throws(JSONError) {
+        let start = place
+        while let byte = next, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { place += 1 }
+        guard place > start else { throw error("a digit was expected") }
+    }
+
+    // MARK: Strings
+
+    private mutating func readString() throws(JSONError) -> String {
+        place += 1
+        let start = place
+        while let byte = next, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\"), byte >= 0x20 { place += 1 }
+        if next == UInt8(ascii: "\"") {
+            place += 1
+            return String(decoding: bytes[start..<(place - 1)], as: UTF8.self)
+        }
+        var text = Array(bytes[start..<place])
+        while let byte = next {
+            switch byte {
+            case UInt8(ascii: "\""):
+                place += 1
+                return String(decoding: text, as: UTF8.self)
+            case UInt8(ascii: "\\"): try readEscape(&text)
+            case 0..<0x20:
+                throw error(
+                    "a control character stands in a string: write it as \\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
+                )
+            default:
+                text.append(byte)
+                place += 1
+            }
+        }
+        throw error("it ends inside a string")
+    }
+
+    private mutating func readEscape(_ text: inout [UInt8]) throws(JSONError) {
+        place += 1
+        guard let letter = next else { throw error("it ends inside a string") }
+        switch letter {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(letter)
+        case UInt8(ascii: "b"): text.append(0x08)
+        case UInt8(ascii: "f"): text.append(0x0C)
+        case UInt8(ascii: "n"): text.append(0x0A)
+        case UInt8(ascii: "r"): text.append(0x0D)
+        case UInt8(ascii: "t"): text.append(0x09)
+        case UInt8(ascii: "u"):
+            place += 1
+            text += String(Character(try readScalar())).utf8
+            return
+        default: throw error("there is no such escape in a string")
+        }
+        place += 1
+    }
+
+    private mutating func readScalar() throws(JSONError) -> Unicode.Scalar {
+        let first = try readUnit()
+        if let scalar = Unicode.Scalar(first) { return scalar }
+        guard first < 0xDC00, bytes[place...].starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else {
+            throw error("half of a surrogate pair stands alone")
+        }
+        place += 2
+        let second = try readUnit()
+        guard (0xDC00..<0xE000).contains(second),
+            let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
+        else { throw error("half of a surrogate pair stands alone") }
+        return scalar
+    }
+
+    private mutating func readUnit() throws(JSONError) -> UInt32 {
+        var unit: UInt32 = 0
+        for _ in 0..<4 {
+            guard let byte = next, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
+                throw error("four hexadecimal digits were expected")
+            }
+            unit = unit << 4 | UInt32(digit)
+            place += 1
+        }
+        return unit
+    }
+}

@@ -1,0 +1,88 @@
+// Writes JSON: UTF-8, always the same text for the same value, and nothing in it that a terminal would obey.
+//
+// Doubles are the shortest text that reads as the same bits, -0.0 included. JSON has no text for NaN and the infinities: they are the strings
+// "NaN", "Infinity" and "-Infinity", because null would say that there is no value.
+
+/// Appends JSON to bytes.
+package enum JSONText {
+    package static func append(_ text: String, to bytes: inout [UInt8]) { bytes += text.utf8 }
+
+    package static func appendString(_ text: String, to bytes: inout [UInt8]) {
+        var text = text
+        text.withUTF8 { appendString(UnsafeRawBufferPointer($0), to: &bytes) }
+    }
+
+    /// The bytes must be UTF-8.
+    package static func appendString(_ utf8: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "\""))
+        // Nearly every text is printable ASCII without quotes, and is copied.
+        if utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+            bytes += utf8
+        } else {
+            for scalar in String(decoding: utf8, as: UTF8.self).unicodeScalars { append(scalar, to: &bytes) }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private static func append(_ scalar: Unicode.Scalar, to bytes: inout [UInt8]) {
+        switch scalar {
+        case "\"": bytes += "\\\"".utf8
+        case "\\": bytes += "\\\\".utf8
+        case "\n": bytes += "\\n".utf8
+        case "\r": bytes += "\\r".utf8
+        case "\t": bytes += "\\t".utf8
+        case _ where Output.isCommand(scalar): appendEscape(scalar, to: &bytes)
+        default: bytes += UTF8.encode(scalar)!
+        }
+    }
+
+    private static func appendEscape(_ scalar: Unicode.Scalar, to bytes: inout [UInt8]) {
+        for unit in UTF16.encode(scalar)! {
+            let digits = String(unit, radix: 16)
+            bytes += "\\u".utf8
+            bytes += String(repeating: "0", count: 4 - digits.utf8.count).utf8
+            bytes += digits.utf8
+        }
+    }
+
+    package static func string(_ text: String) -> String {
+        var bytes: [UInt8] = []
+        appendString(text, to: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    package static func double(_ double: Double) -> String {
+        if double.isFinite { return double.description }
+        return double.isNaN ? "\"NaN\"" : double < 0 ? "\"-Infinity\"" : "\"Infinity\""
+    }
+
+    /// A text that is JSON, as it is but for what a terminal would obey: that can only stand in its strings, where an escape means the same.
+    /// Line ends between its values become spaces, so that it stays on its line.
+    package static func appendRaw(_ json: String, to bytes: inout [UInt8]) {
+        var text = json
+        let isPlain = text.withUTF8 { $0.allSatisfy { $0 >= 0x20 && $0 < 0x7F } }
+        if isPlain {
+            bytes += json.utf8
+            return
+        }
+        for scalar in json.unicodeScalars {
+            switch scalar {
+            case "\n", "\r", "\t": bytes.append(0x20)
+            case _ where Output.isCommand(scalar): appendEscape(scalar, to: &bytes)
+            default: bytes += UTF8.encode(scalar)!
+            }
+        }
+    }
+
+    /// What was read, as its text.
+    package static func text(_ value: JSONValue) -> String {
+        switch value {
+        case .null: "null"
+        case .bool(let bool): bool ? "true" : "false"
+        case .int(let int): String(int)
+        case .double(let double): self.double(double)
+        case .number(let text), .structure(let text): text
+        case .string(let text): string(text)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// Reads a file or standard input line by line, in pieces, so that memory does not grow with the file.
+
+internal import Glibc
+
+/// The lines of a file, without their ends.
+package final class LineReader {
+    /// A longer line is refused: it would be one object that does not fit a store anyway.
+    package static let maximumLineBytes = 256 << 20
+    private static let pieceBytes = 1 << 20
+
+    /// What errors call it.
+    package let name: String
+    /// Whether it can be read twice.
+    package let isRegularFile: Bool
+    /// The number of the line read last, from 1.
+    package private(set) var number: UInt64 = 0
+    private let descriptor: Int32
+    private var buffer: [UInt8] = []
+    private var place = 0
+    /// Up to where in the buffer no line ends.
+    private var searched = 0
+    private var isAtEnd = false
+
+    /// Opens a file; "-" is standard input.
+    package init(_ path: String) throws(ToolFailure) {
+        name = path == "-" ? "standard input" : path
+        descriptor = path == "-" ? 0 : open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Self.failure("could not be opened", path, errno) }
+        var status = stat()
+        isRegularFile = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && path != "-"
+    }
+
+    deinit { if descriptor > 0 { close(descriptor) } }
+
+    /// Begins again; for regular files.
+    package func rewind() {
+        lseek(descriptor, 0, SEEK_SET)
+        buffer = []
+        place = 0
+        searched = 0
+        number = 0
+        isAtEnd = false
+    }
+
+    /// The next line; nil at the end.
+    package func next() throws(ToolFailure) -> [UInt8]? {
+        while true {
+            if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
+                let line = Array(buffer[place..<end])
+                place = end + 1
+                searched = place
+                number += 1
+                return line
+            }
+            searched = buffer.count
+            guard !isAtEnd else {
+                guard place < buffer.count else { return nil }
+                let line = Array(buffer[place...])
+                place = buffer.count
+                number += 1
+                return line
+            }
+            guard buffer.count - place <= Self.maximumLineBytes else {
+                throw ToolFailure(.failed, "Line \(number + 1) of \(name) is longer than 256 MiB.")
+            }
+            try fill()
+        }
+    }
+
+    private func fill() throws(ToolFailure) {
+        buffer.removeFirst(place)
+        searched -= place
+        place = 0
+        let before = buffer.count
+        buffer += repeatElement(0, count: Self.pieceBytes)
+        var count: Int
+        repeat {
+            count = buffer.withUnsafeMutableBytes { read(descriptor, $0.baseAddress! + before, Self.pieceBytes) }
+        } while count < 0 && errno == EINTR
+        let number = errno
+        buffer.removeLast(Self.pieceBytes - max(0, count))
+        guard count >= 0 else { throw Self.failure("could not be read", name, number) }
+        isAtEnd = count == 0
+    }
+
+    private static func failure(_ what: String, _ name: String, _ number: Int32) -> ToolFailure {
+        ToolFailure(.failed, "\(name) \(what): \(String(cString: strerror(number))).")
+    }
+}

@@ -1,0 +1,75 @@
+// The rows of one batch, inside its transaction.
+
+internal import Annals
+
+/// Why a line cannot be loaded, as part of a sentence.
+struct LineError: Error {
+    var reason: String
+}
+
+struct LoadBatch {
+    private let transaction: Transaction
+    private let entity: EntityHandle
+    private let before: Snapshot
+    private let key: (name: String, position: Int?)?
+    /// By the value of the key: what this batch has inserted, which no index knows yet.
+    private var inserted: [Value: ObjectID] = [:]
+    private var positions: [ExactText: Int] = [:]
+    private(set) var counts = LoadCounts()
+    /// The numbers of the objects that lines have named.
+    private(set) var named: [UInt64] = []
+
+    init(_ transaction: Transaction, _ options: LoadOptions) throws(StoreError) {
+        self.transaction = transaction
+        entity = try transaction.entity(options.entity)
+        before = transaction.snapshot
+        for (position, name) in entity.attributes.enumerated() { positions[ExactText(name)] = position }
+        if let name = options.key { key = (name, entity.position(of: name)) } else { key = nil }
+    }
+
+    mutating func add(_ members: [JSONMember]) throws(LineError) {
+        var values = [Value](repeating: .absent, count: entity.attributes.count)
+        for member in members {
+            guard let position = positions[ExactText(member.name)] else {
+                // An attribute that has had no value in any line is made at the end.
+                if member.value == .null { continue }
+                throw LineError(reason: "“\(member.name)” is not an attribute of “\(entity.name)” any more")
+            }
+            guard let value = ValueConversion.value(member.value, as: entity.types[position]) else {
+                throw LineError(
+                    reason: "“\(member.name)” is of the type \(entity.types[position]), and the value is not one")
+            }
+            values[position] = value
+        }
+        do throws(StoreError) {
+            try write(values)
+        } catch {
+            throw LineError(reason: error.message)
+        }
+    }
+
+    private func object(with value: Value, _ key: String) throws(StoreError) -> ObjectID? {
+        if let object = inserted[value] { return object }
+        return try before.objects(of: entity, where: key, equals: value).first
+    }
+
+    private mutating func write(_ values: [Value]) throws(StoreError) {
+        guard let key else {
+            try transaction.insert(entity, values)
+            counts.inserted += 1
+            return
+        }
+        guard let position = key.position, case let value = values[position], !value.isAbsent else {
+            throw StoreError(.requiredMissing, "it has no “\(key.name)”, which is the key")
+        }
+        if let object = try object(with: value, key.name) {
+            if try transaction.update(object, of: entity, values) { counts.updated += 1 } else { counts.unchanged += 1 }
+            named.append(object.number)
+        } else {
+            let object = try transaction.insert(entity, values)
+            inserted[value] = object
+            counts.inserted += 1
+            named.append(object.number)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// `annals load STORE FILE`: JSON lines into a store, batch by batch.
+
+internal import Annals
+
+extension Command {
+    static let load = Command(
+        "load", "Loads JSON objects, one a line, into an entity.",
+        details: """
+            Makes the store, the entity and the attributes where they are not there. An attribute has the
+            narrowest type that all its values fit exactly: bool, int, double, string, else json; values that do
+            not fit an attribute that is there widen it. Null and missing are both absent. Empty lines are
+            skipped. With a key, an object that has the line's value for it is updated, and only where it
+            differs; without, every line is a new object. With “prune” objects that no line names are deleted
+            at the end. A line that is wrong ends the load: whole batches before it stay, none of its own does.
+            """,
+        operands: ["STORE", "FILE"],
+        options: [
+            Option("entity", value: "NAME", "the entity that the objects are of; must be given"),
+            Option("key", value: "ATTRIBUTE", "what tells objects apart; becomes unique"),
+            Option("prune", "delete the objects that the file does not have; needs a key"),
+            Option("author", value: "A", "who makes the change, as history says it"),
+            Option("context", value: "C", "what they were doing, or where"),
+            Option("batch", value: "N", "so many lines a transaction (1000)"),
+            Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
+        ], run: LoadCommand.run)
+}
+
+enum LoadCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(["text", "json"], for: .load)
+        let options = try LoadOptions(arguments)
+        let counts = try LoadRun(options, LineReader(arguments.operands[1])).load(into: arguments.operands[0])
+        try output.line(format == "json" ? json(counts).text : text(counts))
+        return .done
+    }
+
+    private static func text(_ counts: LoadCounts) -> String {
+        "\(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted, \(counts.unchanged) unchanged "
+            + "in \(counts.transactions) transactions" + (counts.token.map { "; token \($0)" } ?? "")
+    }
+
+    private static func json(_ counts: LoadCounts) -> JSONLine {
+        var line = JSONLine()
+        line.add("inserted", counts.inserted)
+        line.add("updated", counts.updated)
+        line.add("deleted", counts.deleted)
+        line.add("unchanged", counts.unchanged)
+        line.add("transactions", counts.transactions)
+        line.addText("token", counts.token?.description)
+        return line
+    }
+}
+
+struct LoadOptions {
+    var entity: String
+    var key: String?
+    var prunes: Bool
+    var author: String?
+    var context: String?
+    var batch: Int
+
+    init(_ arguments: Arguments) throws(ToolFailure) {
+        func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help load") }
+        guard let entity = arguments.value(of: "entity") else {
+            throw refusal("“annals load” needs “--entity”: the entity that the objects are of.")
+        }
+        self.entity = entity
+        key = arguments.value(of: "key")
+        prunes = arguments.has("prune")
+        if prunes && key == nil {
+            throw refusal("The option “--prune” needs “--key”: else nothing tells objects apart.")
+        }
+        author = arguments.value(of: "author")
+        context = arguments.value(of: "context")
+        let batch = try arguments.number(of: "batch", for: .load) ?? 1000
+        guard (1...1_000_000).contains(batch) else {
+            throw refusal("The option “--batch” takes a number from 1 to 1000000, not \(batch).")
+        }
+        self.batch = Int(batch)
+    }
+}
+
+struct LoadCounts {
+    var inserted: UInt64 = 0
+    var updated: UInt64 = 0
+    var deleted: UInt64 = 0
+    var unchanged: UInt64 = 0
+    var transactions: UInt64 = 0
+    /// Of the store as the load left it.
+    var token: HistoryToken?
+
+    mutating func add(_ other: LoadCounts) {
+        inserted += other.inserted
+        updated += other.updated
+        deleted += other.deleted
+        unchanged += other.unchanged
+    }
+}

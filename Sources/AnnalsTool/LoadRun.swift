@@ -1,0 +1,186 @@
+// One load: reading lines, batch by batch, and committing each batch whole.
+//
+// Invariants:
+// T1  A batch is committed by one transaction, or nothing of it is.
+// T2  A regular file is read twice: types are known before the first row is written, and nothing is widened on the way. From anything else
+//     each batch tells its own types.
+// T3  Nothing is made or changed before the first whole batch has been read.
+
+internal import Annals
+
+struct LoadedLine {
+    var number: UInt64
+    var members: [JSONMember]
+}
+
+final class LoadRun {
+    private let options: LoadOptions
+    private let reader: LineReader
+    private var counts = LoadCounts()
+    private var progress = Progress("rows")
+    /// Numbers of the objects that lines have named; kept only for pruning.
+    private var seen = Set<UInt64>()
+    /// Attributes that have had no value yet.
+    private var untyped: [String] = []
+
+    init(_ options: LoadOptions, _ reader: LineReader) {
+        self.options = options
+        self.reader = reader
+    }
+
+    func load(into path: String) throws(ToolFailure) -> LoadCounts {
+        let guesses = reader.isRegularFile ? try readTypes() : nil
+        var batch = try readBatch()
+        let store = try StoreAccess.open(path, .readWrite, creates: true)
+        do throws(ToolFailure) {
+            if let guesses { try prepare(store, guesses) }
+            repeat {
+                try load(batch, into: store, areTypesKnown: guesses != nil)
+                batch = try readBatch()
+            } while !batch.isEmpty
+            try finish(store)
+        } catch {
+            progress.clear()
+            try? store.close()
+            throw error
+        }
+        progress.clear()
+        try storing { () throws(StoreError) in try store.close() }
+        return counts
+    }
+
+    private func finish(_ store: Store) throws(ToolFailure) {
+        if !untyped.isEmpty { try prepare(store, TypeGuesses(), alsoUntyped: true) }
+        if options.prunes { try prune(store) }
+        counts.token = try storing { () throws(StoreError) in try store.currentToken }
+    }
+
+    // MARK: Reading
+
+    /// What the lines up to the first wrong one say; that one is met again, and reported, where it stands in its batch.
+    private func readTypes() throws(ToolFailure) -> TypeGuesses {
+        var guesses = TypeGuesses()
+        while let line = try reader.next() {
+            guard let members = try? parse(line) else { break }
+            guesses.add(members)
+        }
+        reader.rewind()
+        return guesses
+    }
+
+    private func readBatch() throws(ToolFailure) -> [LoadedLine] {
+        var batch: [LoadedLine] = []
+        while batch.count < options.batch, let line = try reader.next() {
+            let members = try parse(line)
+            if !members.isEmpty || !isBlank(line) { batch.append(LoadedLine(number: reader.number, members: members)) }
+        }
+        return batch
+    }
+
+    private func isBlank(_ line: [UInt8]) -> Bool { line.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D } }
+
+    private func parse(_ line: [UInt8]) throws(ToolFailure) -> [JSONMember] {
+        if isBlank(line) { return [] }
+        let members: [JSONMember]
+        do throws(JSONError) {
+            members = try JSONReader.object(line)
+        } catch {
+            throw wrong(reader.number, "\(error.message), at column \(error.column)")
+        }
+        for member in members where member.name == "_entity" || member.name == "_id" {
+            throw wrong(
+                reader.number, "“\(member.name)” is a name that dumps use themselves: dump with “--bare”, or rename it")
+        }
+        return members
+    }
+
+    func wrong(_ number: UInt64, _ reason: String) -> ToolFailure {
+        ToolFailure(
+            .failed,
+            "Line \(number) of \(reader.name) is wrong: \(reason). Of the batches before it \(counts.inserted) objects were "
+                + "inserted, \(counts.updated) updated; nothing of its own batch was written.")
+    }
+
+    // MARK: Types
+
+    /// Makes the entity as the values need it, in one transaction of its own.
+    private func prepare(
+        _ store: Store, _ guesses: TypeGuesses, alsoUntyped: Bool = false
+    ) throws(ToolFailure) {
+        let plan = LoadSchema(entity: options.entity, key: options.key, guesses: guesses)
+        let missing = alsoUntyped ? untyped : []
+        // A snapshot says at next to no cost that there is nothing to do, without a lock.
+        let snapshot = try storing { () throws(StoreError) in try store.snapshot() }
+        guard try plan.needsChange(snapshot, untyped: missing) else { return }
+        try attempting {
+            let token = try store.write(author: options.author, context: options.context) { transaction in
+                try plan.apply(to: transaction, untyped: missing)
+            }.token
+            if token != nil { counts.transactions += 1 }
+        }
+    }
+
+    // MARK: Rows
+
+    private func load(_ batch: [LoadedLine], into store: Store, areTypesKnown: Bool) throws(ToolFailure) {
+        var guesses = TypeGuesses()
+        for line in batch { guesses.add(line.members) }
+        if !areTypesKnown { try prepare(store, guesses) }
+        for name in guesses.names where guesses[name].type == nil && !untyped.contains(name) { untyped.append(name) }
+        guard !batch.isEmpty else { return }
+        var added = LoadCounts()
+        var named: [UInt64] = []
+        let token = try attempting {
+            try store.write(author: options.author, context: options.context) { transaction in
+                var rows = try LoadBatch(transaction, options)
+                for line in batch {
+                    do throws(LineError) {
+                        try rows.add(line.members)
+                    } catch {
+                        throw self.wrong(line.number, error.reason)
+                    }
+                }
+                added = rows.counts
+                named = rows.named
+            }.token
+        }
+        counts.add(added)
+        if token != nil { counts.transactions += 1 }
+        if options.prunes { seen.formUnion(named) }
+        progress.show(counts.inserted + counts.updated + counts.unchanged)
+    }
+
+    // MARK: Pruning
+
+    private func prune(_ store: Store) throws(ToolFailure) {
+        let (entity, gone) = try storing { () throws(StoreError) in
+            let snapshot = try store.snapshot()
+            let entity = try snapshot.entity(options.entity)
+            var gone: [ObjectID] = []
+            try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
+                if !seen.contains(row.id.number) { gone.append(row.id) }
+                return true
+            }
+            return (entity, gone)
+        }
+        for start in stride(from: 0, to: gone.count, by: options.batch) {
+            let batch = gone[start..<min(start + options.batch, gone.count)]
+            let (deleted, token) = try attempting {
+                try store.write(author: options.author, context: options.context) { transaction in
+                    var deleted: UInt64 = 0
+                    for object in batch {
+                        // Somebody else may have been quicker.
+                        guard try transaction.snapshot.withRow(object, in: entity, { (_) throws(StoreError) in }) else {
+                            continue
+                        }
+                        try transaction.delete(object)
+                        deleted += 1
+                    }
+                    return deleted
+                }
+            }
+            counts.deleted += deleted
+            if token != nil { counts.transactions += 1 }
+        }
+    }
+}

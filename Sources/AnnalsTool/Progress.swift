@@ -1,0 +1,33 @@
+// How far a long command is: one line on standard error that writes over itself, and only where somebody looks at it.
+
+internal import Glibc
+
+struct Progress {
+    private let unit: String
+    private let isShown: Bool
+    private var lastSeconds = 0
+    private var isVisible = false
+
+    init(_ unit: String) {
+        self.unit = unit
+        isShown = isatty(2) == 1
+    }
+
+    /// At most once a second.
+    mutating func show(_ count: UInt64) {
+        guard isShown, case let now = time(nil), now != lastSeconds else { return }
+        lastSeconds = now
+        isVisible = true
+        print("\r\(count) \(unit)")
+    }
+
+    /// Before anything else is said on the terminal.
+    mutating func clear() {
+        guard isVisible else { return }
+        isVisible = false
+        print("\r\u{1b}[K")
+    }
+
+    /// Nobody minds where it fails.
+    private func print(_ text: String) { _ = write(2, text, text.utf8.count) }
+}

@@ -1,0 +1,111 @@
+// How the commands come to a store: opening it, and taking apart what names a place or an object in it.
+
+package import Annals
+
+extension ToolFailure {
+    package init(_ error: StoreError) {
+        let status: ExitStatus =
+            switch error.code {
+            case .damaged, .truncated, .diverged, .notAStore: .damaged
+            case .busy: .busy
+            case .invalidArgument: .usage
+            default: .failed
+            }
+        self.init(status, error.description)
+    }
+
+    /// From an untyped `catch` around calls that throw nothing else.
+    init(_ error: any Error) {
+        switch error {
+        case let failure as ToolFailure: self = failure
+        case let error as StoreError: self.init(error)
+        default: self.init(.failed, "\(error)")
+        }
+    }
+}
+
+/// Runs calls into the library and turns what they throw into the tool's own failure.
+func storing<Value>(_ body: () throws(StoreError) -> Value) throws(ToolFailure) -> Value {
+    do throws(StoreError) { return try body() } catch { throw ToolFailure(error) }
+}
+
+/// The same for calls that throw several kinds of errors.
+func attempting<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value {
+    do { return try body() } catch { throw ToolFailure(error) }
+}
+
+enum StoreAccess {
+    /// Opens a store by copies, so that nobody who truncates it can end the tool.
+    static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws(ToolFailure) -> Store {
+        var options = Store.Options()
+        options.access = access
+        options.reading = .copied
+        options.creates = creates
+        return try storing { () throws(StoreError) in try Store(at: path, options: options) }
+    }
+
+    /// Runs `body` with a store and closes it. Where both fail, the failure of `body` is the one to know.
+    static func with<Result>(
+        _ path: String, _ access: Store.Access, _ body: (Store) throws(ToolFailure) -> Result
+    ) throws(ToolFailure) -> Result {
+        let store = try open(path, access)
+        let result: Result
+        do throws(ToolFailure) {
+            result = try body(store)
+        } catch {
+            try? store.close()
+            throw error
+        }
+        try storing { () throws(StoreError) in try store.close() }
+        return result
+    }
+}
+
+/// A place in history as it is given on the command line.
+package enum HistoryPlace: Equatable, Sendable {
+    case number(UInt64)
+    case token(HistoryToken)
+
+    package init(_ text: String, option: String, for command: Command) throws(ToolFailure) {
+        if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
+            guard let number = UInt64(text) else {
+                throw ToolFailure(
+                    .usage, "The number “\(text)” of “--\(option)” is larger than any transaction's.",
+                    hint: "Try: annals help \(command.name)")
+            }
+            self = .number(number)
+            return
+        }
+        do throws(StoreError) {
+            self = .token(try HistoryToken(text))
+        } catch {
+            throw ToolFailure(
+                .usage, "The option “--\(option)” takes a transaction number or a token. " + error.message,
+                hint: "Try: annals help \(command.name)")
+        }
+    }
+}
+
+extension Arguments {
+    func place(of option: String, for command: Command) throws(ToolFailure) -> HistoryPlace? {
+        guard let text = value(of: option) else { return nil }
+        return try HistoryPlace(text, option: option, for: command)
+    }
+}
+
+/// What “ENTITY ID” on the command line names: the ID's text form, or only the object's number.
+func objectID(_ text: String, of entity: EntityHandle) throws(ToolFailure) -> ObjectID {
+    if let object = ObjectID(text) {
+        guard object.entityNumber == entity.number else {
+            throw ToolFailure(
+                .usage, "The object \(object) is not one of “\(entity.name)”, whose IDs begin with \(entity.number).")
+        }
+        return object
+    }
+    if text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let number = UInt64(text),
+        let object = ObjectID(entityNumber: entity.number, number: number)
+    {
+        return object
+    }
+    throw ToolFailure(.usage, "“\(text)” is no object ID: one looks like “\(entity.number):42”, or “42” for short.")
+}

@@ -1,0 +1,83 @@
+// Dates as ISO 8601 writes them, in UTC, to the microsecond, from and to microseconds since 1970.
+
+package enum Timestamp {
+    private static let perSecond: Int64 = 1_000_000
+    private static let perDay: Int64 = 86_400 * perSecond
+
+    /// Such as `2026-01-02T03:04:05.000006Z`; years beyond 0 to 9999 have a sign and as many digits as they need.
+    package static func text(_ microseconds: Int64) -> String {
+        let day = floorDivided(microseconds, perDay)
+        let rest = microseconds - day * perDay
+        let (year, month, dayOfMonth) = civil(day)
+        let seconds = rest / perSecond
+        let sign = year < 0 ? "-" : year > 9999 ? "+" : ""
+        return sign + padded(abs(year), 4) + "-" + padded(month, 2) + "-" + padded(dayOfMonth, 2) + "T"
+            + padded(seconds / 3600, 2) + ":" + padded(seconds / 60 % 60, 2) + ":" + padded(seconds % 60, 2) + "."
+            + padded(rest % perSecond, 6) + "Z"
+    }
+
+    /// Reads what `text` writes for the years 0 to 9999, with a fraction of up to six digits or none. Nil for anything else.
+    package static func microseconds(_ text: String) -> Int64? {
+        let bytes = Array(text.utf8)
+        guard bytes.count >= 20, bytes.last == UInt8(ascii: "Z"), bytes[4] == UInt8(ascii: "-"),
+            bytes[7] == UInt8(ascii: "-"), bytes[10] == UInt8(ascii: "T"), bytes[13] == UInt8(ascii: ":"),
+            bytes[16] == UInt8(ascii: ":"),
+            let year = number(bytes[0..<4]), let month = number(bytes[5..<7]), let day = number(bytes[8..<10]),
+            let hour = number(bytes[11..<13]), let minute = number(bytes[14..<16]), let second = number(bytes[17..<19]),
+            let fraction = fraction(bytes[19..<(bytes.count - 1)]),
+            (1...12).contains(month), hour < 24, minute < 60, second < 60
+        else { return nil }
+        let days = days(year, month, day)
+        // A day that the month does not have comes out as another.
+        guard civil(days) == (year, month, day) else { return nil }
+        return days * perDay + (hour * 3600 + minute * 60 + second) * perSecond + fraction
+    }
+
+    private static func fraction(_ bytes: ArraySlice<UInt8>) -> Int64? {
+        guard let point = bytes.first else { return 0 }
+        let digits = bytes.dropFirst()
+        guard point == UInt8(ascii: "."), (1...6).contains(digits.count), let number = number(digits) else {
+            return nil
+        }
+        return (digits.count..<6).reduce(number) { value, _ in value * 10 }
+    }
+
+    private static func number(_ bytes: ArraySlice<UInt8>) -> Int64? {
+        guard bytes.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else { return nil }
+        return Int64(String(decoding: bytes, as: UTF8.self))
+    }
+
+    private static func padded(_ number: Int64, _ width: Int) -> String { String(number).zeroPadded(to: width) }
+
+    private static func floorDivided(_ number: Int64, _ divisor: Int64) -> Int64 {
+        let quotient = number / divisor
+        return number % divisor < 0 ? quotient - 1 : quotient
+    }
+
+    // The proleptic Gregorian calendar, counted in eras of 400 years that begin on the first of March of a year 0.
+    private static let daysOfEra: Int64 = 146_097
+    private static let daysBefore1970: Int64 = 719_468
+
+    private static func civil(_ days: Int64) -> (Int64, Int64, Int64) {
+        let shifted = days + daysBefore1970
+        let era = floorDivided(shifted, daysOfEra)
+        let day = shifted - era * daysOfEra
+        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365
+        let dayOfYear = day - (365 * year + year / 4 - year / 100)
+        let month = (5 * dayOfYear + 2) / 153
+        let calendarMonth = month < 10 ? month + 3 : month - 9
+        return (year + era * 400 + (calendarMonth <= 2 ? 1 : 0), calendarMonth, dayOfYear - (153 * month + 2) / 5 + 1)
+    }
+
+    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
+        let shifted = month <= 2 ? year - 1 : year
+        let era = floorDivided(shifted, 400)
+        let yearOfEra = shifted - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        return era * daysOfEra + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - daysBefore1970
+    }
+}
+
+extension String {
+    func zeroPadded(to width: Int) -> String { String(repeating: "0", count: Swift.max(0, width - utf8.count)) + self }
+}

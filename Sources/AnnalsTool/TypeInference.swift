@@ -1,0 +1,78 @@
+// Which type an attribute must have so that all values seen so far fit it exactly.
+
+package import Annals
+
+/// What was seen of one attribute.
+package struct TypeGuess: Equatable, Sendable {
+    private var sawBool = false
+    private var sawInt = false
+    private var sawDouble = false
+    private var sawString = false
+    /// Objects, arrays, and numbers that fit neither of the two.
+    private var sawOther = false
+    /// Whether every integer is a double too, without rounding.
+    private var integersAreDoubles = true
+
+    package init() {}
+
+    package init(_ values: [JSONValue]) { for value in values { add(value) } }
+
+    package mutating func add(_ value: JSONValue) {
+        switch value {
+        case .null: break
+        case .bool: sawBool = true
+        case .int(let int):
+            sawInt = true
+            if Double(exactly: int) == nil { integersAreDoubles = false }
+        case .double: sawDouble = true
+        case .string: sawString = true
+        case .number, .structure: sawOther = true
+        }
+    }
+
+    /// The narrowest type; nil where there was no value at all.
+    package var type: AttributeType? {
+        switch (sawBool, sawInt, sawDouble, sawString, sawOther) {
+        case (false, false, false, false, false): nil
+        case (true, false, false, false, false): .bool
+        case (false, true, false, false, false): .int
+        case (false, _, true, false, false): integersAreDoubles ? .double : .json
+        case (false, false, false, true, false): .string
+        default: .json
+        }
+    }
+
+    /// The type that an attribute of that type has to become; the same where it can stay.
+    ///
+    /// `existingIntegersAreDoubles` tells of the values that are there. Types that no JSON value has by itself (dates and so on) stay: a
+    /// value either says one of them or is refused.
+    package func widened(_ existing: AttributeType, existingIntegersAreDoubles: () throws(ToolFailure) -> Bool)
+        throws(ToolFailure) -> AttributeType
+    {
+        guard let type, type != existing else { return existing }
+        switch (existing, type) {
+        case (.double, .int): return integersAreDoubles ? .double : .json
+        case (.int, .double): return try existingIntegersAreDoubles() ? .double : .json
+        case (.bool, _), (.int, _), (.double, _), (.string, _): return .json
+        default: return existing
+        }
+    }
+}
+
+/// Guesses for all attributes, in the order of their first appearance.
+package struct TypeGuesses: Sendable {
+    package private(set) var names: [String] = []
+    private var guesses: [ExactText: TypeGuess] = [:]
+
+    package init() {}
+
+    package mutating func add(_ members: [JSONMember]) {
+        for member in members {
+            let name = ExactText(member.name)
+            if guesses[name] == nil { names.append(member.name) }
+            guesses[name, default: TypeGuess()].add(member.value)
+        }
+    }
+
+    package subscript(name: String) -> TypeGuess { guesses[ExactText(name)] ?? TypeGuess() }
+}

@@ -1,0 +1,97 @@
+// Between JSON and an attribute's values, exactly or not at all.
+
+package import Annals
+internal import FoundationEssentials
+
+package enum ValueConversion {
+    /// The value of that type that a JSON value says; nil where it says none exactly. Null is `absent` in every type.
+    ///
+    /// Dates are ISO 8601 texts in UTC, UUIDs their text, data base 64, decimals numbers or texts of numbers, objects texts such as `1:42`.
+    package static func value(_ json: JSONValue, as type: AttributeType) -> Value? {
+        if json == .null { return .absent }
+        switch (type, json) {
+        case (.bool, .bool(let bool)): return .bool(bool)
+        case (.int, .int(let int)): return .int(int)
+        case (.double, .double(let double)): return .double(double)
+        case (.double, .int(let int)): return Double(exactly: int).map { .double($0) }
+        case (.double, .string(let text)): return notFinite(text)
+        case (.string, .string(let text)): return .string(text)
+        case (.json, _): return .json(JSONText.text(json))
+        case (.date, .string(let text)):
+            // The library rounds dates to the nearest microsecond, so this comes out as it went in.
+            return Timestamp.microseconds(text).map { .date(Date(timeIntervalSince1970: Double($0) / 1e6)) }
+        case (.uuid, .string(let text)): return UUID(uuidString: text).map { .uuid($0) }
+        case (.data, .string(let text)): return Data(base64Encoded: text).map { .data($0) }
+        case (.decimal, .int(let int)): return .decimal(Decimal(int))
+        case (.decimal, .double(let double)): return Decimal(string: double.description).map { .decimal($0) }
+        case (.decimal, .number(let text)), (.decimal, .string(let text)):
+            return Decimal(string: text).map { .decimal($0) }
+        case (.object, .string(let text)): return ObjectID(text).map { .object($0) }
+        case (.orderedObjects, .structure(let text)): return objects(text).map { .orderedObjects($0) }
+        case (.objects, .structure(let text)): return objects(text).map { .objects($0) }
+        default: return nil
+        }
+    }
+
+    /// What `JSONText.double` writes for them.
+    private static func notFinite(_ text: String) -> Value? {
+        switch text {
+        case "NaN": .double(.nan)
+        case "Infinity": .double(.infinity)
+        case "-Infinity": .double(-.infinity)
+        default: nil
+        }
+    }
+
+    private static func objects(_ text: String) -> [ObjectID]? {
+        guard let elements = try? JSONReader.elements(text) else { return nil }
+        var objects: [ObjectID] = []
+        for element in elements {
+            guard case .string(let text) = element, let object = ObjectID(text) else { return nil }
+            objects.append(object)
+        }
+        return objects
+    }
+
+    // MARK: The other way
+
+    /// Appends the JSON of a value; `absent` is null.
+    package static func append(_ value: Value, to bytes: inout [UInt8]) {
+        switch value {
+        case .absent: bytes += "null".utf8
+        case .bool(let bool): bytes += (bool ? "true" : "false").utf8
+        case .int(let int): bytes += String(int).utf8
+        case .double(let double): bytes += JSONText.double(double).utf8
+        case .string(let text): JSONText.appendString(text, to: &bytes)
+        case .data(let data): JSONText.appendString(data.base64EncodedString(), to: &bytes)
+        case .date(let date): JSONText.appendString(Timestamp.text(microseconds(date)), to: &bytes)
+        case .uuid(let uuid): JSONText.appendString(uuid.uuidString, to: &bytes)
+        case .decimal(let decimal): decimal.isNaN ? (bytes += "\"NaN\"".utf8) : (bytes += decimal.description.utf8)
+        case .json(let text): JSONText.appendRaw(text, to: &bytes)
+        case .object(let object): JSONText.appendString(object.description, to: &bytes)
+        case .orderedObjects(let objects), .objects(let objects):
+            bytes += ("[" + objects.map { "\"\($0)\"" }.joined(separator: ",") + "]").utf8
+        }
+    }
+
+    /// The value as one field of a table: strings, dates and so on without quotes.
+    package static func field(_ value: Value) -> String {
+        switch value {
+        case .absent: return ""
+        case .string(let text): return text
+        case .data(let data): return data.base64EncodedString()
+        case .date(let date): return Timestamp.text(microseconds(date))
+        case .uuid(let uuid): return uuid.uuidString
+        case .object(let object): return object.description
+        case .double(let double) where !double.isFinite: return String(JSONText.double(double).dropFirst().dropLast())
+        default:
+            var bytes: [UInt8] = []
+            append(value, to: &bytes)
+            return String(decoding: bytes, as: UTF8.self)
+        }
+    }
+
+    private static func microseconds(_ date: Date) -> Int64 {
+        Int64(exactly: (date.timeIntervalSince1970 * 1e6).rounded()) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
+    }
+}

@@ -1,0 +1,147 @@
+// The values of the model: object IDs, values, tokens, errors; as tables.
+
+import Annals
+import AnnalsFile
+import Foundation
+import Testing
+
+@Suite struct ObjectIDTests {
+    @Test func textIsReadBack() throws {
+        let object = try #require(ObjectID(entityNumber: 1, number: 42) as ObjectID?)
+        #expect(object.description == "1:42" && ObjectID("1:42") == object)
+        #expect(object.entityNumber == 1 && object.number == 42 && object.rawValue == 1 << 48 | 42)
+        let last = try #require(ObjectID(entityNumber: .max, number: 281_474_976_710_655))
+        #expect(ObjectID(last.description) == last && object < last)
+        let coded = try JSONEncoder().encode([object])
+        #expect(String(decoding: coded, as: UTF8.self) == "[\"1:42\"]")
+        #expect(try JSONDecoder().decode([ObjectID].self, from: coded) == [object])
+    }
+
+    @Test(arguments: [
+        "", ":", "1:", ":1", "0:1", "1:0", "1:2:3", "+1:1", "1:+1", " 1:1", "1:1 ", "01:1", "1:01", "65536:1", "1:281474976710656",
+        "1:-1", "a:b", "1;1", "٣:1",
+    ])
+    func otherTextsAreNone(text: String) { #expect(ObjectID(text) == nil) }
+
+    @Test func noPartIsZero() {
+        #expect(ObjectID(rawValue: 0) == nil && ObjectID(rawValue: 1 << 48) == nil)
+        #expect(ObjectID(rawValue: 5) == nil && ObjectID(entityNumber: 1, number: 1 << 48) == nil)
+    }
+}
+
+@Suite struct ModelValueTests {
+    static let object = ObjectID(entityNumber: 3, number: 9)!
+    static let other = ObjectID(entityNumber: 2, number: 1)!
+    static let values: [Value] = [
+        .absent, true, false, 0, .int(.min), .int(.max), 0.5, -0.0, .double(.infinity), .double(.nan), "", "ä\u{0}", .data(Data()),
+        .data(Data([0, 255])), .date(Date(timeIntervalSince1970: 0)), .date(Date(timeIntervalSince1970: 1_700_000_000.123456)),
+        .date(Date(timeIntervalSince1970: -1_000_000.000001)), .uuid(UUID()), .decimal(0), .decimal(Decimal(string: "-12.345")!),
+        .decimal(.greatestFiniteMagnitude), .decimal(.leastFiniteMagnitude), .decimal(.leastNonzeroMagnitude),
+        .decimal(Decimal(string: "-1000e127")!), .decimal(.nan),
+        .json("{\"a\":[1]}"), .object(object), .orderedObjects([object, other]), .objects([]), .objects([other, object]),
+    ]
+
+    @Test(arguments: values) func valuesComeBackFromTheFile(value: Value) throws {
+        let stored = try value.fileValue()
+        let back = try Value(stored)
+        #expect(try back.fileValue() == stored)
+        if case .date(let date) = value, case .date(let read) = back {
+            #expect(abs(date.timeIntervalSince(read)) < 0.000_000_6)
+        } else {
+            #expect(back == value)
+        }
+        #expect(value.type.map { stored.fits(AnnalsFile::AttributeType(rawValue: UInt8(AttributeType.allCases.firstIndex(of: $0)! + 1))!) } ?? (stored == .absent))
+    }
+
+    @Test(arguments: values) func valuesAreCoded(value: Value) throws {
+        let coded = try JSONEncoder().encode([value])
+        #expect(try JSONDecoder().decode([Value].self, from: coded) == [value], "\(String(decoding: coded, as: UTF8.self))")
+    }
+
+    @Test func equalityIsThatOfTheFile() {
+        #expect(Value.double(0.0) != .double(-0.0) && Value.double(.nan) == .double(.nan))
+        #expect(Value.string("\u{e9}") != .string("e\u{301}"))
+        #expect(Value.objects([Self.object, Self.other]) == .objects([Self.other, Self.object]))
+        #expect(Value.orderedObjects([Self.object, Self.other]) != .orderedObjects([Self.other, Self.object]))
+        #expect(Value.json("1") != .string("1") && Value.int(1) != .double(1))
+        #expect(Set(Self.values).count == Self.values.count)
+    }
+
+    @Test(arguments: [Double.nan, .infinity, -.infinity, 1e15, -1e15]) func datesOutOfRangeAreRefused(seconds: Double) {
+        expect(.valueOutOfRange) { try Value.date(Date(timeIntervalSinceReferenceDate: seconds)).fileValue() }
+    }
+
+    /// Microseconds from 1930 to 2071 are the same after they were a `Date`.
+    @Test func microsecondsComeBackInOurTime() throws {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<20_000 {
+            let microseconds = Int64.random(in: -1_262_304_000_000_000...3_187_296_000_000_000, using: &random)
+            let value = try Value(FileValue.date(microseconds: microseconds))
+            #expect(try value.fileValue() == .date(microseconds: microseconds), "\(microseconds)")
+        }
+    }
+
+    @Test func decimalsThatDecimalCannotHoldAreRefused() throws {
+        for exponent in [Int(Int16.min), -129, 166, Int(Int16.max)] {
+            let decimal = try #require(DecimalValue(mantissa: 7, exponent: exponent))
+            expect(.valueOutOfRange) { try Value(FileValue.decimal(decimal)) }
+        }
+        let most = try #require(DecimalValue(mantissa: .max, exponent: 127))
+        #expect(try Value(FileValue.decimal(most)).fileValue() == .decimal(most))
+    }
+}
+
+@Suite struct HistoryTokenTests {
+    static let store = UUID(uuidString: "01234567-89AB-CDEF-0123-456789ABCDEF")!
+
+    @Test func textIsReadBack() throws {
+        for (number, tag) in [(0, 0), (1, 2), (UInt64.max, UInt64.max)] as [(UInt64, UInt64)] {
+            let token = HistoryToken(storeIdentifier: Self.store, number: number, tag: tag)
+            #expect(try HistoryToken(token.description) == token)
+            let coded = try JSONEncoder().encode([token])
+            #expect(try JSONDecoder().decode([HistoryToken].self, from: coded) == [token])
+        }
+        let token = HistoryToken(storeIdentifier: Self.store, number: 7, tag: 0xAB)
+        #expect(token.description.hasPrefix("A1.0123456789abcdef0123456789abcdef.7.00000000000000ab."))
+        #expect(token.description.utf8.count == 63)
+    }
+
+    /// Not one character can be another.
+    @Test func everyChangedCharacterIsNoticed() throws {
+        let text = Array(HistoryToken(storeIdentifier: Self.store, number: 1234, tag: 0x55).description.utf8)
+        for place in text.indices {
+            for replacement in Array("0a.A1 -".utf8) where replacement != text[place] {
+                var changed = text
+                changed[place] = replacement
+                expect(.tokenMalformed) { try HistoryToken(String(decoding: changed, as: UTF8.self)) }
+            }
+            expect(.tokenMalformed) { try HistoryToken(String(decoding: text[..<place], as: UTF8.self)) }
+        }
+    }
+
+    @Test(arguments: ["", "A1", "A1....", "A2.0.0.0.0", "7", "\u{0}", String(repeating: ".", count: 10_000)])
+    func otherTextsAreMalformed(text: String) throws {
+        expect(.tokenMalformed) { try HistoryToken(text) }
+        let coded = try JSONEncoder().encode([text])
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode([HistoryToken].self, from: coded) }
+    }
+
+    @Test func tokensOfAStoreOrderByTheirNumbers() {
+        let tokens = (0..<5).map { HistoryToken(storeIdentifier: Self.store, number: $0, tag: 100 - $0) }
+        #expect(tokens.shuffled().sorted() == tokens)
+    }
+}
+
+@Suite struct StoreErrorTests {
+    @Test func everyCodeOfTheFileLayerHasAPublicOne() {
+        for code in FileError.Code.allCases {
+            let error = StoreError(
+                FileError(code, "Something.", call: "open", systemError: 5, path: "/p", offset: 9))
+            #expect(error.code.rawValue == "\(code)" && error.call == "open" && error.systemError == 5)
+            #expect(error.description == "Something. [/p, offset 9]")
+        }
+        #expect(StoreError(.busy, "Wait.").description == "Wait.")
+        #expect(StoreError(.busy, "Wait.", path: "/p").description == "Wait. [/p]")
+        #expect(StoreError(.busy, "Wait.", offset: 1).description == "Wait. [offset 1]")
+    }
+}

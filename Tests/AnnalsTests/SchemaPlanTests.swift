@@ -1,0 +1,151 @@
+// From schema changes to definitions: what comes out, and everything that is refused.
+
+import Annals
+import AnnalsFile
+import Testing
+
+@Suite struct SchemaPlanTests {
+    static let folder = EntityDescription(
+        "Folder",
+        attributes: [AttributeDescription("name", .string), AttributeDescription("clips", .objects, target: "Clip", inverse: "folder")])
+    static let clip = EntityDescription(
+        "Clip",
+        attributes: [
+            AttributeDescription("title", .string, isOptional: false),
+            AttributeDescription("rank", .int, isIndexed: true, defaultValue: 5),
+            AttributeDescription("folder", .object, target: "Folder", inverse: "clips", deleteRule: .cascade),
+            AttributeDescription("state", .string),
+        ], keys: [KeyDescription(["rank", "state"], isUnique: true)])
+
+    /// A catalog with the changes of each step as one version.
+    static func catalog(_ steps: [[SchemaChange]]) throws -> SchemaCatalog {
+        var catalog = SchemaCatalog()
+        for changes in steps {
+            let entities = try SchemaPlan.definitions(for: changes, catalog: catalog)
+            try catalog.apply(SchemaDefinition(version: catalog.newestVersion + 1, entities: entities))
+        }
+        return catalog
+    }
+
+    static let start: [[SchemaChange]] = [[.addEntity(folder), .addEntity(clip)]]
+
+    func plan(_ changes: SchemaChange..., after steps: [[SchemaChange]] = start) throws -> [EntityDefinition] {
+        try SchemaPlan.definitions(for: changes, catalog: try Self.catalog(steps))
+    }
+
+    @Test func entitiesThatReferToEachOtherAreAddedTogether() throws {
+        let definitions = try plan(.addEntity(Self.folder), .addEntity(Self.clip), after: [])
+        #expect(definitions.map(\.number) == [1, 2] && definitions.map(\.name.text) == ["Folder", "Clip"])
+        let clips = definitions[0].attributes[1]
+        #expect(clips.target == 2 && clips.inverse == 3)
+        let folder = definitions[1].attributes[2]
+        #expect(folder.target == 1 && folder.inverse == 2 && folder.deleteRule == .cascade)
+        #expect(definitions[1].attributes[0].flags == [] && definitions[1].attributes[1].flags == [.optional, .indexed])
+        #expect(definitions[1].attributes[1].defaultValue == [5, 0, 0, 0, 0, 0, 0, 0])
+        #expect(definitions[1].keys == [KeyDefinition(isUnique: true, attributes: [2, 4])])
+    }
+
+    @Test func onlyWhatDiffersIsDefined() throws {
+        #expect(try plan() == [])
+        #expect(try plan(.renameEntity("Clip", to: "Clip")) == [])
+        #expect(try plan(.changeAttribute("rank", of: "Clip", isIndexed: true)) == [])
+        #expect(try plan(.addEntity(EntityDescription("A", attributes: [])), .removeEntity("A")) == [])
+        let renamed = try plan(.renameAttribute("name", of: "Folder", to: "title"))
+        #expect(renamed.map(\.number) == [1] && renamed[0].attributes.map(\.name.text) == ["title", "clips"])
+    }
+
+    @Test func numbersAreNeverGivenTwice() throws {
+        let steps = Self.start + [[.removeAttribute("name", from: "Folder")]]
+        #expect(try plan(.addAttribute(.init("name", .int), to: "Folder"), after: steps)[0].attributes.map(\.number) == [2, 3])
+        let both = try plan(.removeAttribute("name", from: "Folder"), .addAttribute(.init("name", .int), to: "Folder"))
+        #expect(both[0].attributes.map(\.number) == [2, 3])
+        // An attribute that came and went within the plan has used its number too.
+        let passing = try plan(
+            .addAttribute(.init("a", .int), to: "Folder"), .removeAttribute("a", from: "Folder"),
+            .addAttribute(.init("b", .int), to: "Folder"))
+        #expect(passing[0].attributes.map(\.number) == [1, 2, 4])
+        let without = Self.start + [[.removeAttribute("clips", from: "Folder"), .removeAttribute("folder", from: "Clip")]]
+        _ = without
+        let gone = try plan(
+            .addEntity(.init("A", attributes: [])), .removeEntity("A"), .addEntity(.init("B", attributes: [])))
+        #expect(gone.map(\.number) == [4])
+    }
+
+    @Test func replacedAttributesKeepTheirPlaceAndName() throws {
+        let definitions = try plan(.replaceAttribute("title", of: "Clip", by: .init("title", .json)))
+        #expect(definitions[0].attributes.map(\.number) == [5, 2, 3, 4])
+        #expect(definitions[0].attributes.map(\.name.text) == ["title", "rank", "folder", "state"])
+    }
+
+    @Test func requiredAttributesCanBecomeOptional() throws {
+        let definitions = try plan(.changeAttribute("title", of: "Clip", isOptional: true, isUnique: true))
+        #expect(definitions[0].attributes[0].flags == [.optional, .unique])
+        let added = try plan(.addAttribute(.init("n", .int, isOptional: false, defaultValue: 0), to: "Clip"))
+        #expect(added[0].attributes.last?.flags == [])
+    }
+
+    static let refused: [(SchemaChange, StoreError.Code, String)] = [
+        (.addEntity(.init("Clip", attributes: [])), .schemaRefused, "another name"),
+        (.addEntity(.init("", attributes: [])), .schemaRefused, "1 to 255 bytes"),
+        (.addEntity(.init(String(repeating: "x", count: 256), attributes: [])), .schemaRefused, "1 to 255 bytes"),
+        (.addEntity(.init("A", attributes: [.init("x", .int), .init("x", .int)])), .schemaRefused, "already"),
+        (.addEntity(.init("A", attributes: [.init("x", .int, target: "Clip")])), .schemaRefused, "refers to no objects"),
+        (.addEntity(.init("A", attributes: [.init("x", .object, inverse: "a")])), .schemaRefused, "name the target"),
+        (.addEntity(.init("A", attributes: [.init("x", .object, target: "No")])), .unknownEntity, "“No”"),
+        (.addEntity(.init("A", attributes: [.init("x", .object, target: "Clip", inverse: "no")])), .unknownAttribute, "“no”"),
+        (.addEntity(.init("A", attributes: [.init("x", .int, defaultValue: "a")])), .typeMismatch, "default"),
+        (.addEntity(.init("A", attributes: [], keys: [.init(["x"])])), .unknownAttribute, "“x”"),
+        (.addEntity(.init("A", attributes: [.init("x", .int)], keys: [.init([])])), .schemaRefused, "key"),
+        (.addEntity(.init("A", attributes: [.init("x", .int)], keys: [.init(["x", "x"])])), .schemaRefused, "key"),
+        (.removeEntity("No"), .unknownEntity, "“No”"),
+        (.removeEntity("Folder"), .schemaRefused, "“folder” of “Clip”"),
+        (.renameEntity("Clip", to: "Folder"), .schemaRefused, "already"),
+        (.renameEntity("No", to: "A"), .unknownEntity, "“No”"),
+        (.addAttribute(.init("rank", .int), to: "Clip"), .schemaRefused, "already"),
+        (.addAttribute(.init("x", .int), to: "No"), .unknownEntity, "“No”"),
+        (.addAttribute(.init("x", .int, isOptional: false), to: "Clip"), .schemaRefused, "give it a default"),
+        (.addAttribute(.init("x", .string, defaultValue: .string(String(repeating: "x", count: 65_537))), to: "Clip"), .tooLarge, "shorten"),
+        (.removeAttribute("no", from: "Clip"), .unknownAttribute, "“no”"),
+        (.removeAttribute("rank", from: "Clip"), .schemaRefused, "remove the key first"),
+        (.removeAttribute("folder", from: "Clip"), .schemaRefused, "inverse"),
+        (.renameAttribute("title", of: "Clip", to: "rank"), .schemaRefused, "already"),
+        (.replaceAttribute("title", of: "Clip", by: .init("rank", .int)), .schemaRefused, "already"),
+        (.changeAttribute("rank", of: "Clip", isOptional: false), .schemaRefused, "carry the values over"),
+        (.changeAttribute("no", of: "Clip", isIndexed: true), .unknownAttribute, "“no”"),
+        (.addKey(.init(["rank", "state"]), to: "Clip"), .schemaRefused, "already"),
+        (.removeKey(.init(["rank"]), from: "Clip"), .schemaRefused, "no key"),
+    ]
+
+    @Test(arguments: refused) func whatCannotBeIsRefused(change: SchemaChange, code: StoreError.Code, words: String) throws {
+        let error = #expect(throws: StoreError.self) { try plan(change) }
+        #expect(error?.code == code && error?.message.contains(words) == true, "\(error?.description ?? "")")
+    }
+
+    // MARK: Declared entities
+
+    func additions(_ declared: EntityDescription...) throws -> [SchemaChange] {
+        try SchemaPlan.additions(of: declared, to: try Self.catalog(Self.start))
+    }
+
+    @Test func whatIsDeclaredAndThereAddsNothing() throws {
+        #expect(try additions(Self.clip, Self.folder) == [])
+        #expect(try additions(.init("Clip", attributes: [.init("title", .string)])) == [])
+    }
+
+    @Test func whatIsMissingIsAdded() throws {
+        let title = AttributeDescription("title", .string, isIndexed: true, isUnique: true)
+        let note = AttributeDescription("note", .data)
+        let key = KeyDescription(["rank", "title"])
+        let page = EntityDescription("Page", attributes: [])
+        #expect(
+            try additions(.init("Clip", attributes: [title, note], keys: [key]), page) == [
+                .changeAttribute("title", of: "Clip", isIndexed: true, isUnique: true), .addAttribute(note, to: "Clip"),
+                .addKey(key, to: "Clip"), .addEntity(page),
+            ])
+    }
+
+    @Test func otherTypesAndTargetsAreAMismatch() throws {
+        expect(.schemaMismatch) { try additions(.init("Clip", attributes: [.init("rank", .double)])) }
+        expect(.schemaMismatch) { try additions(.init("Clip", attributes: [.init("folder", .object, target: "Clip")])) }
+    }
+}

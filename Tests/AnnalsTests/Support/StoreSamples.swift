@@ -1,0 +1,54 @@
+// Stores for tests: a small schema, a path of their own, and the checker at the end.
+
+import Annals
+import AnnalsFile
+import Testing
+
+/// Both modules have types of these names; tests mean the public ones.
+typealias ObjectID = Annals::ObjectID
+typealias Value = Annals::Value
+typealias AttributeType = Annals::AttributeType
+
+/// A folder with one store in it.
+struct StoreFolder {
+    let temporary: TemporaryDirectory
+    var path: String { temporary.path("s.annals") }
+
+    init() throws { temporary = try TemporaryDirectory() }
+
+    func open(_ entities: [EntityDescription] = [], _ change: (inout Store.Options) -> Void = { _ in }) throws -> Store {
+        var options = Store.Options()
+        options.durability = .relaxed
+        options.reading = .copied
+        change(&options)
+        return try Store(at: path, entities: entities, options: options)
+    }
+
+    /// Every test that makes a store ends with this.
+    func expectIntact(sourceLocation: SourceLocation = #_sourceLocation) throws {
+        var options = CheckOptions()
+        options.spillDirectory = temporary.path
+        let report = try Checker.check(path, options: options, files: RealFileSystem())
+        #expect(report.isIntact, "\(report.findings)", sourceLocation: sourceLocation)
+        #expect(temporary.names == ["s.annals"], sourceLocation: sourceLocation)
+    }
+}
+
+enum Sample {
+    static let clip = EntityDescription(
+        "Clip",
+        attributes: [
+            AttributeDescription("title", .string, isOptional: false, defaultValue: "untitled"),
+            AttributeDescription("url", .string, isUnique: true, isPreservedOnDeletion: true),
+            AttributeDescription("rank", .int, isIndexed: true),
+        ])
+}
+
+/// Expects an error of the library with that code.
+func expect<Result>(
+    _ code: StoreError.Code, sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Result
+) {
+    let error = #expect(throws: StoreError.self, sourceLocation: sourceLocation) { _ = try body() }
+    #expect(error?.code == code, "\(error?.description ?? "")", sourceLocation: sourceLocation)
+    #expect(error?.message.hasSuffix(".") ?? true, "\(error?.message ?? "")", sourceLocation: sourceLocation)
+}
