@@ -49,6 +49,7 @@ extension Log {
                 "A transaction is committed once, whole, and in the store that it was begun for: begin another.",
                 path: path)
         }
+        guard !transaction.isLent else { throw transaction.unusable() }
         _ = transaction.lastFrame()
         let isBackground = durability == .relaxed && options.synchronizesInBackground
         if isBackground, !background.isStarted { try startBackgroundSync() }
