@@ -2,6 +2,7 @@
 
 import AnnalsFile
 import FoundationEssentials
+import SimulatedDisk
 import Synchronization
 import Testing
 
@@ -52,6 +53,45 @@ import Testing
             try again.close()
             try expectIntact(path)
         }
+    }
+
+    @Test func aThreadThatWritesForTooLongKeepsOthersFromWaitingForEver() throws {
+        var machine = Machine()
+        machine.options.lockTimeoutMicroseconds = 1000
+        let log = try machine.create()
+        try log.defineNotes()
+        // Another process holds the file, so the first thread sleeps with the handle's lock until it is told to go on.
+        let files = machine.files(77)
+        let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
+        let range = WriterLock.range(processID: 77, timeMicroseconds: 1_767_225_600_000_000)
+        #expect(try files.tryLock(file, range) == .acquired)
+        let monitor = Monitor()
+        let steps = Mutex((isSleeping: false, mayGoOn: false))
+        machine.environment.setOnSleep { _ in
+            monitor.withLock {
+                steps.withLock { $0.isSleeping = true }
+                monitor.signalAll()
+                while !steps.withLock({ $0.mayGoOn }) { monitor.wait() }
+            }
+        }
+        let first = try BackgroundThread(name: "first") { _ = try? log.insertNote(1, Note.row("t1")) }
+        monitor.withLock { while !steps.withLock({ $0.isSleeping }) { monitor.wait() } }
+        do {
+            try log.insertNote(2, Note.row("t2"))
+            Issue.record("it did not wait for the first thread")
+        } catch let error as FileError {
+            #expect(error.code == .busy && error.message.contains("thread"))
+        }
+        machine.disk.kill(77)
+        monitor.withLock {
+            steps.withLock { $0.mayGoOn = true }
+            monitor.signalAll()
+        }
+        first.join()
+        try log.insertNote(3, Note.row("t3"))
+        #expect(log.current.lastNumber == 3, "the schema, the first thread's and this one's")
+        try log.close()
+        try expectIntact(machine.disk, isSealed: true)
     }
 
     @Test func handlesOfOneProcessShareTheFile() throws {

@@ -98,6 +98,30 @@ import Testing
         #expect(report.counts.largeValues == 0)
     }
 
+    @Test func whileARowIsWrittenNothingElseOfItsTransactionChanges() throws {
+        let (machine, log, layout) = try store()
+        let transaction = log.makeTransaction()
+        try transaction.insert(Note.object(1), Note.row("one"))
+        var refusals: [FileError.Code] = []
+        func refused(_ body: () throws(FileError) -> Void) {
+            do throws(FileError) { try body() } catch { refusals.append(error.code) }
+        }
+        try transaction.insert(Note.object(2), layout: layout) { (row, bytes) throws(FileError) in
+            row.append(text: "two", at: 0, in: &bytes)
+            refused { () throws(FileError) in try transaction.insert(Note.object(3), Note.row("three")) }
+            refused { () throws(FileError) in try insert(3, "three", into: transaction, layout) }
+            refused { () throws(FileError) in _ = try transaction.removeChange(of: Note.object(1)) }
+            refused { () throws(FileError) in try transaction.forEachEntry { (_, _) throws(FileError) in true } }
+            refused { () throws(FileError) in try log.commit(transaction) }
+            row.set(int: 2, at: 1, in: &bytes)
+        }
+        #expect(refusals == [FileError.Code](repeating: .invalidArgument, count: 5))
+        try log.commit(transaction)
+        #expect(try changes(log).map(\.row) == [Note.row("one"), Note.row("two", 2)])
+        try log.close()
+        try expectIntact(machine.disk, isSealed: true)
+    }
+
     private func addLarge(
         _ value: [UInt8], to transaction: TransactionBuilder, _ row: inout RowBuilder, _ bytes: inout ByteWriter
     ) throws(FileError) {

@@ -15,7 +15,7 @@ package struct AppendedTransaction: Equatable, Sendable {
 extension Log {
     /// Appends a transaction and, with `.full`, waits until it is durable.
     ///
-    /// Throws `busy` when another process writes for too long, `noSpace` (nothing has changed then), `storeRemoved`, `storeReplaced`,
+    /// Throws `busy` when another process, or another thread on this handle, writes for too long, `noSpace` (nothing has changed then), `storeRemoved`, `storeReplaced`,
     /// `hardLinked`, `damaged`, `diverged`, `schemaChanged` (encode the transaction again), and `durabilityUnknown`, after which this handle
     /// commits nothing more and the transaction may be there or not.
     @discardableResult
@@ -55,6 +55,7 @@ extension Log {
                 "A transaction is committed once, whole, and in the store that it was begun for: begin another.",
                 path: path)
         }
+        guard !transaction.isLent else { throw transaction.unusable() }
     }
 
     /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open by the caller.
@@ -108,17 +109,22 @@ extension Log {
             throw FileError(
                 .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
         }
-        return try writer.withLock { () throws(FileError) -> Result in
-            do throws(FileError) {
-                try ledger.checkUsable()
-                let held = try WriterLock.acquire(
-                    files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds
-                )
-                defer { try? files.unlock(file, held) }
-                return try append(durability, body)
-            } catch {
-                throw error.at(path: path)
-            }
+        // Threads wait in real time, whatever clock the environment has.
+        guard writer.lock(timeoutMicroseconds: options.lockTimeoutMicroseconds) else {
+            throw FileError(
+                .busy,
+                "Another thread of this process is writing and did not finish in time: try again, or wait longer.",
+                path: path)
+        }
+        defer { writer.unlock() }
+        do throws(FileError) {
+            try ledger.checkUsable()
+            let held = try WriterLock.acquire(
+                files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds)
+            defer { try? files.unlock(file, held) }
+            return try append(durability, body)
+        } catch {
+            throw error.at(path: path)
         }
     }
 

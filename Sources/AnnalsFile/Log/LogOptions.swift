@@ -46,7 +46,7 @@ package enum Durability: Sendable {
 
 package struct LogOptions: Sendable {
     package var limits = LogLimits()
-    /// How long a commit waits for another process's before it throws `busy`.
+    /// How long a commit waits for another thread's, and then for another process's, before it throws `busy`.
     package var lockTimeoutMicroseconds: UInt64 = 5_000_000
     /// Whether a thread of this handle synchronises what relaxed commits wrote. Without, `synchronizeIfDue` is to be called.
     package var synchronizesInBackground = true

@@ -22,6 +22,7 @@ extension TransactionBuilder {
         withRows: Bool = false,
         _ body: (ChangeView, UnsafeRawBufferPointer?) throws(FileError) -> Bool
     ) throws(FileError) {
+        guard !isLent else { throw unusable() }
         for frame in frames {
             guard case .part = frame.content else { continue }
             let count = withRows ? Int(frame.frameBytes) : FrameField.bytes + Int(frame.tableBytes)

@@ -43,7 +43,7 @@ package final class TransactionBuilder {
     /// A part of it could not be kept: it cannot be committed.
     @exclusivity(unchecked) var isBroken = false
     /// Whether a row is being written: `body` is empty meanwhile (see `lendBody`).
-    @exclusivity(unchecked) private var isLent = false
+    @exclusivity(unchecked) private(set) var isLent = false
     /// Reused for pieces of values, schema frames and rows that move.
     @exclusivity(unchecked) var scratch = ByteWriter(withoutMemory: ())
 
@@ -218,7 +218,7 @@ package final class TransactionBuilder {
         guard completed == nil, !isBroken, !isLent || whileRowIsWritten else { throw unusable() }
     }
 
-    private func unusable() -> FileError {
+    func unusable() -> FileError {
         if isLent {
             return FileError(.invalidArgument, "While a row is written, nothing else of its transaction can change.")
         }

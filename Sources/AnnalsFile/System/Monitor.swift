@@ -12,6 +12,14 @@ package final class Monitor: Sendable {
     deinit { SystemCalls.destroy(memory) }
 
     package func lock() { SystemCalls.lock(memory) }
+
+    /// The same, but waits no longer than that.
+    ///
+    /// - Returns: whether the caller has the lock.
+    package func lock(timeoutMicroseconds: UInt64) -> Bool {
+        SystemCalls.lock(memory, timeoutMicroseconds: timeoutMicroseconds)
+    }
+
     package func unlock() { SystemCalls.unlock(memory) }
 
     package func withLock<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {

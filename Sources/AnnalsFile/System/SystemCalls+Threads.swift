@@ -33,6 +33,23 @@ extension SystemCalls {
     }
 
     static func lock(_ memory: MonitorMemory) { _ = Glibc.pthread_mutex_lock(memory.mutex) }
+
+    private typealias ClockLock =
+        @convention(c) (
+            UnsafeMutablePointer<pthread_mutex_t>, clockid_t, UnsafePointer<timespec>
+        ) -> Int32
+    private static let clockLock = function("pthread_mutex_clocklock", as: ClockLock.self)
+
+    /// False when so much time has passed. In a C library without a lock that waits on the monotonic clock (before 2.30), the wall clock counts.
+    static func lock(_ memory: MonitorMemory, timeoutMicroseconds: UInt64) -> Bool {
+        if Glibc.pthread_mutex_trylock(memory.mutex) == 0 { return true }
+        let now = clockLock == nil ? UInt64(clamping: wallClockMicroseconds()) : monotonicMicroseconds()
+        let end = now.addingReportingOverflow(timeoutMicroseconds)
+        var time = timespec(microseconds: end.overflow ? .max : end.partialValue)
+        if let clockLock { return clockLock(memory.mutex, CLOCK_MONOTONIC, &time) == 0 }
+        return Glibc.pthread_mutex_timedlock(memory.mutex, &time) == 0
+    }
+
     static func unlock(_ memory: MonitorMemory) { _ = Glibc.pthread_mutex_unlock(memory.mutex) }
     static func signalAll(_ memory: MonitorMemory) { _ = Glibc.pthread_cond_broadcast(memory.condition) }
 
