@@ -25,7 +25,7 @@ let package = Package(
         .executableTarget(
             name: "annals", dependencies: ["Annals", "AnnalsFile"], path: "Sources/AnnalsTool", swiftSettings: settings),
         .executableTarget(
-            name: "annals-bench", dependencies: ["Annals", "AnnalsFile"], path: "Sources/AnnalsBench",
+            name: "annals-bench", dependencies: ["Annals"], path: "Sources/AnnalsBench",
             swiftSettings: settings),
         .executableTarget(
             name: "crash-helper", dependencies: ["AnnalsFile"], path: "Tests/CrashHelper", swiftSettings: settings),
@@ -35,7 +35,7 @@ let package = Package(
             name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "FuzzTargets", "annals"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
-            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "annals"], exclude: ["Golden"],
+            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "annals"],
             swiftSettings: settings),
         .target(
             name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",

@@ -1,6 +1,6 @@
-// `annals-bench WORKLOAD ...`: the peers' workloads on this engine, timed by the same rules, one JSON line each.
+// `annals-bench WORKLOAD ...`: the peers' workloads on this store, timed by the same rules, one JSON line each. Public API only.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import Glibc
 
@@ -10,10 +10,10 @@ import Glibc
             let arguments = try BenchArguments(Array(CommandLine.arguments.dropFirst()))
             try Workloads(arguments).run()
         } catch let error as BenchError {
-            FileHandleOutput.standardError("annals-bench: \(error.message)\n\n\(BenchArguments.usage)\n")
+            Printer.standardError("annals-bench: \(error.message)\n\n\(BenchArguments.usage)\n")
             exit(64)
         } catch {
-            FileHandleOutput.standardError("annals-bench: \(error)\n")
+            Printer.standardError("annals-bench: \(error)\n")
             exit(1)
         }
     }
@@ -25,20 +25,29 @@ struct BenchError: Error {
 
 struct BenchArguments {
     static let usage = """
-        usage: annals-bench WORKLOAD --path FOLDER [--rows N] [--batch B] [--durable|--fast] [--tag S]
-          load    inserts rows 1 to N, B a transaction
-          commit  inserts N rows, one a transaction
-          walk    reads and verifies every frame of what load left
-          value   writes and reads one value of N bytes in pieces
-          long    one transaction of N rows
+        usage: annals-bench WORKLOAD --path FOLDER [--rows N] [--batch B] [--durable|--fast] [--index] [--tag S]
+          load      inserts rows 1 to N into a new store, B a transaction
+          commit    inserts N rows into a new store, one a transaction
+          open      opens the store and reads one row
+          get       reads N random rows by ID, from one snapshot
+          get_each  the same, from a new snapshot for each
+          scan      reads all rows
+          query     reads N ranges of an index over rank, which it adds where there is none
+          update    updates N random rows, B a transaction
+          delete    deletes N rows, B a transaction
+          history   reads the last tenth of the history, then all of it
+          kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background
+        --index makes the index over rank from the start (load)
+        --no-history is accepted and does nothing: there is no store without history
         """
 
     var workload: String
     var path = ""
     var rows: UInt64 = 100_000
-    var batch = 1000
+    var batch: UInt64 = 1000
     var isDurable = false
+    var hasIndex = false
     var tag = ""
 
     init(_ arguments: [String]) throws {
@@ -51,10 +60,12 @@ struct BenchArguments {
             switch option {
             case "--durable": isDurable = true
             case "--fast": isDurable = false
+            case "--index": hasIndex = true
+            case "--no-history": break
             case "--path": path = try Self.value(option, &rest)
             case "--tag": tag = try Self.value(option, &rest)
             case "--rows": rows = try Self.number(option, &rest)
-            case "--batch": batch = Int(try Self.number(option, &rest))
+            case "--batch": batch = try Self.number(option, &rest)
             default: throw BenchError(message: "\(option) is not known")
             }
         }

@@ -88,3 +88,23 @@ final class BenchRow {
         return sum &+ last
     }
 }
+
+/// A text of the generator's letters, in a buffer that is used again.
+///
+/// Sound: the buffer is this object's alone and 8 bytes longer than the longest text.
+final class BenchText {
+    private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 168, alignment: 8)
+    private var count = 0
+
+    deinit { text.deallocate() }
+
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: text[..<count]) }
+
+    func make(_ count: Int, _ generator: inout SplitMix) {
+        self.count = count
+        for start in stride(from: 0, to: count, by: 8) {
+            let word = (generator.next() & 0x0F0F_0F0F_0F0F_0F0F) &+ 0x6161_6161_6161_6161
+            text.storeBytes(of: word.littleEndian, toByteOffset: start, as: UInt64.self)
+        }
+    }
+}

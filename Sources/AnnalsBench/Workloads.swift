@@ -1,220 +1,397 @@
-// The workloads. Timed from the first begin to the last commit's return; opening, closing and the last sync are apart.
+// The workloads of the peers. Timed from the first begin to the last commit's return; opening and closing are apart.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
-import Glibc
 
 struct Workloads {
     let arguments: BenchArguments
-    private let environment = RealEnvironment()
-    private let files = RealFileSystem()
-    private let store: String
+    private let file: String
+    static let getSeed: UInt64 = 0x5EED_0001
+    static let updateSeed: UInt64 = 0x5EED_0002
+    static let querySeed: UInt64 = 0x5EED_0004
+    static let ranks: UInt64 = 1_000_000
 
     init(_ arguments: BenchArguments) {
         self.arguments = arguments
-        store = arguments.path + "/bench.annals"
+        file = arguments.path + "/bench.annals"
     }
 
     func run() throws {
         switch arguments.workload {
-        case "load": try load()
-        case "commit": try commit()
-        case "walk": try walk()
-        case "value": try value()
-        case "long": try long()
+        case "load": try load(batch: arguments.batch)
+        case "commit": try load(batch: 1)
+        case "open": try open()
+        case "get": try get(each: false)
+        case "get_each": try get(each: true)
+        case "scan": try scan()
+        case "query": try query()
+        case "update": try update()
+        case "delete": try delete()
+        case "history": try history()
+        case "kill": try commitUntilKilled()
         default: throw BenchError(message: "there is no workload \(arguments.workload)")
         }
     }
 
-    private static let entity: UInt16 = 1
+    // MARK: The store
 
-    private static let definition = EntityDefinition(
-        number: entity, name: "Item",
-        attributes: [
-            AttributeDefinition(number: 1, type: .string, flags: [], name: "title"),
-            AttributeDefinition(number: 2, type: .string, flags: [], name: "url"),
-            AttributeDefinition(number: 3, type: .string, flags: [], name: "note"),
-            AttributeDefinition(number: 4, type: .double, flags: [], name: "created"),
-            AttributeDefinition(number: 5, type: .int, flags: [], name: "rank"),
-            AttributeDefinition(number: 6, type: .bool, flags: [], name: "flag"),
-            AttributeDefinition(number: 7, type: .data, flags: [.optional], name: "large"),
-        ])
+    private func item(hasIndex: Bool) -> EntityDescription {
+        EntityDescription(
+            "Item",
+            attributes: [
+                AttributeDescription("title", .string, isOptional: false),
+                AttributeDescription("url", .string, isOptional: false),
+                AttributeDescription("note", .string, isOptional: false),
+                AttributeDescription("created", .double, isOptional: false),
+                AttributeDescription("rank", .int, isOptional: false, isIndexed: hasIndex),
+                AttributeDescription("flag", .bool, isOptional: false),
+            ])
+    }
+
+    private var options: Store.Options {
+        var options = Store.Options()
+        options.durability = arguments.isDurable ? .full : .relaxed
+        return options
+    }
+
+    private func openStore() throws -> (Store, EntityHandle) {
+        let store = try Store(at: file, options: options)
+        return (store, try store.entity("Item"))
+    }
+
+    private func makeStore() throws -> (Store, EntityHandle) {
+        try FileManager.default.createDirectory(atPath: arguments.path, withIntermediateDirectories: true)
+        if FileManager.default.fileExists(atPath: file) { try FileManager.default.removeItem(atPath: file) }
+        let store = try Store(at: file, entities: [item(hasIndex: arguments.hasIndex)], options: options)
+        return (store, try store.entity("Item"))
+    }
+
+    private func object(_ number: UInt64, _ items: EntityHandle) -> ObjectID {
+        guard let object = ObjectID(entityNumber: items.number, number: number) else {
+            preconditionFailure("Benchmark rows are numbered from 1.")
+        }
+        return object
+    }
 
     // MARK: Writing
 
-    private func load() throws {
-        let (log, layout) = try fresh()
-        let row = BenchRow()
-        let start = environment.monotonicMicroseconds()
-        var number: UInt64 = 1
-        while number <= arguments.rows {
-            let count = min(UInt64(arguments.batch), arguments.rows - number + 1)
-            try insert(log, layout, row, number..<number + count)
-            number += count
+    private func insert(_ numbers: Range<UInt64>, _ items: EntityHandle, _ row: BenchRow, _ store: Store) throws {
+        _ = try store.commit(author: "app.main", context: "editor") { transaction in
+            for number in numbers {
+                row.make(number)
+                try transaction.insert(items) { (writer) throws(StoreError) in
+                    try writer.set(utf8: row.title, at: 0)
+                    try writer.set(utf8: row.url, at: 1)
+                    try writer.set(utf8: row.note, at: 2)
+                    try writer.set(double: row.created, at: 3)
+                    try writer.set(int: row.rank, at: 4)
+                    try writer.set(bool: row.flag, at: 5)
+                }
+            }
         }
-        try finish(log, "load", start)
     }
 
-    private func commit() throws {
-        let (log, layout) = try fresh()
+    private func load(batch: UInt64) throws {
+        let (store, items) = try makeStore()
         let row = BenchRow()
-        var latencies: [UInt64] = []
-        latencies.reserveCapacity(Int(arguments.rows))
-        let start = environment.monotonicMicroseconds()
+        var latencies: [Double] = []
+        latencies.reserveCapacity(Int(arguments.rows / batch) + 1)
+        let start = seconds()
         var before = start
-        for number in 1...arguments.rows {
-            try insert(log, layout, row, number..<number + 1)
-            let now = environment.monotonicMicroseconds()
+        var number: UInt64 = 1
+        while number <= arguments.rows {
+            let end = min(number + batch, arguments.rows + 1)
+            try insert(number..<end, items, row, store)
+            number = end
+            let now = seconds()
             latencies.append(now - before)
             before = now
         }
-        latencies.sort()
-        let median = latencies[latencies.count / 2]
-        let high = latencies[latencies.count * 99 / 100]
-        try finish(log, "commit", start, extra: ",\"median_us\":\(median),\"p99_us\":\(high)")
+        let privateMemory = Memory.privateKilobytes
+        try finish(store, arguments.rows, before - start, latencies, ",\"private_kb\":\(privateMemory)")
     }
 
-    /// One transaction, however long.
-    private func long() throws {
-        let (log, layout) = try fresh()
+    private func commitUntilKilled() throws {
+        let (store, items) = try makeStore()
         let row = BenchRow()
-        let start = environment.monotonicMicroseconds()
-        try insert(log, layout, row, 1..<arguments.rows + 1)
-        try finish(log, "long", start)
-        try walk()
+        var number: UInt64 = 1
+        while true {
+            try insert(number..<number + arguments.batch, items, row, store)
+            number += arguments.batch
+            if number % 1000 == 1 { Printer.standardOutput("\(number - 1)\n") }
+        }
     }
 
-    private func insert(
-        _ log: Log, _ layout: RowLayout, _ row: BenchRow, _ numbers: Range<UInt64>
-    ) throws {
-        let transaction = log.makeTransaction(expectedChanges: numbers.count)
-        transaction.author = "app.main"
-        transaction.context = "editor"
-        for number in numbers {
-            guard let object = ObjectID(entity: Self.entity, number: number) else { continue }
-            row.make(number)
-            try transaction.insert(object, layout: layout) { (builder, bytes) throws(FileError) in
-                builder.append(row.title, at: 0, in: &bytes)
-                builder.append(row.url, at: 1, in: &bytes)
-                builder.append(row.note, at: 2, in: &bytes)
-                builder.set(double: row.created, at: 3, in: &bytes)
-                builder.set(int: row.rank, at: 4, in: &bytes)
-                builder.set(bool: row.flag, at: 5, in: &bytes)
+    private func update() throws {
+        let (store, items) = try openStore()
+        let count = try largestNumber(store, items)
+        var random = SplitMix(state: Self.updateSeed)
+        let note = BenchText()
+        var latencies: [Double] = []
+        let start = seconds()
+        var before = start
+        var done: UInt64 = 0
+        while done < arguments.rows {
+            let size = min(arguments.batch, arguments.rows - done)
+            var generator = random
+            _ = try store.commit(author: "app.main", context: "editor") { transaction in
+                generator = random
+                for _ in 0..<size {
+                    let id = object(1 + generator.next() % count, items)
+                    note.make(88 + Int(generator.next() % 65), &generator)
+                    let rank = Int64(generator.next() % Self.ranks)
+                    do throws(StoreError) {
+                        try transaction.update(id) { (writer) throws(StoreError) in
+                            try writer.set(utf8: note.bytes, at: 2)
+                            try writer.set(int: rank, at: 4)
+                        }
+                    } catch {
+                        guard error.code == .objectNotFound else { throw error }
+                    }
+                }
             }
+            random = generator
+            done += size
+            let now = seconds()
+            latencies.append(now - before)
+            before = now
         }
-        try log.commit(transaction, durability: arguments.isDurable ? .full : .relaxed)
+        try finish(store, arguments.rows, before - start, latencies, ",\"store_rows\":\(count)")
     }
 
-    /// One value that is never in memory as a whole, written and read back.
-    private func value() throws {
-        let (log, _) = try fresh()
-        let start = environment.monotonicMicroseconds()
-        var generator = SplitMix(state: 1)
-        var written: UInt64 = 0
-        let transaction = log.makeTransaction()
-        let large = try transaction.addLargeValue(bytes: arguments.rows) { (buffer) throws(FileError) in
-            let count = max(1, buffer.count & ~7)
-            for index in stride(from: 0, to: count, by: 8) where index + 8 <= buffer.count {
-                buffer.storeBytes(of: generator.next(), toByteOffset: index, as: UInt64.self)
+    private func delete() throws {
+        let (store, items) = try openStore()
+        let count = try largestNumber(store, items)
+        let total = min(arguments.rows, count)
+        var latencies: [Double] = []
+        let start = seconds()
+        var before = start
+        var done: UInt64 = 0
+        while done < total {
+            let size = min(arguments.batch, total - done)
+            _ = try store.commit(author: "app.main", context: "editor") { transaction in
+                for operation in done..<done + size {
+                    do throws(StoreError) {
+                        try transaction.delete(object(1 + (operation &* 2_654_435_761) % count, items))
+                    } catch {
+                        guard error.code == .objectNotFound else { throw error }
+                    }
+                }
             }
-            if buffer.count < 8 { buffer.initializeMemory(as: UInt8.self, repeating: 7) }
-            written &+= BenchRow.sum(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            return count
+            done += size
+            let now = seconds()
+            latencies.append(now - before)
+            before = now
         }
-        guard let object = ObjectID(entity: Self.entity, number: 1) else { return }
-        try transaction.insert(
-            object, [.string("t"), .string("u"), .string("n"), .double(0), .int(0), .bool(false), large])
-        try log.commit(transaction, durability: .full)
-        try finish(log, "value", start)
-        let readStart = environment.monotonicMicroseconds()
-        let again = try Log.open(store, access: .readOnly, files: files, environment: environment)
-        var read: UInt64 = 0
-        try again.forEachFrame { (frame, state) throws(FileError) in
-            guard frame.header.kind == .transaction else { return }
-            var cursor = ChangeCursor(frame)
-            while let change = try cursor.next() {
-                guard let bytes = frame.row(of: change),
-                    let layout = state.catalog.layout(version: 1, entity: Self.entity),
-                    case .large(let reference) = try RowView(bytes, layout: layout).variable(at: 6)
-                else { continue }
-                try again.readLargeValue(reference) { (piece) throws(FileError) in read &+= BenchRow.sum(piece) }
-            }
-        }
-        guard read == written else { throw BenchError(message: "the value that was read is not the one written") }
-        let seconds = Double(environment.monotonicMicroseconds() - readStart) / 1e6
-        report("value_read", operations: arguments.rows, seconds: seconds, bytes: again.current.end, extra: "")
+        try finish(store, total, before - start, latencies, ",\"store_rows\":\(count)")
     }
 
     // MARK: Reading
 
-    private func walk() throws {
-        let openStart = environment.monotonicMicroseconds()
-        let log = try Log.open(store, access: .readOnly, files: files, environment: environment)
-        let start = environment.monotonicMicroseconds()
-        var rows: UInt64 = 0
-        try log.forEachFrame { (frame, _) throws(FileError) in
-            guard frame.header.kind == .transaction || frame.header.kind == .part else { return }
-            rows += UInt64(try TransactionRecord.decode(frame.table).changes)
+    private func open() throws {
+        let reads = Reads.bytes
+        let start = seconds()
+        let (store, items) = try openStore()
+        var sum: UInt64 = 0
+        let isThere = try store.snapshot().withRow(object(arguments.rows / 2 + 1, items), in: items) {
+            (row) throws(StoreError) in
+            sum = try Checksum.of(row)
         }
-        let seconds = Double(environment.monotonicMicroseconds() - start) / 1e6
-        let bytes = log.current.end
+        let elapsed = seconds() - start
+        let read = Reads.bytes - reads
         report(
-            "walk", operations: rows, seconds: seconds, bytes: bytes,
-            extra: ",\"open_s\":\(Double(start - openStart) / 1e6),\"GB_per_s\":\(Double(bytes) / seconds / 1e9)")
+            arguments.rows, elapsed, 1,
+            ",\"found\":\(isThere && sum != 0),\"read_bytes\":\(read),\"private_kb\":\(Memory.privateKilobytes)")
+        // Nothing was written.
+        try store.close()
+    }
+
+    private func get(each: Bool) throws {
+        let (store, items) = try openStore()
+        let count = try largestNumber(store, items)
+        // The second pass counts: in the first one the file's pages are mapped and verified.
+        for pass in 0..<2 {
+            var random = SplitMix(state: Self.getSeed)
+            var sum: UInt64 = 0
+            let start = seconds()
+            var snapshot = try store.snapshot()
+            for _ in 0..<arguments.rows {
+                if each { snapshot = try store.snapshot() }
+                _ = try snapshot.withRow(object(1 + random.next() % count, items), in: items) {
+                    (row) throws(StoreError) in
+                    sum &+= try Checksum.of(row)
+                }
+            }
+            let elapsed = seconds() - start
+            if pass == 1 {
+                report(arguments.rows, elapsed, arguments.rows, ",\"store_rows\":\(count),\"checksum\":\(sum)")
+            }
+        }
+        try store.close()
+    }
+
+    private func scan() throws {
+        let (store, items) = try openStore()
+        for pass in 0..<2 {
+            var sum: UInt64 = 0
+            var rows: UInt64 = 0
+            let start = seconds()
+            try store.snapshot().forEachRow(of: items) { (row) throws(StoreError) in
+                sum &+= try Checksum.of(row)
+                rows += 1
+                return true
+            }
+            let elapsed = seconds() - start
+            if pass == 1 { report(rows, elapsed, rows, ",\"checksum\":\(sum)") }
+        }
+        try store.close()
+    }
+
+    private func query() throws {
+        var (store, items) = try openStore()
+        var indexSeconds = 0.0
+        if !(try store.entities[0].attributes[4].isIndexed) {
+            let start = seconds()
+            try store.changeSchema([.changeAttribute("rank", of: "Item", isIndexed: true)])
+            indexSeconds = seconds() - start
+            items = try store.entity("Item")
+        }
+        for pass in 0..<2 {
+            var random = SplitMix(state: Self.querySeed)
+            var sum: UInt64 = 0
+            var rows: UInt64 = 0
+            let start = seconds()
+            let snapshot = try store.snapshot()
+            for _ in 0..<arguments.rows {
+                let low = Int64(random.next() % 999_900)
+                try snapshot.forEachRow(
+                    of: items, by: ["rank"], from: .including([.int(low)]), to: .including([.int(low + 100)])
+                ) { (row) throws(StoreError) in
+                    sum &+= try Checksum.of(row)
+                    rows += 1
+                    return true
+                }
+            }
+            let elapsed = seconds() - start
+            if pass == 1 {
+                report(
+                    arguments.rows, elapsed, rows,
+                    ",\"result_rows\":\(rows),\"index_s\":\(indexSeconds),\"checksum\":\(sum)")
+            }
+        }
+        try store.close()
+    }
+
+    /// What was read of the history.
+    private struct HistorySum {
+        var seconds = 0.0
+        var transactions: UInt64 = 0
+        var changes: UInt64 = 0
+        var sum: UInt64 = 0
+    }
+
+    private func history() throws {
+        let (store, _) = try openStore()
+        // The peers have no transaction for the schema, which is the first one here.
+        let last = try store.snapshot().token.number - 1
+        var tail = try readHistory(store, after: last - last / 10 + 1)
+        let all = try readHistory(store, after: 1)
+        // The peers number changes; these began to count with 1.
+        tail.sum &+= (all.changes - tail.changes) &* tail.changes
+        for (name, read) in [("history_tail", tail), ("history_all", all)] {
+            report(
+                read.changes, read.seconds, read.changes,
+                ",\"transactions\":\(read.transactions),\"changes\":\(read.changes),\"checksum\":\(read.sum)",
+                name: name)
+        }
+        try store.close()
+    }
+
+    private func readHistory(_ store: Store, after first: UInt64) throws -> HistorySum {
+        var read = HistorySum()
+        let start = seconds()
+        try store.forEachTransaction(after: first) { (transaction) throws(StoreError) in
+            read.transactions += 1
+            read.sum &+= transaction.number &- 1 &+ (transaction.microseconds > 0 ? 1 : 0)
+            if let author = transaction.author { read.sum &+= Checksum.of(author) }
+            if let context = transaction.contextName { read.sum &+= Checksum.of(context) }
+            try transaction.forEachChange { (change) in
+                read.changes += 1
+                let object = change.object
+                read.sum &+= read.changes &+ UInt64(object.entityNumber) &+ object.number
+                switch change.kind {
+                case .insert: break
+                case .update:
+                    read.sum &+= 1
+                    for position in 0..<6 where change.changes(at: position) { read.sum &+= 1 << UInt64(position) }
+                case .delete: read.sum &+= 2
+                }
+                return true
+            }
+            return true
+        }
+        read.seconds = seconds() - start
+        return read
     }
 
     // MARK: Around
 
-    private func fresh() throws -> (Log, RowLayout) {
-        try FileManager.default.createDirectory(atPath: arguments.path, withIntermediateDirectories: true)
-        if FileManager.default.fileExists(atPath: store) { try FileManager.default.removeItem(atPath: store) }
-        let log = try Log.create(store, files: files, environment: environment)
-        let transaction = log.makeTransaction()
-        try transaction.changeSchema([Self.definition])
-        try log.commit(transaction)
-        guard let layout = log.current.catalog.layout(version: 1, entity: Self.entity) else {
-            throw BenchError(message: "the schema is not there")
+    private func largestNumber(_ store: Store, _ items: EntityHandle) throws -> UInt64 {
+        var largest: UInt64 = 0
+        try store.snapshot().forEachRow(of: items, reversed: true) { (row) in
+            largest = row.id.number
+            return false
         }
-        return (log, layout)
+        guard largest > 0 else { throw BenchError(message: "the store is empty: load it first") }
+        return largest
     }
 
-    private func finish(_ log: Log, _ name: String, _ start: UInt64, extra: String = "") throws {
-        let end = environment.monotonicMicroseconds()
-        try log.close()
-        let closed = environment.monotonicMicroseconds()
-        let bytes = log.current.end + UInt64(FormatLimits.pageBytes)
+    private func finish(
+        _ store: Store, _ operations: UInt64, _ elapsed: Double, _ latencies: [Double], _ extra: String
+    ) throws {
+        let start = seconds()
+        try store.close()
+        let close = seconds() - start
+        let sorted = latencies.sorted()
+        let median = sorted[sorted.count / 2] * 1e6
+        let high = sorted[sorted.count * 99 / 100] * 1e6
         report(
-            name, operations: arguments.rows, seconds: Double(end - start) / 1e6, bytes: bytes,
-            extra: ",\"close_s\":\(Double(closed - end) / 1e6)" + extra)
+            operations, elapsed, operations,
+            ",\"batch\":\(arguments.batch),\"median_us\":\(median),\"p99_us\":\(high),\"close_s\":\(close)" + extra)
     }
 
-    private func report(_ name: String, operations: UInt64, seconds: Double, bytes: UInt64, extra: String) {
-        let rate = Double(operations) / max(seconds, 1e-9)
-        print(
-            "{\"peer\":\"annals\",\"workload\":\"\(name)\(arguments.tag)\",\"rows\":\(operations),\"seconds\":\(seconds)"
-                + ",\"ops_per_s\":\(rate),\"file_bytes\":\(bytes),\"peak_rss_kb\":\(Memory.peakResidentKilobytes)"
-                + ",\"private_kb\":\(Memory.privateKilobytes)\(extra)}")
+    private func report(_ rows: UInt64, _ elapsed: Double, _ operations: UInt64, _ extra: String, name: String? = nil) {
+        let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? UInt64) ?? 0
+        let peer = arguments.isDurable ? "annals-sync" : "annals"
+        Printer.standardOutput(
+            "{\"peer\":\"\(peer)\",\"workload\":\"\((name ?? arguments.workload) + arguments.tag)\",\"rows\":\(rows),\"seconds\":\(elapsed),"
+                + "\"ops_per_s\":\(elapsed > 0 ? Double(operations) / elapsed : 0),\"file_bytes\":\(size),"
+                + "\"peak_rss_kb\":\(Memory.peakKilobytes)\(extra)}\n")
     }
 }
 
-/// What the system says of this process's memory.
-enum Memory {
-    static var peakResidentKilobytes: Int { field("VmHWM:") }
-    /// Memory of this process alone: not the file's pages.
-    static var privateKilobytes: Int { field("RssAnon:") }
-
-    private static func field(_ name: String) -> Int {
-        guard let text = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8) else { return 0 }
-        for line in text.split(separator: "\n") where line.hasPrefix(name) {
-            return Int(line.filter(\.isNumber)) ?? 0
+/// The checksum of a row as the peers compute it.
+enum Checksum {
+    static func of(_ text: String) -> UInt64 {
+        var sum: UInt64 = 0
+        var word: UInt64 = 0
+        for (position, byte) in text.utf8.enumerated() {
+            word |= UInt64(byte) << UInt64(position % 8 * 8)
+            if position % 8 == 7 {
+                sum &+= word
+                word = 0
+            }
         }
-        return 0
+        return sum &+ word
     }
-}
 
-enum FileHandleOutput {
-    static func standardError(_ text: String) {
-        var text = text
-        text.withUTF8 { bytes in _ = write(2, bytes.baseAddress, bytes.count) }
+    static func of(_ row: borrowing StoredRow) throws(StoreError) -> UInt64 {
+        var sum = row.id.number
+        for position in 0..<3 {
+            _ = try row.withBytes(at: position) { sum &+= BenchRow.sum($0) }
+        }
+        sum &+= (row.double(at: 3) ?? 0).bitPattern
+        sum &+= UInt64(bitPattern: row.int(at: 4) ?? 0)
+        return sum &+ (try row.bool(at: 5) == true ? 1 : 0)
     }
 }

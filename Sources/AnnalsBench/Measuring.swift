@@ -1,0 +1,55 @@
+// Clocks, memory and the lines that are printed.
+
+import FoundationEssentials
+import Glibc
+
+enum Printer {
+    static func standardOutput(_ text: String) { write(text, 1) }
+    static func standardError(_ text: String) { write(text, 2) }
+
+    private static func write(_ text: String, _ descriptor: Int32) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 else { return }
+            rest = rest.dropFirst(count)
+        }
+    }
+}
+
+/// Seconds of the monotonic clock.
+func seconds() -> Double {
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+}
+
+enum Memory {
+    /// The most memory this process has had, file pages that it has mapped included.
+    static var peakKilobytes: Int {
+        var usage = rusage()
+        getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+        return usage.ru_maxrss
+    }
+
+    /// Memory of its own that it has now: without mapped file pages.
+    static var privateKilobytes: Int {
+        guard let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),
+            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("RssAnon:") }),
+            let number = line.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first
+        else { return 0 }
+        return Int(number) ?? 0
+    }
+}
+
+/// Calls of a system call, as the kernel counts what was read.
+enum Reads {
+    /// Bytes that this process has asked for with read calls so far.
+    static var bytes: UInt64 {
+        guard let counters = try? String(contentsOfFile: "/proc/self/io", encoding: .utf8),
+            let line = counters.split(separator: "\n").first(where: { $0.hasPrefix("rchar:") }),
+            let number = line.split(separator: " ").last
+        else { return 0 }
+        return UInt64(number) ?? 0
+    }
+}
