@@ -42,7 +42,13 @@ enum Memory {
     }
 }
 
-/// Calls of a system call, as the kernel counts what was read.
+/// The size of a file; 0 where there is none.
+func fileBytes(_ path: String) -> Int {
+    var status = stat()
+    return stat(path, &status) == 0 ? Int(status.st_size) : 0
+}
+
+/// What the process has read, as the kernel counts what was read.
 enum Reads {
     /// Bytes that this process has asked for with read calls so far.
     static var bytes: UInt64 {

@@ -361,7 +361,7 @@ struct Workloads {
     }
 
     private func report(_ rows: UInt64, _ elapsed: Double, _ operations: UInt64, _ extra: String, name: String? = nil) {
-        let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? UInt64) ?? 0
+        let size = fileBytes(file)
         let peer = arguments.isDurable ? "annals-sync" : "annals"
         Printer.standardOutput(
             "{\"peer\":\"\(peer)\",\"workload\":\"\((name ?? arguments.workload) + arguments.tag)\",\"rows\":\(rows),\"seconds\":\(elapsed),"

@@ -41,8 +41,7 @@ package struct TransactionView {
         while position < commitFrame {
             let header = try view.core.frameHeader(at: position)
             if header.kind == .part {
-                let table = try view.core.file.bytes(
-                    at: position + UInt64(FrameField.bytes), count: Int(header.tableBytes))
+                let table = try view.core.table(header, at: position)
                 var cursor = ChangeCursor(
                     table: table, first: TransactionField.bytes, frameBytes: Int(header.frameBytes), allowsBase: false,
                     frameOffset: position)
@@ -128,7 +127,7 @@ extension ReadCore {
     func transaction(
         _ header: FrameHeader, at offset: UInt64, _ view: View, _ names: NameTable
     ) throws(FileError) -> TransactionView {
-        let table = try file.bytes(at: offset + UInt64(FrameField.bytes), count: Int(header.tableBytes))
+        let table = try table(header, at: offset)
         let record = try TransactionRecord.decode(table)
         guard record.start <= offset, record.start >= UInt64(FormatLimits.pageBytes) else {
             throw FileError(.damaged, "F13: a transaction begins elsewhere than it says.", offset: offset)

@@ -102,6 +102,8 @@ final class ReadCore: Sendable {
 }
 
 // MARK: Frames
+//
+// A header and a table have checksums of their own: who reads history does not touch the rows between them.
 
 extension ReadCore {
     /// The frame at an offset where one begins. Inside a read section.
@@ -111,13 +113,32 @@ extension ReadCore {
         return FrameView(try file.bytes(at: offset, count: Int(header.frameBytes)), header: header, offset: offset)
     }
 
+    /// The header of a frame, verified alone: what is behind it is not touched.
     @inline(__always)
     func frameHeader(at offset: UInt64) throws(FileError) -> FrameHeader {
-        let start = try file.bytes(at: offset, count: FrameField.bytes)
+        let start =
+            if let bytes = file.unverifiedBytes(at: offset, count: FrameField.bytes) { bytes } else {
+                try file.bytes(at: offset, count: FrameField.bytes)
+            }
         guard case .good(let header) = FrameHeader.decode(start, offset: offset, salt: file.salt) else {
             throw FileError(
                 .damaged, "F4: no frame begins here. Restore the store from a backup.", offset: offset)
         }
         return header
+    }
+
+    /// The table of a frame, verified alone.
+    @inline(__always)
+    func table(_ header: FrameHeader, at offset: UInt64) throws(FileError) -> UnsafeRawBufferPointer {
+        let place = offset + UInt64(FrameField.bytes)
+        guard let table = file.unverifiedBytes(at: place, count: Int(header.tableBytes)) else {
+            return try file.bytes(at: place, count: Int(header.tableBytes))
+        }
+        guard FrameHeader.tableChecksum(table, salt: file.salt) == header.tableChecksum else {
+            throw FileError(
+                .damaged, "F7: the table of a frame does not match its checksum. Restore the store from a backup.",
+                offset: offset)
+        }
+        return table
     }
 }

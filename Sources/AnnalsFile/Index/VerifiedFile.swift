@@ -161,6 +161,14 @@ final class VerifiedFile: @unchecked Sendable {
         return (first...last).allSatisfy { isSet($0) || $0 << Self.blockBits >= trusted }
     }
 
+    /// Bytes of the mapping that nobody has verified, but that count: for who checks them alone. Nil while reading by copies.
+    @inline(__always)
+    func unverifiedBytes(at offset: UInt64, count: Int) -> UnsafeRawBufferPointer? {
+        let end = offset &+ UInt64(truncatingIfNeeded: count)
+        guard copies == nil, end > offset, end <= readable.load(ordering: .acquiring) else { return nil }
+        return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
+    }
+
     // MARK: Verifying
 
     @inline(never)

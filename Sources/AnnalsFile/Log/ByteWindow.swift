@@ -7,6 +7,8 @@ package final class ByteWindow {
     private let files: any FileSystem
     private let file: Descriptor
     private let stepBytes: Int
+    /// How much the next read asks for: little at first, because most who open a store want little of it.
+    private var nextBytes: Int
     private var buffer: UnsafeMutableRawBufferPointer
     private var start: UInt64 = 0
     private var filled = 0
@@ -15,10 +17,13 @@ package final class ByteWindow {
         self.files = files
         self.file = file
         self.stepBytes = max(stepBytes, FrameField.bytes)
-        buffer = .allocate(byteCount: max(stepBytes, FrameField.bytes), alignment: 16)
+        nextBytes = min(self.stepBytes, Self.firstBytes)
+        buffer = .allocate(byteCount: nextBytes, alignment: 16)
     }
 
     deinit { buffer.deallocate() }
+
+    private static let firstBytes = 16 << 10
 
     /// Up to `count` bytes at `offset`: fewer only where the file ends.
     func bytes(at offset: UInt64, count: Int) throws(FileError) -> UnsafeRawBufferPointer {
@@ -40,7 +45,8 @@ package final class ByteWindow {
 
     private func fill(from offset: UInt64, count: Int) throws(FileError) {
         keepOverlap(from: offset)
-        let wanted = max(count, stepBytes)
+        let wanted = max(count, nextBytes)
+        nextBytes = min(nextBytes * 2, stepBytes)
         if buffer.count < wanted { grow(to: wanted) }
         while filled < wanted {
             let free = UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<wanted])
