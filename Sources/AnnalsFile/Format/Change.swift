@@ -37,27 +37,71 @@ package enum PreviousVersion: Equatable, Sendable {
     }
 }
 
-/// One change entry, looked at in its table.
+/// One change entry, looked at in its table: a few words that point there, because millions of them are handed on.
+///
+/// Sound for entries that a cursor has checked, or that this process wrote. The table must stay as it is while the view is used: the caller's
+/// promise.
 package struct ChangeView {
-    package let object: ObjectID
-    package let kind: ChangeKind
-    /// Where the entry is, from the frame's start.
-    package let entryOffset: Int
-    /// Where the row is, from the frame's start; nil where there is none.
-    package let rowOffset: Int?
-    package let previous: PreviousVersion?
+    /// Where in memory the entry begins.
+    private let entry: UnsafeRawPointer
     /// Where in the file the frame begins; 0 for a transaction in the making.
-    package var frameOffset: UInt64 = 0
-    /// The words of the attribute set.
-    let attributeWords: UnsafeRawBufferPointer
+    package let frameOffset: UInt64
+    private let entryPosition: UInt32
+    private let rowPosition: UInt32
+
+    /// The entry at `position` of a table; its row stands `rowShift` bytes further behind than it says.
+    @inline(__always)
+    init(at position: Int, of table: UnsafeRawBufferPointer, frameOffset: UInt64 = 0, rowShift: Int = 0) {
+        precondition(position >= 0 && position <= table.count &- ChangeField.bytes, "An entry lies in its table.")
+        entry = table.baseAddress.unsafelyUnwrapped + position
+        self.frameOffset = frameOffset
+        entryPosition = UInt32(truncatingIfNeeded: FrameField.bytes &+ position)
+        let row = UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: ChangeField.row, as: UInt32.self))
+        rowPosition = row == 0 ? 0 : row &+ UInt32(truncatingIfNeeded: rowShift)
+    }
+
+    package var object: ObjectID { ObjectID(checked: load8(ChangeField.object)) }
+
+    package var kind: ChangeKind {
+        ChangeKind(rawValue: entry.load(fromByteOffset: ChangeField.kind, as: UInt8.self)) ?? .base
+    }
+
+    /// Where the entry is, from the frame's start.
+    package var entryOffset: Int { Int(entryPosition) }
+
+    /// Where the row is, from the frame's start; nil where there is none.
+    package var rowOffset: Int? { rowPosition == 0 ? nil : Int(rowPosition) }
+
+    package var previous: PreviousVersion? {
+        hasPrevious ? PreviousVersion(rawValue: load8(ChangeField.bytes)) : nil
+    }
 
     /// The size of the entry.
-    package var entryBytes: Int { ChangeField.bytes + (previous == nil ? 0 : 8) + attributeWords.count }
+    package var entryBytes: Int { wordsOffset &+ wordCount &* 8 }
+
+    private var shape: UInt8 { entry.load(fromByteOffset: ChangeField.shape, as: UInt8.self) }
+    var hasPrevious: Bool { shape & ChangeField.previousBit != 0 }
+    private var wordCount: Int { Int(shape & 0x1F) }
+    /// 0 where there is no previous version.
+    var previousWord: UInt64 { hasPrevious ? load8(ChangeField.bytes) : 0 }
+    /// Where there are words.
+    var lastAttributeWord: UInt64 { load8(wordsOffset &+ (wordCount &- 1) &* 8) }
+    private var wordsOffset: Int { ChangeField.bytes &+ (hasPrevious ? 8 : 0) }
+
+    @inline(__always)
+    private func load8(_ offset: Int) -> UInt64 {
+        UInt64(littleEndian: entry.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+    }
+
+    /// The words of the attribute set.
+    var attributeWords: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: entry + wordsOffset, count: wordCount &* 8)
+    }
 
     /// Positions, in the entity's attribute list, of the attributes that an update wrote.
     package var attributePositions: [Int] {
         var positions: [Int] = []
-        for word in 0..<(attributeWords.count / 8) {
+        for word in 0..<wordCount {
             var bits = attributeWords.integer(at: word * 8, as: UInt64.self)
             while bits != 0 {
                 positions.append(word * 64 + bits.trailingZeroBitCount)
@@ -69,14 +113,14 @@ package struct ChangeView {
 
     /// The highest of them; nil where there are none.
     package var lastAttributePosition: Int? {
-        guard attributeWords.count >= 8 else { return nil }
-        let last = attributeWords.integer(at: attributeWords.count - 8, as: UInt64.self)
-        return attributeWords.count * 8 - 1 - last.leadingZeroBitCount
+        guard wordCount > 0 else { return nil }
+        let last = load8(wordsOffset &+ (wordCount &- 1) &* 8)
+        return wordCount * 64 - 1 - last.leadingZeroBitCount
     }
 
     package func contains(attributePosition position: Int) -> Bool {
-        guard position >= 0, position / 64 < attributeWords.count / 8 else { return false }
-        return attributeWords.integer(at: position / 64 * 8, as: UInt64.self) >> UInt64(position % 64) & 1 == 1
+        guard position >= 0, position >> 6 < wordCount else { return false }
+        return load8(wordsOffset &+ position >> 6 &* 8) >> UInt64(position & 63) & 1 == 1
     }
 }
 
@@ -108,46 +152,48 @@ package struct ChangeCursor {
     }
 
     /// The next entry, or nil at the end of the table. Throws `damaged`.
+    @inline(__always)
     package mutating func next() throws(FileError) -> ChangeView? {
-        let remaining = table.count - position
+        let remaining = table.count &- position
         if remaining == 0 { return nil }
         guard remaining >= ChangeField.bytes else { throw malformed("ends in the middle of an entry") }
-        let shape = table.integer(at: position + ChangeField.shape, as: UInt8.self)
-        let words = Int(shape & 0x1F)
-        let hasPrevious = shape & ChangeField.previousBit != 0
-        let bytes = ChangeField.bytes + (hasPrevious ? 8 : 0) + words * 8
-        guard shape & 0x60 == 0, words <= ChangeField.maximumAttributeWords, remaining >= bytes,
-            table.integer(at: position + ChangeField.zero, as: UInt16.self) == 0
-        else { throw malformed("has an entry of an unknown shape") }
-        guard let kind = ChangeKind(rawValue: table.integer(at: position + ChangeField.kind, as: UInt8.self)),
-            let object = ObjectID(rawValue: table.integer(at: position + ChangeField.object, as: UInt64.self))
-        else { throw malformed("has an entry of an unknown kind or of no object") }
-        let row = Int(table.integer(at: position + ChangeField.row, as: UInt32.self))
-        let previousOffset = position + ChangeField.bytes
-        let wordsOffset = previousOffset + (hasPrevious ? 8 : 0)
-        let change = ChangeView(
-            object: object, kind: kind, entryOffset: FrameField.bytes + position, rowOffset: row == 0 ? nil : row,
-            previous: hasPrevious
-                ? PreviousVersion(rawValue: table.integer(at: previousOffset, as: UInt64.self)) : nil,
-            frameOffset: frameOffset, attributeWords: table.slice(wordsOffset, words * 8))
-        guard isComplete(change) else { throw malformed("has an entry that lacks what its kind asks for") }
-        position += bytes
+        let change = ChangeView(at: position, of: table, frameOffset: frameOffset)
+        position &+= try check(change, remaining)
         return change
     }
 
-    private func isComplete(_ change: ChangeView) -> Bool {
-        let words = change.attributeWords
-        if !words.isEmpty, words.integer(at: words.count - 8, as: UInt64.self) == 0 { return false }
-        if let row = change.rowOffset {
-            let body = FrameField.bytes + table.count
-            guard row & 7 == 0, row >= body, row <= frameBytes - RowField.bytes else { return false }
+    /// Gives back the size of an entry that is well-formed.
+    private func check(_ change: ChangeView, _ remaining: Int) throws(FileError) -> Int {
+        // Kind, shape and the zero bytes behind them are one word.
+        let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
+        let shape = UInt8(truncatingIfNeeded: word >> 8)
+        let bytes = change.entryBytes
+        guard shape & 0x60 == 0, Int(shape & 0x1F) <= ChangeField.maximumAttributeWords, remaining >= bytes, word >> 16 == 0
+        else { throw malformed("has an entry of an unknown shape") }
+        guard let kind = ChangeKind(rawValue: UInt8(truncatingIfNeeded: word)),
+            ObjectID(rawValue: table.integer(at: position &+ ChangeField.object, as: UInt64.self)) != nil
+        else { throw malformed("has an entry of an unknown kind or of no object") }
+        guard isComplete(change, kind, hasWords: shape & 0x1F != 0) else {
+            throw malformed("has an entry that lacks what its kind asks for")
         }
-        if let previous = change.previous, previous.rawValue & 6 != 0 { return false }
-        switch change.kind {
-        case .base: return allowsBase && change.rowOffset != nil && change.previous == nil && words.isEmpty
-        case .insert: return !allowsBase && change.rowOffset != nil && words.isEmpty
-        case .update: return !allowsBase && change.rowOffset != nil && change.previous != nil && !words.isEmpty
-        case .delete: return !allowsBase && change.previous != nil && words.isEmpty
+        return bytes
+    }
+
+    @inline(__always)
+    private func isComplete(_ change: ChangeView, _ kind: ChangeKind, hasWords: Bool) -> Bool {
+        if hasWords, change.lastAttributeWord == 0 { return false }
+        let row = change.rowOffset ?? 0
+        if row != 0 {
+            let body = FrameField.bytes &+ table.count
+            guard row & 7 == 0, row >= body, row <= frameBytes &- RowField.bytes else { return false }
+        }
+        let previous = change.previousWord
+        if previous & 6 != 0 { return false }
+        switch kind {
+        case .base: return allowsBase && row != 0 && !change.hasPrevious && !hasWords
+        case .insert: return !allowsBase && row != 0 && !hasWords
+        case .update: return !allowsBase && row != 0 && change.hasPrevious && hasWords
+        case .delete: return !allowsBase && change.hasPrevious && !hasWords
         }
     }
 

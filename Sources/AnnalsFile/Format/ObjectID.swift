@@ -10,6 +10,10 @@ package struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
         self.rawValue = rawValue
     }
 
+    /// What was checked before.
+    @inline(__always)
+    init(checked rawValue: UInt64) { self.rawValue = rawValue }
+
     /// Nil where a number is zero, or the object number needs more than 48 bits.
     package init?(entity: UInt16, number: UInt64) {
         guard number <= FormatLimits.maximumObjectNumber else { return nil }

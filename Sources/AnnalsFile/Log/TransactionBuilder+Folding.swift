@@ -78,22 +78,3 @@ extension TransactionBuilder {
         }
     }
 }
-
-extension ChangeView {
-    /// An entry that this process wrote, at `position` of a change table. `rowShift` is how much further behind its row stands than it says.
-    init(at position: Int, of table: UnsafeRawBufferPointer, rowShift: Int) {
-        let shape = table.integer(at: position + ChangeField.shape, as: UInt8.self)
-        let hasPrevious = shape & ChangeField.previousBit != 0
-        let wordsOffset = position + ChangeField.bytes + (hasPrevious ? 8 : 0)
-        let row = Int(table.integer(at: position + ChangeField.row, as: UInt32.self))
-        guard let object = ObjectID(rawValue: table.integer(at: position + ChangeField.object, as: UInt64.self)),
-            let kind = ChangeKind(rawValue: table.integer(at: position + ChangeField.kind, as: UInt8.self))
-        else { preconditionFailure("A transaction in the making has an entry of no object.") }
-        self.init(
-            object: object, kind: kind, entryOffset: FrameField.bytes + position,
-            rowOffset: row == 0 ? nil : row + rowShift,
-            previous: hasPrevious
-                ? PreviousVersion(rawValue: table.integer(at: position + ChangeField.bytes, as: UInt64.self)) : nil,
-            attributeWords: table.slice(wordsOffset, Int(shape & 0x1F) * 8))
-    }
-}
