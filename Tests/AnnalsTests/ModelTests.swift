@@ -18,7 +18,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "", ":", "1:", ":1", "0:1", "1:0", "1:2:3", "+1:1", "1:+1", " 1:1", "1:1 ", "01:1", "1:01", "65536:1", "1:281474976710656",
+        "", ":", "1:", ":1", "0:1", "1:0", "1:2:3", "+1:1", "1:+1", " 1:1", "1:1 ", "01:1", "1:01", "65536:1",
+        "1:281474976710656",
         "1:-1", "a:b", "1;1", "٣:1",
     ])
     func otherTextsAreNone(text: String) { #expect(ObjectID(text) == nil) }
@@ -33,12 +34,16 @@ import Testing
     static let object = ObjectID(entityNumber: 3, number: 9)!
     static let other = ObjectID(entityNumber: 2, number: 1)!
     static let values: [Value] = [
-        .absent, true, false, 0, .int(.min), .int(.max), 0.5, -0.0, .double(.infinity), .double(.nan), "", "ä\u{0}", .data(Data()),
-        .data(Data([0, 255])), .date(Date(timeIntervalSince1970: 0)), .date(Date(timeIntervalSince1970: 1_700_000_000.123456)),
-        .date(Date(timeIntervalSince1970: -1_000_000.000001)), .uuid(UUID()), .decimal(0), .decimal(Decimal(string: "-12.345")!),
+        .absent, true, false, 0, .int(.min), .int(.max), 0.5, -0.0, .double(.infinity), .double(.nan), "", "ä\u{0}",
+        .data(Data()),
+        .data(Data([0, 255])), .date(Date(timeIntervalSince1970: 0)),
+        .date(Date(timeIntervalSince1970: 1_700_000_000.123456)),
+        .date(Date(timeIntervalSince1970: -1_000_000.000001)), .uuid(UUID()), .decimal(0),
+        .decimal(Decimal(string: "-12.345")!),
         .decimal(.greatestFiniteMagnitude), .decimal(.leastFiniteMagnitude), .decimal(.leastNonzeroMagnitude),
         .decimal(Decimal(string: "-1000e127")!), .decimal(.nan),
-        .json("{\"a\":[1]}"), .object(object), .orderedObjects([object, other]), .objects([]), .objects([other, object]),
+        .json("{\"a\":[1]}"), .object(object), .orderedObjects([object, other]), .objects([]),
+        .objects([other, object]),
     ]
 
     @Test(arguments: values) func valuesComeBackFromTheFile(value: Value) throws {
@@ -50,12 +55,16 @@ import Testing
         } else {
             #expect(back == value)
         }
-        #expect(value.type.map { stored.fits(AnnalsFile::AttributeType(rawValue: UInt8(AttributeType.allCases.firstIndex(of: $0)! + 1))!) } ?? (stored == .absent))
+        #expect(
+            value.type.map {
+                stored.fits(AnnalsFile::AttributeType(rawValue: UInt8(AttributeType.allCases.firstIndex(of: $0)! + 1))!)
+            } ?? (stored == .absent))
     }
 
     @Test(arguments: values) func valuesAreCoded(value: Value) throws {
         let coded = try JSONEncoder().encode([value])
-        #expect(try JSONDecoder().decode([Value].self, from: coded) == [value], "\(String(decoding: coded, as: UTF8.self))")
+        #expect(
+            try JSONDecoder().decode([Value].self, from: coded) == [value], "\(String(decoding: coded, as: UTF8.self))")
     }
 
     @Test func equalityIsThatOfTheFile() {

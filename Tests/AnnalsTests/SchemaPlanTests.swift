@@ -7,7 +7,10 @@ import Testing
 @Suite struct SchemaPlanTests {
     static let folder = EntityDescription(
         "Folder",
-        attributes: [AttributeDescription("name", .string), AttributeDescription("clips", .objects, target: "Clip", inverse: "folder")])
+        attributes: [
+            AttributeDescription("name", .string),
+            AttributeDescription("clips", .objects, target: "Clip", inverse: "folder"),
+        ])
     static let clip = EntityDescription(
         "Clip",
         attributes: [
@@ -40,7 +43,8 @@ import Testing
         #expect(clips.target == 2 && clips.inverse == 3)
         let folder = definitions[1].attributes[2]
         #expect(folder.target == 1 && folder.inverse == 2 && folder.deleteRule == .cascade)
-        #expect(definitions[1].attributes[0].flags == [] && definitions[1].attributes[1].flags == [.optional, .indexed])
+        #expect(
+            definitions[1].attributes[0].flags == [] && definitions[1].attributes[1].flags == [.optional, .indexed])
         #expect(definitions[1].attributes[1].defaultValue == [5, 0, 0, 0, 0, 0, 0, 0])
         #expect(definitions[1].keys == [KeyDefinition(isUnique: true, attributes: [2, 4])])
     }
@@ -56,7 +60,10 @@ import Testing
 
     @Test func numbersAreNeverGivenTwice() throws {
         let steps = Self.start + [[.removeAttribute("name", from: "Folder")]]
-        #expect(try plan(.addAttribute(.init("name", .int), to: "Folder"), after: steps)[0].attributes.map(\.number) == [2, 3])
+        #expect(
+            try plan(.addAttribute(.init("name", .int), to: "Folder"), after: steps)[0].attributes.map(\.number) == [
+                2, 3,
+            ])
         let both = try plan(.removeAttribute("name", from: "Folder"), .addAttribute(.init("name", .int), to: "Folder"))
         #expect(both[0].attributes.map(\.number) == [2, 3])
         // An attribute that came and went within the plan has used its number too.
@@ -64,7 +71,8 @@ import Testing
             .addAttribute(.init("a", .int), to: "Folder"), .removeAttribute("a", from: "Folder"),
             .addAttribute(.init("b", .int), to: "Folder"))
         #expect(passing[0].attributes.map(\.number) == [1, 2, 4])
-        let without = Self.start + [[.removeAttribute("clips", from: "Folder"), .removeAttribute("folder", from: "Clip")]]
+        let without =
+            Self.start + [[.removeAttribute("clips", from: "Folder"), .removeAttribute("folder", from: "Clip")]]
         _ = without
         let gone = try plan(
             .addEntity(.init("A", attributes: [])), .removeEntity("A"), .addEntity(.init("B", attributes: [])))
@@ -89,10 +97,16 @@ import Testing
         (.addEntity(.init("", attributes: [])), .schemaRefused, "1 to 255 bytes"),
         (.addEntity(.init(String(repeating: "x", count: 256), attributes: [])), .schemaRefused, "1 to 255 bytes"),
         (.addEntity(.init("A", attributes: [.init("x", .int), .init("x", .int)])), .schemaRefused, "already"),
-        (.addEntity(.init("A", attributes: [.init("x", .int, target: "Clip")])), .schemaRefused, "refers to no objects"),
+        (
+            .addEntity(.init("A", attributes: [.init("x", .int, target: "Clip")])), .schemaRefused,
+            "refers to no objects"
+        ),
         (.addEntity(.init("A", attributes: [.init("x", .object, inverse: "a")])), .schemaRefused, "name the target"),
         (.addEntity(.init("A", attributes: [.init("x", .object, target: "No")])), .unknownEntity, "“No”"),
-        (.addEntity(.init("A", attributes: [.init("x", .object, target: "Clip", inverse: "no")])), .unknownAttribute, "“no”"),
+        (
+            .addEntity(.init("A", attributes: [.init("x", .object, target: "Clip", inverse: "no")])), .unknownAttribute,
+            "“no”"
+        ),
         (.addEntity(.init("A", attributes: [.init("x", .int, defaultValue: "a")])), .typeMismatch, "default"),
         (.addEntity(.init("A", attributes: [], keys: [.init(["x"])])), .unknownAttribute, "“x”"),
         (.addEntity(.init("A", attributes: [.init("x", .int)], keys: [.init([])])), .schemaRefused, "key"),
@@ -104,7 +118,11 @@ import Testing
         (.addAttribute(.init("rank", .int), to: "Clip"), .schemaRefused, "already"),
         (.addAttribute(.init("x", .int), to: "No"), .unknownEntity, "“No”"),
         (.addAttribute(.init("x", .int, isOptional: false), to: "Clip"), .schemaRefused, "give it a default"),
-        (.addAttribute(.init("x", .string, defaultValue: .string(String(repeating: "x", count: 65_537))), to: "Clip"), .tooLarge, "shorten"),
+        (
+            .addAttribute(
+                .init("x", .string, defaultValue: .string(String(repeating: "x", count: 65_537))), to: "Clip"),
+            .tooLarge, "shorten"
+        ),
         (.removeAttribute("no", from: "Clip"), .unknownAttribute, "“no”"),
         (.removeAttribute("rank", from: "Clip"), .schemaRefused, "remove the key first"),
         (.removeAttribute("folder", from: "Clip"), .schemaRefused, "inverse"),
@@ -116,7 +134,9 @@ import Testing
         (.removeKey(.init(["rank"]), from: "Clip"), .schemaRefused, "no key"),
     ]
 
-    @Test(arguments: refused) func whatCannotBeIsRefused(change: SchemaChange, code: StoreError.Code, words: String) throws {
+    @Test(arguments: refused) func whatCannotBeIsRefused(change: SchemaChange, code: StoreError.Code, words: String)
+        throws
+    {
         let error = #expect(throws: StoreError.self) { try plan(change) }
         #expect(error?.code == code && error?.message.contains(words) == true, "\(error?.description ?? "")")
     }

@@ -36,12 +36,14 @@ struct IndexRange {
     ) throws(StoreError) -> (IndexBound, isExact: Bool) {
         if bound == .unbounded { return (.unbounded, true) }
         guard bound.values.count <= attributes.count else {
-            throw StoreError(.invalidArgument, "A bound has more values than its key has attributes: leave the last ones out.")
+            throw StoreError(
+                .invalidArgument, "A bound has more values than its key has attributes: leave the last ones out.")
         }
         for (value, attribute) in zip(bound.values, attributes) {
             guard value.isAbsent || value.type == AttributeType(attribute.type) else {
                 throw StoreError(
-                    .typeMismatch, "The bound for “\(attribute.name)” is not of its type, which is \(AttributeType(attribute.type)).")
+                    .typeMismatch,
+                    "The bound for “\(attribute.name)” is not of its type, which is \(AttributeType(attribute.type)).")
             }
         }
         let values = try fileValues(bound)

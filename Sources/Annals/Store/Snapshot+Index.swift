@@ -41,7 +41,8 @@ extension Snapshot {
         let layout = entity.layout
         var failure: StoreError?
         try mapping { () throws(FileError) in
-            try view.range(index, from: ends.lower, to: ends.upper, reversed: reversed) { (object, row) throws(FileError) in
+            try view.range(index, from: ends.lower, to: ends.upper, reversed: reversed) {
+                (object, row) throws(FileError) in
                 if !ends.isExact, !(try ends.contains(row, view)) { return true }
                 do throws(StoreError) {
                     return try body(StoredRow(object, row, view: view, layout: layout))

@@ -16,7 +16,8 @@ struct StoreFolder {
 
     init() throws { temporary = try TemporaryDirectory() }
 
-    func open(_ entities: [EntityDescription] = [], _ change: (inout Store.Options) -> Void = { _ in }) throws -> Store {
+    func open(_ entities: [EntityDescription] = [], _ change: (inout Store.Options) -> Void = { _ in }) throws -> Store
+    {
         var options = Store.Options()
         options.durability = .relaxed
         options.reading = .copied
