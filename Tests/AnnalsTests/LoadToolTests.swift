@@ -143,10 +143,10 @@ import Testing
         let token = try #require(object["token"] as? String)
         #expect(try runTool(["history", store, "--after", token]).output.contains("\"number\":3,"))
         #expect(try dump("--as-of", token, "--bare") == "{\"n\":1}\n")
-        #expect(Timestamp(object["timestamp"] as? String ?? "") && object["process"] as? String == "annals")
+        #expect(isTimestamp(object["timestamp"] as? String ?? "") && object["process"] as? String == "annals")
     }
 
-    private func Timestamp(_ text: String) -> Bool {
+    private func isTimestamp(_ text: String) -> Bool {
         text.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z/) != nil
     }
 

@@ -61,7 +61,8 @@ import annals
     }
 
     @Test func doublesAreTheShortestText() {
-        let texts = [0.1, -0.0, 5e-324, 1e300, 100, .nan, .infinity, -.infinity].map(JSONText.double)
+        let texts = [0.1, -0.0, Double.leastNonzeroMagnitude, 1e300, 100, .nan, .infinity, -.infinity].map(
+            JSONText.double)
         #expect(texts == ["0.1", "-0.0", "5e-324", "1e+300", "100.0", "\"NaN\"", "\"Infinity\"", "\"-Infinity\""])
     }
 }
