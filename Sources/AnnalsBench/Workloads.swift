@@ -93,7 +93,7 @@ struct Workloads {
         for number in numbers {
             guard let object = ObjectID(entity: Self.entity, number: number) else { continue }
             row.make(number)
-            try transaction.insert(object, layout: layout, variableBytes: row.variableBytes) { builder, bytes in
+            try transaction.insert(object, layout: layout) { (builder, bytes) throws(FileError) in
                 builder.append(row.title, at: 0, in: &bytes)
                 builder.append(row.url, at: 1, in: &bytes)
                 builder.append(row.note, at: 2, in: &bytes)

@@ -19,7 +19,19 @@ package struct ByteWriter: ~Copyable {
         base = .init(mutating: ByteWriter.resized(nil, to: self.capacity))
     }
 
-    deinit { free(base) }
+    /// A writer that has no memory before the first append: costs nothing to make.
+    package init(withoutMemory: Void) {
+        capacity = 0
+        base = ByteWriter.nothing
+    }
+
+    deinit { if capacity > 0 { free(base) } }
+
+    /// Stands for no memory: aligned, and never read or written, because a capacity of 0 has no bytes.
+    private static var nothing: UnsafeMutableRawPointer {
+        guard let address = UnsafeMutableRawPointer(bitPattern: 16) else { preconditionFailure("16 is not 0.") }
+        return address
+    }
 
     /// What was written. Valid until the next append, or the writer's end.
     package var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
@@ -36,6 +48,13 @@ package struct ByteWriter: ~Copyable {
         self.count = count
     }
 
+    /// Takes bytes out; what is behind them moves to the front.
+    package mutating func remove(_ range: Range<Int>) {
+        checkWritten(range.lowerBound, range.count)
+        memmove(base + range.lowerBound, base + range.upperBound, count - range.upperBound)
+        count &-= range.count
+    }
+
     package mutating func reserve(_ additional: Int) {
         if additional > capacity &- count { grow(additional) }
     }
@@ -43,8 +62,9 @@ package struct ByteWriter: ~Copyable {
     @inline(never)
     private mutating func grow(_ additional: Int) {
         precondition(additional >= 0 && additional < Int.max / 4, "A buffer of that size does not exist.")
-        capacity = max(capacity * 2, count + additional)
-        base = .init(mutating: ByteWriter.resized(base, to: capacity))
+        let block = capacity == 0 ? nil : base
+        capacity = max(capacity * 2, count + additional, 64)
+        base = .init(mutating: ByteWriter.resized(block, to: capacity))
     }
 
     private static func resized(_ base: UnsafeMutableRawPointer?, to capacity: Int) -> UnsafeRawPointer {

@@ -1,5 +1,7 @@
 // Little-endian integers at byte offsets. Callers have checked that the bytes are there; debug builds check again.
 
+internal import Glibc
+
 extension UnsafeRawBufferPointer {
     @inline(__always)
     func integer<Integer: FixedWidthInteger & BitwiseCopyable>(at offset: Int, as type: Integer.Type) -> Integer {
@@ -22,6 +24,22 @@ extension UnsafeMutableRawBufferPointer {
     @inline(__always)
     func integer<Integer: FixedWidthInteger & BitwiseCopyable>(at offset: Int, as type: Integer.Type) -> Integer {
         UnsafeRawBufferPointer(self).integer(at: offset, as: type)
+    }
+}
+
+extension String {
+    /// Whether both are the same UTF-8; `==` would take differently composed letters for the same.
+    func hasSameBytes(as other: String) -> Bool {
+        let isSame = utf8.withContiguousStorageIfAvailable { mine in
+            other.utf8.withContiguousStorageIfAvailable { others -> Bool in
+                guard mine.count == others.count, let left = mine.baseAddress, let right = others.baseAddress else {
+                    return mine.isEmpty && others.isEmpty
+                }
+                return memcmp(left, right, mine.count) == 0
+            }
+        }
+        if case .some(.some(let isSame)) = isSame { return isSame }
+        return utf8.elementsEqual(other.utf8)
     }
 }
 

@@ -46,6 +46,8 @@ package struct ChangeView {
     /// Where the row is, from the frame's start; nil where there is none.
     package let rowOffset: Int?
     package let previous: PreviousVersion?
+    /// Where in the file the frame begins; 0 for a transaction in the making.
+    package var frameOffset: UInt64 = 0
     /// The words of the attribute set.
     let attributeWords: UnsafeRawBufferPointer
 
@@ -127,7 +129,7 @@ package struct ChangeCursor {
             object: object, kind: kind, entryOffset: FrameField.bytes + position, rowOffset: row == 0 ? nil : row,
             previous: hasPrevious
                 ? PreviousVersion(rawValue: table.integer(at: previousOffset, as: UInt64.self)) : nil,
-            attributeWords: table.slice(wordsOffset, words * 8))
+            frameOffset: frameOffset, attributeWords: table.slice(wordsOffset, words * 8))
         guard isComplete(change) else { throw malformed("has an entry that lacks what its kind asks for") }
         position += bytes
         return change

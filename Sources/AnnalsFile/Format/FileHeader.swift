@@ -200,6 +200,13 @@ package enum HintSlot: Equatable, Sendable {
         return .good(hint)
     }
 
+    /// The good one that was written last.
+    package static func newest(_ slots: [HintSlot]) -> Hint? {
+        var newest: Hint?
+        for case .good(let hint) in slots where hint.sequence > newest?.sequence ?? 0 { newest = hint }
+        return newest
+    }
+
     /// Both slots of a page.
     package static func decodeAll(_ page: UnsafeRawBufferPointer, salt: UInt64) -> [HintSlot] {
         HintField.slots.indices.map { decode(page, index: $0, salt: salt) }

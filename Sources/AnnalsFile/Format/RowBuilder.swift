@@ -137,12 +137,20 @@ package struct RowBuilder: ~Copyable {
 
     // MARK: The end
 
+    /// What the row has behind its slots by now.
+    package var variableBytes: Int { end &- layout.variableOffset }
+
     /// Completes the row with its size and padding; gives back the size without the padding.
     @discardableResult
     package consuming func finish(in writer: inout ByteWriter) -> Int {
+        precondition(variableBytes <= FormatLimits.maximumInlineRowBytes, "A row this long must lose values.")
+        return finishOfAnyLength(in: &writer)
+    }
+
+    /// The same for a row that is looked at once more before it counts.
+    @discardableResult
+    consuming func finishOfAnyLength(in writer: inout ByteWriter) -> Int {
         precondition(writer.count == start &+ end, "Something else was appended while a row was written.")
-        precondition(
-            end &- layout.variableOffset <= FormatLimits.maximumInlineRowBytes, "A row this long must lose values.")
         if nextVariable < layout.variables.count { skipVariables(to: layout.variables.count, &writer) }
         writer.patch(UInt32(truncatingIfNeeded: end), at: start &+ RowField.rowBytes)
         writer.appendZeros((8 &- end & 7) & 7)

@@ -38,6 +38,25 @@ package struct SchemaCatalog: Sendable {
     /// Constant time for an entity's newest definition, else logarithmic in the number of its definitions.
     package func layout(version: UInt16, entity: UInt16) -> RowLayout? { step(version, entity)?.layout }
 
+    /// The entity's layout in the newest version, and since which version it has been so; nil where it is not in the newest version.
+    package func newestLayout(entity: UInt16) -> (since: UInt16, layout: RowLayout)? {
+        guard let step = history(entity)?.steps.last, let layout = step.layout else { return nil }
+        return (step.version, layout)
+    }
+
+    /// The catalog as it was when `version` was the newest one.
+    package func upTo(version: UInt16) -> SchemaCatalog {
+        var past = SchemaCatalog()
+        for earlier in 1...max(version, 1) where earlier <= version {
+            // Each version was applied once already, in this order.
+            try? past.apply(definition(version: earlier))
+        }
+        return past
+    }
+
+    /// One above the highest entity number that was ever used.
+    package var entityNumberLimit: Int { places.count }
+
     package func entity(_ number: UInt16, version: UInt16) -> EntityDefinition? {
         step(version, number)?.layout?.entity
     }

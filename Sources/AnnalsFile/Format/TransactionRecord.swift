@@ -97,8 +97,8 @@ package struct TransactionRecord: Equatable, Sendable {
                 return Checksum.hash(UnsafeRawBufferPointer(rebasing: table[8...]), seed: 0)
             }
         #endif
-        let before = [previousTag.littleEndian, previousChecksum.littleEndian, bodyChecksum.littleEndian]
-        let seed = before.withUnsafeBytes { Checksum.hash($0, seed: 0) }
+        let before = (previousTag.littleEndian, previousChecksum.littleEndian, bodyChecksum.littleEndian)
+        let seed = Swift.withUnsafeBytes(of: before) { Checksum.hash($0, seed: 0) }
         return Checksum.hash(UnsafeRawBufferPointer(rebasing: table[8...]), seed: seed)
     }
 }

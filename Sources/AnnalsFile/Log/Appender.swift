@@ -1,7 +1,7 @@
 // Writes frames behind the end while the writer lock is held.
 //
 // Invariants:
-// A1  `state` has accepted every frame that was written, in the order they were written.
+// A1  `state` has accepted every frame that was written, in the order they were written, and nothing else unless an error was thrown.
 // A2  Before a frame is written the file reaches one page beyond the frame's end.
 
 struct Appender {
@@ -12,8 +12,12 @@ struct Appender {
 
     private let log: Log
     private(set) var state: LogState
+    /// Where the last complete group that was written ends.
+    private(set) var writtenEnd: UInt64
     private(set) var fileSize: UInt64 = 0
     private(set) var hasWritten = false
+    /// Whose transaction was appended, for the next one: mostly they are the same.
+    private(set) var origin: TransactionOrigin?
     /// The file refused a write: what stands there is not known.
     private(set) var writeFailed = false
     private var tail: Tail
@@ -27,6 +31,7 @@ struct Appender {
     init(_ log: Log, state: LogState, tail: Tail) {
         self.log = log
         self.state = state
+        writtenEnd = state.end
         self.tail = tail
         mark = max(log.ledger.mark, state.durableMark)
     }
@@ -41,13 +46,15 @@ struct Appender {
         guard state.lastNumber < .max else {
             throw FileError(.tooLarge, "The last transaction has the highest number there is: no other can follow it.")
         }
-        let (time, names) = try settle(transaction)
+        let (time, origin) = try settle(transaction)
         let start = state.end
         var record = TransactionRecord()
         record.time = time
         record.start = start
         record.processID = log.processID
-        (record.author, record.context, record.process) = names
+        (record.author, record.context, record.process) = (
+            origin.authorNumber, origin.contextNumber, origin.processNumber
+        )
         record.schemaVersion = transaction.catalog.newestVersion
         let places = try appendMembers(of: transaction, record)
         record.firstChange = last.first
@@ -65,6 +72,7 @@ struct Appender {
         _ = try append(
             lastBytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
             number: state.lastNumber + 1)
+        self.origin = origin
         return AppendedTransaction(
             number: state.lastNumber, tag: record.tag, time: time, start: start, commitFrame: commitFrame,
             end: state.end)
@@ -144,7 +152,7 @@ struct Appender {
     /// The transaction's time and name numbers; writes what has to stand before it.
     private mutating func settle(
         _ transaction: TransactionBuilder
-    ) throws(FileError) -> (Int64, (UInt32, UInt32, UInt32)) {
+    ) throws(FileError) -> (Int64, TransactionOrigin) {
         let now = log.environment.wallClockMicroseconds()
         var table: [UInt8] = []
         var time = now
@@ -159,12 +167,21 @@ struct Appender {
                 time = state.lastTime + 1
             }
         }
-        var added: [IdentifierName] = []
-        let author = try number(of: transaction.author, &added, &table)
-        let context = try number(of: transaction.context, &added, &table)
-        let process = try number(of: log.processName, &added, &table)
+        let origin = try settleOrigin(transaction, &table)
         if !table.isEmpty { try appendStandalone(.metadata, table: table) }
-        return (time, (author, context, process))
+        return (time, origin)
+    }
+
+    private func settleOrigin(
+        _ transaction: TransactionBuilder, _ table: inout [UInt8]
+    ) throws(FileError) -> TransactionOrigin {
+        if let last = log.lastOrigin, last.isOrigin(of: transaction) { return last }
+        var added: [IdentifierName] = []
+        return TransactionOrigin(
+            author: transaction.author, context: transaction.context,
+            authorNumber: try number(of: transaction.author, &added, &table),
+            contextNumber: try number(of: transaction.context, &added, &table),
+            processNumber: try number(of: log.processName, &added, &table))
     }
 
     private func number(
@@ -231,9 +248,16 @@ struct Appender {
 
     /// Says that the store was closed cleanly. Everything below is durable already.
     mutating func seal() throws(FileError) {
-        let record = SealRecord(time: log.environment.wallClockMicroseconds(), checkpoint: 0)
+        let record = SealRecord(
+            time: log.environment.wallClockMicroseconds(), checkpoint: state.checkpoint?.offset ?? 0)
         try reserve(0)
         try appendStandalone(.seal, table: record.encoded(), mark: state.end)
+    }
+
+    /// Makes room for frames that are no transaction.
+    mutating func prepare(bytes: UInt64) throws(FileError) {
+        try reserve(bytes)
+        try recoverIfTorn()
     }
 
     mutating func appendStandalone(
@@ -270,8 +294,9 @@ struct Appender {
         let frame = FrameView(
             offset: offset, header: header, table: table,
             body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
-        var next = state
-        _ = try next.accept(frame)
+        // In place: after an error the state counts for nothing any more, only where what was written before ends.
+        writtenEnd = state.end
+        _ = try state.accept(frame)
         hasWritten = true
         do throws(FileError) {
             try log.files.writeAll(log.file, at: place(of: offset), UnsafeRawBufferPointer(bytes))
@@ -279,7 +304,7 @@ struct Appender {
             writeFailed = true
             throw error
         }
-        state = next
+        writtenEnd = state.end
         return header
     }
 
@@ -324,5 +349,23 @@ struct Appender {
         }
         try log.files.setSize(log.file, to: needed)
         fileSize = needed
+    }
+}
+
+/// The names of a transaction that is in the log, and their numbers, which never change.
+struct TransactionOrigin {
+    var author: String?
+    var context: String?
+    var authorNumber: UInt32
+    var contextNumber: UInt32
+    var processNumber: UInt32
+
+    func isOrigin(of transaction: TransactionBuilder) -> Bool {
+        Self.isSame(author, transaction.author) && Self.isSame(context, transaction.context)
+    }
+
+    private static func isSame(_ left: String?, _ right: String?) -> Bool {
+        guard let left, let right else { return left == nil && right == nil }
+        return left.hasSameBytes(as: right)
     }
 }

@@ -1,5 +1,7 @@
 // The thread of a handle that works in the background, and what it waits in.
 
+internal import Synchronization
+
 /// Runs a step on a thread of its own, again and again, until it is stopped or the step says so.
 ///
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked.
@@ -13,9 +15,13 @@ final class BackgroundWork: @unchecked Sendable {
     }
 
     private let monitor = Monitor()
+    /// Whether there is a thread, for who asks at every commit.
+    private let hasStarted = Atomic<Bool>(false)
     private var thread: BackgroundThread?
     private var isStopping = false
     private var isWoken = false
+
+    var isStarted: Bool { hasStarted.load(ordering: .acquiring) }
 
     /// Starts the thread, once. `step` must not keep alive what stops it.
     func start(_ step: @escaping @Sendable () -> Next) throws(FileError) {
@@ -24,6 +30,7 @@ final class BackgroundWork: @unchecked Sendable {
             thread = try BackgroundThread(name: "annals-sync") { [self] in
                 while !isOver(after: step()) {}
             }
+            hasStarted.store(true, ordering: .releasing)
         }
     }
 

@@ -7,9 +7,16 @@
 // D3  One sync at a time. What it covers is decided before it begins.
 // D4  After a failed sync or an input/output error in a write nothing is ever claimed durable again.
 
-/// Sound although it is shared: everything that changes is touched only with `monitor` locked.
+internal import Synchronization
+
+/// Sound although it is shared: everything that changes is touched only with `monitor` locked; the three atomics repeat, for who asks at every
+/// commit, what was true when it was last unlocked.
 package final class DurabilityLedger: @unchecked Sendable {
     private let monitor = Monitor()
+    private let knownMark: Atomic<UInt64>
+    private let isPoisoned = Atomic<Bool>(false)
+    private let mayNeedAttention = Atomic<Bool>(false)
+    private let syncLagBytes: UInt64
     private let files: any FileSystem
     private let environment: any Environment
     private let file: Descriptor
@@ -29,7 +36,7 @@ package final class DurabilityLedger: @unchecked Sendable {
 
     init(
         _ files: any FileSystem, _ environment: any Environment, file: Descriptor, directory: Descriptor, end: UInt64,
-        durableMark: UInt64
+        durableMark: UInt64, syncLagBytes: UInt64
     ) {
         self.files = files
         self.environment = environment
@@ -37,6 +44,8 @@ package final class DurabilityLedger: @unchecked Sendable {
         self.directory = directory
         written = end
         proven = min(durableMark, end)
+        knownMark = Atomic(min(durableMark, end))
+        self.syncLagBytes = syncLagBytes
         inheritedEnd = durableMark < end ? end : nil
     }
 
@@ -45,7 +54,7 @@ package final class DurabilityLedger: @unchecked Sendable {
         #if ANNALS_MUTANTS
             if Mutant.isOn(.marksBeforeSync) { return monitor.withLock { written } }
         #endif
-        return monitor.withLock { proven }
+        return knownMark.load(ordering: .acquiring)
     }
 
     /// The part that was there before this handle and is not proved durable.
@@ -55,6 +64,7 @@ package final class DurabilityLedger: @unchecked Sendable {
 
     /// Throws what made this handle unable to promise anything.
     func checkUsable() throws(FileError) {
+        guard isPoisoned.load(ordering: .acquiring) else { return }
         if let poison = monitor.withLock({ poison }) { throw poison }
     }
 
@@ -62,10 +72,24 @@ package final class DurabilityLedger: @unchecked Sendable {
     func advance(to end: UInt64, mark: UInt64) {
         monitor.withLock {
             written = max(written, end)
-            proven = max(proven, mark)
+            prove(mark)
             if let inheritedEnd, inheritedEnd <= proven { self.inheritedEnd = nil }
             if proven < written, laggingSince == nil { laggingSince = environment.monotonicMicroseconds() }
+            mayNeedAttention.store(isAttentionDue, ordering: .releasing)
         }
+    }
+
+    /// With `monitor` locked.
+    private func prove(_ mark: UInt64) {
+        guard mark > proven else { return }
+        proven = mark
+        knownMark.store(mark, ordering: .releasing)
+    }
+
+    /// With `monitor` locked.
+    private func setPoison(_ error: FileError) {
+        if poison == nil { poison = error }
+        isPoisoned.store(true, ordering: .releasing)
     }
 
     /// The inherited part has been written again, by this handle's descriptor.
@@ -73,7 +97,7 @@ package final class DurabilityLedger: @unchecked Sendable {
 
     func poison(_ error: FileError) {
         monitor.withLock {
-            if poison == nil { poison = error }
+            setPoison(error)
             monitor.signalAll()
         }
     }
@@ -102,12 +126,18 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Whether the background thread should look: the first time after everything was durable, and when much is not.
-    func needsAttention(limits: LogLimits) -> Bool {
-        monitor.withLock {
+    /// Whether the background thread should look: the first time after everything was durable, and when much is not. Asked after `advance`.
+    func needsAttention() -> Bool {
+        guard mayNeedAttention.load(ordering: .acquiring) else { return false }
+        return monitor.withLock {
             defer { isLaggingKnown = true }
-            return poison == nil && (!isLaggingKnown || (!isSynchronizing && written - proven >= limits.syncLagBytes))
+            return isAttentionDue
         }
+    }
+
+    /// With `monitor` locked.
+    private var isAttentionDue: Bool {
+        poison == nil && (!isLaggingKnown || (!isSynchronizing && written - proven >= syncLagBytes))
     }
 
     /// Returns when everything below `target` is durable. Threads that wait share syncs.
@@ -171,15 +201,16 @@ package final class DurabilityLedger: @unchecked Sendable {
                     return
                 }
             #endif
-            poison = FileError(
-                .durabilityUnknown,
-                "A sync failed (\(failure.message)): transactions committed since the last one may be lost with the power. "
-                    + "Open the store again; it shows what is there.",
-                call: failure.call, systemError: failure.systemError)
+            setPoison(
+                FileError(
+                    .durabilityUnknown,
+                    "A sync failed (\(failure.message)): transactions committed since the last one may be lost with the power. "
+                        + "Open the store again; it shows what is there.",
+                    call: failure.call, systemError: failure.systemError))
             return
         }
         directoryIsDurable = true
-        if poison == nil { proven = max(proven, covered) }
+        if poison == nil { prove(covered) }
         if proven >= written {
             laggingSince = nil
             isLaggingKnown = false

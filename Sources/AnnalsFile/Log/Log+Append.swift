@@ -22,12 +22,12 @@ extension Log {
     package func commit(
         _ transaction: TransactionBuilder, durability: Durability = .full
     ) throws(FileError) -> AppendedTransaction {
-        try whileOpen { () throws(FileError) in
-            // Once it is in the file a close on another thread does not refuse it any more.
-            let appended = try appendWhileOpen(transaction, durability)
-            if durability == .full { try synchronize(through: appended.end) }
-            return appended
-        }
+        try enter()
+        defer { leave() }
+        // Once it is in the file a close on another thread does not refuse it any more.
+        let appended = try appendWhileOpen(transaction, durability)
+        if durability == .full { try synchronize(through: appended.end) }
+        return appended
     }
 
     /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second half.
@@ -35,37 +35,56 @@ extension Log {
     package func append(
         _ transaction: TransactionBuilder, durability: Durability
     ) throws(FileError) -> AppendedTransaction {
-        try whileOpen { () throws(FileError) in try appendWhileOpen(transaction, durability) }
+        try enter()
+        defer { leave() }
+        return try appendWhileOpen(transaction, durability)
     }
 
     private func appendWhileOpen(
         _ transaction: TransactionBuilder, _ durability: Durability
     ) throws(FileError) -> AppendedTransaction {
+        try checkFits(transaction)
+        _ = transaction.lastFrame()
+        return try appending(durability) { (appender) throws(FileError) in try append(transaction, with: &appender) }
+    }
+
+    private func checkFits(_ transaction: TransactionBuilder) throws(FileError) {
         guard transaction.salt == header.salt, !transaction.isCommitted, !transaction.isBroken else {
             throw FileError(
                 .invalidArgument,
                 "A transaction is committed once, whole, and in the store that it was begun for: begin another.",
                 path: path)
         }
-        _ = transaction.lastFrame()
+    }
+
+    /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open by the caller.
+    func appending<Result>(
+        _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
+    ) throws(FileError) -> Result {
         let isBackground = durability == .relaxed && options.synchronizesInBackground
-        if isBackground { try startBackgroundSync() }
-        let appended = try withWriterLock(durability) { (appender) throws(FileError) in
-            guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
-                throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
-            }
-            do throws(FileError) {
-                let appended = try appender.append(transaction)
-                transaction.isCommitted = true
-                return appended
-            } catch {
-                // It may be there: in no store, and by no handle, may it be committed again.
-                if appender.writeFailed, error.code == .inputOutput { transaction.isCommitted = true }
-                throw error
-            }
+        if isBackground, !background.isStarted { try startBackgroundSync() }
+        let result = try withWriterLock(durability, body)
+        if isBackground, ledger.needsAttention() { background.wake() }
+        return result
+    }
+
+    /// Appends a transaction, with the writer lock.
+    func append(
+        _ transaction: TransactionBuilder, with appender: inout Appender
+    ) throws(FileError) -> AppendedTransaction {
+        try checkFits(transaction)
+        guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
+            throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
         }
-        if isBackground, ledger.needsAttention(limits: limits) { background.wake() }
-        return appended
+        do throws(FileError) {
+            let appended = try appender.append(transaction)
+            transaction.isCommitted = true
+            return appended
+        } catch {
+            // It may be there: in no store, and by no handle, may it be committed again.
+            if appender.writeFailed, error.code == .inputOutput { transaction.isCommitted = true }
+            throw error
+        }
     }
 
     /// Waits until everything below `end` is durable. Threads share syncs.
@@ -108,16 +127,17 @@ extension Log {
     ) throws(FileError) -> Result {
         try checkIdentity(always: durability == .full)
         let (before, tail) = try beginAppending()
-        defer { follow.withLock { isAppending = false } }
-        if durability == .full { try rewriteInheritedPart() }
         var appender = Appender(self, state: before, tail: tail)
         do throws(FileError) {
+            if durability == .full { try rewriteInheritedPart() }
             let result = try body(&appender)
             follow.withLock {
                 take(appender.state)
                 seenSize = max(seenSize, appender.fileSize)
+                isAppending = false
             }
-            hasAppended = true
+            if appender.hasWritten { hasAppended = true }
+            if let origin = appender.origin { lastOrigin = origin }
             return result
         } catch {
             throw rollBack(appender, error)
@@ -217,7 +237,10 @@ extension Log {
     ///
     /// - Returns: the error to throw.
     private func rollBack(_ appender: Appender, _ error: FileError) -> FileError {
-        guard appender.hasWritten else { return error }
+        guard appender.hasWritten else {
+            follow.withLock { isAppending = false }
+            return error
+        }
         let isUnknown = appender.writeFailed && error.code == .inputOutput
         return follow.withLock {
             isTailJudged = false
@@ -226,7 +249,7 @@ extension Log {
             do throws(FileError) {
                 _ = try adopt(asker: .judge)
                 // Space that the failed write took is given back; that it may not be is no error. Never below what others may have adopted.
-                let end = max(state.end, appender.state.end)
+                let end = max(state.end, appender.writtenEnd)
                 if try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
                     try files.setSize(file, to: end + UInt64(FormatLimits.pageBytes))
                 }

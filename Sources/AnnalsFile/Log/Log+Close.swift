@@ -36,13 +36,7 @@ extension Log {
     package func close() throws(FileError) {
         background.stop()
         background.join()
-        let isFirst = lifetime.withLock {
-            if isClosing { return false }
-            isClosing = true
-            while users > 0 { lifetime.wait() }
-            return true
-        }
-        guard isFirst else { return }
+        guard refuseCalls() else { return }
         defer { release() }
         guard access == .readWrite, writer.withLock({ hasAppended }) else { return }
         try ledger.checkUsable()
@@ -83,12 +77,23 @@ extension Log {
 
     /// Notes in the header page what a sync has just proved. Failing to is no error: nobody relies on a hint.
     private func writeHint(for state: LogState) throws(FileError) {
+        hintedCheckpoint = state.checkpoint?.offset ?? 0
+        try writeHint(durableEnd: state.end, number: state.lastNumber, checkpoint: hintedCheckpoint)
+    }
+
+    /// With the writer lock: names a checkpoint in the header page once a sync has proved it.
+    func hintAtCheckpointIfProved(_ state: LogState) {
+        guard let place = state.checkpoint, place.offset != hintedCheckpoint, ledger.mark >= place.end else { return }
+        hintedCheckpoint = place.offset
+        try? writeHint(durableEnd: place.end, number: place.number, checkpoint: place.offset)
+    }
+
+    private func writeHint(durableEnd: UInt64, number: UInt64, checkpoint: UInt64) throws(FileError) {
         let window = ByteWindow(files, file, stepBytes: FormatLimits.pageBytes)
         let (_, slots) = try Log.readHeader(window)
-        var newest: UInt64 = 0
-        for case .good(let hint) in slots { newest = max(newest, hint.sequence) }
         let hint = Hint(
-            sequence: newest + 1, checkpoint: 0, durableEnd: state.end, number: state.lastNumber)
+            sequence: (HintSlot.newest(slots)?.sequence ?? 0) + 1, checkpoint: checkpoint, durableEnd: durableEnd,
+            number: number)
         hint.encoded(salt: header.salt).withUnsafeBytes { bytes in
             try? files.writeAll(file, at: UInt64(hint.slotOffset), bytes)
         }

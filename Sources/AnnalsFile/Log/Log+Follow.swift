@@ -6,11 +6,14 @@ extension Log {
     /// - Returns: what is known then.
     /// - Throws: `damaged`, `diverged`, and what reading throws.
     @discardableResult
-    package func catchUp() throws(FileError) -> LogState {
+    package func catchUp() throws(FileError) -> LogState { try catchUp { $0 } }
+
+    /// The same; `body` sees the state before anybody can change it.
+    func catchUp<Result>(_ body: (borrowing LogState) -> Result) throws(FileError) -> Result {
         try whileOpen { () throws(FileError) in
-            try follow.withLock { () throws(FileError) -> LogState in
+            try follow.withLock { () throws(FileError) -> Result in
                 if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
-                return state
+                return body(state)
             }
         }
     }
@@ -25,7 +28,9 @@ extension Log {
             if walk.state.end > state.end { take(walk.state) }
         }
         do throws(FileError) {
-            return try walk.toTheEnd(asker: asker) { (_, _, _) throws(FileError) in }
+            return try walk.toTheEnd(asker: asker) { (frame, accepted, state) throws(FileError) in
+                try follower?.adopt(frame, accepted, state)
+            }
         } catch {
             throw error.at(path: path)
         }
@@ -63,6 +68,7 @@ extension Log {
         state = next
         seenSize = max(seenSize, next.end)
         ledger.advance(to: next.end, mark: next.durableMark)
+        follower?.publish(next)
     }
 
     /// Whether nobody has begun a frame behind `state.end`, and what is below it still stands. With `follow` locked.

@@ -3,17 +3,17 @@
 extension Log {
     /// Opens an existing store. Read-only opening writes nothing, makes nothing and takes no lock.
     ///
-    /// Reads the whole file once: linear in its size. Throws `notFound`, `notAStore`, `unsupportedVersion`, `damaged` (with the offset),
+    /// Without `start` it reads the whole file once: linear in its size. Throws `notFound`, `notAStore`, `unsupportedVersion`, `damaged` (with the offset),
     /// `permissionDenied` and what the system calls say.
     package static func open(
         _ path: String, access: FileAccess = .readWrite, options: LogOptions = LogOptions(),
-        files: any FileSystem, environment: any Environment
+        files: any FileSystem, environment: any Environment, start: StartOfReading? = nil
     ) throws(FileError) -> Log {
         do throws(FileError) {
             let place = try files.resolve(path)
             let directory = try files.openDirectory(place.directory)
             do throws(FileError) {
-                return try open(place, in: directory, access, options, files, environment)
+                return try open(place, in: directory, access, options, files, environment, start)
             } catch {
                 files.close(directory)
                 throw error
@@ -25,7 +25,7 @@ extension Log {
 
     private static func open(
         _ place: (directory: String, name: String), in directory: Descriptor, _ access: FileAccess,
-        _ options: LogOptions, _ files: any FileSystem, _ environment: any Environment
+        _ options: LogOptions, _ files: any FileSystem, _ environment: any Environment, _ start: StartOfReading?
     ) throws(FileError) -> Log {
         let file = try files.open(place.name, in: directory, access: access)
         do throws(FileError) {
@@ -33,11 +33,22 @@ extension Log {
             guard status.isRegularFile else {
                 throw FileError(.notARegularFile, "A store is a regular file, this is something else.")
             }
-            let read = try readThrough(files, file, windowBytes: options.limits.windowBytes)
+            let path = place.directory + "/" + place.name
+            let window = ByteWindow(files, file, stepBytes: options.limits.windowBytes)
+            let (header, slots) = try readHeader(window)
+            let mapping = SharedMapping(files, file, reservedBytes: options.limits.mappingReserveBytes)
+            let hint = HintSlot.newest(slots)
+            let first = try start?(
+                FileBeingOpened(
+                    files: files, environment: environment, file: file, path: path, header: header, hint: hint,
+                    mapping: mapping))
+            let read = try readOn(
+                files, file, window, from: first?.state ?? LogState(header: header), first?.follower)
             let opened = OpenedFile(
-                files: files, environment: environment, path: place.directory + "/" + place.name, name: place.name,
-                access: access, directory: directory, file: file, identity: status.identity, size: status.size,
-                state: read.state, report: read.report)
+                files: files, environment: environment, path: path, name: place.name, access: access,
+                directory: directory, file: file, identity: status.identity, size: status.size, mapping: mapping,
+                follower: first?.follower, hintedCheckpoint: hint?.checkpoint ?? 0, state: read.state,
+                report: read.report)
             return Log(opened, options: options)
         } catch {
             files.close(file)
@@ -45,19 +56,24 @@ extension Log {
         }
     }
 
-    /// Reads a file from its header to its end.
-    static func readThrough(
-        _ files: any FileSystem, _ file: Descriptor, windowBytes: Int
+    /// Chooses who follows a file that is being opened, and where reading begins.
+    package typealias StartOfReading = (FileBeingOpened) throws(FileError) -> LogStart
+
+    /// Reads a file from a state to its end.
+    private static func readOn(
+        _ files: any FileSystem, _ file: Descriptor, _ window: ByteWindow, from state: LogState,
+        _ follower: (any LogFollower)?
     ) throws(FileError) -> (state: LogState, report: OpeningReport) {
-        let window = ByteWindow(files, file, stepBytes: windowBytes)
-        let (header, _) = try readHeader(window)
-        var walk = LogWalk(state: LogState(header: header), window: window)
-        let end = try walk.toTheEnd(asker: .judge) { (_, _, _) throws(FileError) in }
+        var walk = LogWalk(state: state, window: window)
+        let end = try walk.toTheEnd(asker: .judge) { (frame, accepted, state) throws(FileError) in
+            try follower?.adopt(frame, accepted, state)
+        }
         let size = try files.size(file)
         let report = OpeningReport(
             end: walk.state.end, fileBytes: size, isSealed: walk.state.isSealed,
             tornTail: end.verdict == .tornTail ? walk.state.end : nil, reason: end.stop.sentence)
         walk.state.dropOpenTransaction()
+        follower?.publish(walk.state)
         return (walk.state, report)
     }
 
@@ -72,7 +88,7 @@ extension Log {
     /// A crash at any moment leaves no store or an empty one: the file gets its name when it is complete and durable.
     package static func create(
         _ path: String, storeID: UUIDBytes? = nil, options: LogOptions = LogOptions(), files: any FileSystem,
-        environment: any Environment
+        environment: any Environment, start: StartOfReading? = nil
     ) throws(FileError) -> Log {
         do throws(FileError) {
             let place = try files.resolve(path)
@@ -91,7 +107,8 @@ extension Log {
         } catch {
             throw error.at(path: path)
         }
-        return try open(path, access: .readWrite, options: options, files: files, environment: environment)
+        return try open(
+            path, access: .readWrite, options: options, files: files, environment: environment, start: start)
     }
 
     private static func writeAll(_ bytes: [UInt8], to file: Descriptor, _ files: any FileSystem) throws(FileError) {
@@ -104,15 +121,16 @@ extension Log {
 
     /// Opens the store, or makes it where there is none. Several processes may do so at once.
     package static func openOrCreate(
-        _ path: String, options: LogOptions = LogOptions(), files: any FileSystem, environment: any Environment
+        _ path: String, options: LogOptions = LogOptions(), files: any FileSystem, environment: any Environment,
+        start: StartOfReading? = nil
     ) throws(FileError) -> Log {
         do throws(FileError) {
-            return try open(path, options: options, files: files, environment: environment)
+            return try open(path, options: options, files: files, environment: environment, start: start)
         } catch  where error.code == .notFound {
             do throws(FileError) {
-                return try create(path, options: options, files: files, environment: environment)
+                return try create(path, options: options, files: files, environment: environment, start: start)
             } catch  where error.code == .alreadyExists {
-                return try open(path, options: options, files: files, environment: environment)
+                return try open(path, options: options, files: files, environment: environment, start: start)
             }
         }
     }

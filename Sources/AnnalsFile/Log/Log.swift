@@ -5,10 +5,12 @@
 // G2  While `isAppending`, this handle holds the writer lock and has adopted everything: nobody else can have appended.
 // G3  Nothing is written below `state.end` but the unproven part, and that with the same bytes.
 
+internal import Synchronization
+
 /// A handle on a store file. Any thread may call it.
 ///
 /// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`, `isTailJudged`,
-/// `isTailTorn` or `seenSize` is touched, `lifetime` for `users` and `isClosing`, which keep the descriptors and the mapping there while a call
+/// `isTailTorn` or `seenSize` is touched; `uses` keeps the descriptors and the mapping there while a call
 /// uses them; everything else is constant or guards itself.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
@@ -27,7 +29,7 @@ package final class Log: @unchecked Sendable {
     /// Who writes: asked once, because asking costs system calls.
     let processID: UInt32
     let processName: String
-    let mapping: Mapping?
+    let mapping: SharedMapping?
     let ledger: DurabilityLedger
 
     let writer = Monitor()
@@ -43,11 +45,16 @@ package final class Log: @unchecked Sendable {
     /// Touched with `writer` locked.
     var hasAppended = false
     var lastIdentityCheck: UInt64 = 0
+    var lastOrigin: TransactionOrigin?
     let background = BackgroundWork()
-    /// Guards the two below: how many calls use the descriptors, and whether new ones are refused.
+    let follower: (any LogFollower)?
+    /// The checkpoint that a hint names, as far as this handle knows. Touched with `writer` locked.
+    var hintedCheckpoint: UInt64
+    /// How many calls use the descriptors, and `closingBit` once new ones are refused.
+    let uses = Atomic<UInt64>(0)
+    static let closingBit: UInt64 = 1 << 63
+    /// Where closing waits for `uses` to sink.
     let lifetime = Monitor()
-    var users = 0
-    var isClosing = false
     /// The checksum at the end that opening read.
     let openedChecksum: UInt64
 
@@ -64,9 +71,9 @@ package final class Log: @unchecked Sendable {
         file = opened.file
         name = opened.name
         identity = opened.identity
-        mapping =
-            options.limits.mappingReserveBytes > 0
-            ? opened.files.map(opened.file, reservedBytes: options.limits.mappingReserveBytes) : nil
+        mapping = opened.mapping
+        follower = opened.follower
+        hintedCheckpoint = opened.hintedCheckpoint
         state = opened.state
         openedChecksum = opened.state.endChecksum
         seenSize = opened.size
@@ -74,38 +81,51 @@ package final class Log: @unchecked Sendable {
         processName = opened.environment.processName()
         ledger = DurabilityLedger(
             opened.files, opened.environment, file: opened.file, directory: opened.directory, end: opened.state.end,
-            durableMark: opened.state.durableMark)
+            durableMark: opened.state.durableMark, syncLagBytes: options.limits.syncLagBytes)
     }
 
     deinit {
         background.stop()
-        if lifetime.withLock({ isClosing }) { return }
+        if uses.load(ordering: .acquiring) & Log.closingBit != 0 { return }
         // Dropped without `close`: what was promised for the last second still holds.
         if access == .readWrite, hasAppended, ledger.hasUnproven { try? files.synchronize(file) }
         release()
     }
 
-    /// Gives the descriptors and the mapping back. Called once, when nobody uses them.
+    /// Gives the descriptors back. Called once, when nobody uses them.
     func release() {
-        if let mapping { files.unmap(mapping) }
+        follower?.close()
         files.close(file)
         files.close(directory)
     }
 
     /// Runs `body` with the descriptors held open: closing waits for it. Throws `closed` once closing has begun.
     func whileOpen<Result>(_ body: () throws(FileError) -> Result) throws(FileError) -> Result {
-        let isOpen = lifetime.withLock {
-            if !isClosing { users += 1 }
-            return !isClosing
-        }
-        guard isOpen else { throw FileError(.closed, "The store was closed: open it again.", path: path) }
-        defer {
-            lifetime.withLock {
-                users -= 1
-                if isClosing { lifetime.signalAll() }
-            }
-        }
+        try enter()
+        defer { leave() }
         return try body()
+    }
+
+    func enter() throws(FileError) {
+        if uses.add(1, ordering: .acquiring).newValue & Log.closingBit == 0 { return }
+        leave()
+        throw FileError(.closed, "The store was closed: open it again.", path: path)
+    }
+
+    func leave() {
+        guard uses.subtract(1, ordering: .releasing).newValue & Log.closingBit != 0 else { return }
+        // With the lock, so that closing is either waiting or has yet to look.
+        lifetime.withLock { lifetime.signalAll() }
+    }
+
+    /// Refuses new calls and waits for those under way. False where another call has done so.
+    func refuseCalls() -> Bool {
+        lifetime.withLock {
+            let before = uses.bitwiseOr(Log.closingBit, ordering: .acquiringAndReleasing).oldValue
+            guard before & Log.closingBit == 0 else { return false }
+            while uses.load(ordering: .acquiring) != Log.closingBit { lifetime.wait() }
+            return true
+        }
     }
 
     // MARK: What is known
@@ -117,9 +137,11 @@ package final class Log: @unchecked Sendable {
     package var durableEnd: UInt64 { ledger.mark }
 
     /// Begins a transaction. `expectedChanges` saves copying where it is right, and costs nothing where it is wrong.
-    package func makeTransaction(expectedChanges: Int = 1) -> TransactionBuilder {
+    ///
+    /// Its rows are encoded with `catalog`: without one, with the newest that this handle knows.
+    package func makeTransaction(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> TransactionBuilder {
         TransactionBuilder(
-            limits: limits, catalog: current.catalog, salt: header.salt,
+            limits: limits, catalog: catalog ?? follow.withLock { state.catalog }, salt: header.salt,
             spool: Spool(files, directory: directory, limit: limits.spoolBytes), expectedChanges: expectedChanges)
     }
 }
@@ -147,6 +169,9 @@ struct OpenedFile {
     var file: Descriptor
     var identity: FileIdentity
     var size: UInt64
+    var mapping: SharedMapping?
+    var follower: (any LogFollower)?
+    var hintedCheckpoint: UInt64
     var state: LogState
     var report: OpeningReport
 }

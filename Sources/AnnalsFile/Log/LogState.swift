@@ -6,8 +6,6 @@
 // L3  `durableMark` is the highest mark of any frame below `end`, and is at most `end`.
 
 package struct LogState: Sendable {
-    /// The file that this state is of.
-    package let header: FileHeader
     package private(set) var end: UInt64
     package private(set) var endChecksum: UInt64
     /// Where the frame that ends at `end` begins; nil before there is any.
@@ -16,24 +14,69 @@ package struct LogState: Sendable {
     package private(set) var lastNumber: UInt64
     package private(set) var lastTime: Int64
     package private(set) var lastTag: UInt64
-    package private(set) var catalog: SchemaCatalog
-    /// Author, context and process names; number n is at n - 1.
-    package private(set) var names: [String] = []
-    package private(set) var nameNumbers: [IdentifierName: UInt32] = [:]
     /// Whether the last frame is a seal.
     package private(set) var isSealed = false
     /// How many torn tails were dropped, as recovery frames tell.
     package private(set) var recoveries = 0
     package private(set) var frames: UInt64 = 0
-    package private(set) var open: OpenTransaction?
-    private var mayStepBack = false
+    /// The newest checkpoint.
+    package private(set) var checkpoint: CheckpointPlace?
+    package private(set) var mayStepBack = false
+    /// States are copied at every commit: what changes rarely stands behind one reference.
+    private var rare: Rare
+    private var unfinished: Unfinished?
 
-    package var reach: UInt64 { open?.reach ?? end }
+    /// The file that this state is of.
+    package var header: FileHeader { rare.header }
+    package var catalog: SchemaCatalog { rare.catalog }
+    /// Author, context and process names; number n is at n - 1.
+    package var names: [String] { rare.names }
+    package var nameNumbers: [IdentifierName: UInt32] { rare.nameNumbers }
+    package var open: OpenTransaction? { unfinished?.transaction }
+    package var reach: UInt64 { unfinished?.transaction.reach ?? end }
     /// The checksum that the next frame must name as the one before it.
-    package var chainChecksum: UInt64 { open?.checksum ?? endChecksum }
-    package var schemaVersion: UInt16 { catalog.newestVersion }
+    package var chainChecksum: UInt64 { unfinished?.transaction.checksum ?? endChecksum }
+    package var schemaVersion: UInt16 { rare.catalog.newestVersion }
     /// The catalog that rows of an open transaction are encoded with, its own schema frames included.
-    package var rowCatalog: SchemaCatalog { open?.catalog ?? catalog }
+    package var rowCatalog: SchemaCatalog { unfinished?.transaction.catalog ?? catalog }
+
+    /// Sound although it is shared: it is changed only through a state that alone refers to it (`changeableRare`), and for the same reason its
+    /// accesses cannot overlap.
+    private final class Rare: @unchecked Sendable {
+        let header: FileHeader
+        @exclusivity(unchecked) var catalog = SchemaCatalog()
+        @exclusivity(unchecked) var names: [String] = []
+        @exclusivity(unchecked) var nameNumbers: [IdentifierName: UInt32] = [:]
+
+        init(header: FileHeader) { self.header = header }
+
+        init(copying other: Rare) {
+            header = other.header
+            catalog = other.catalog
+            names = other.names
+            nameNumbers = other.nameNumbers
+        }
+    }
+
+    /// What this state alone refers to, and so may be changed.
+    private mutating func changeableRare() -> Rare {
+        if !isKnownUniquelyReferenced(&rare) { rare = Rare(copying: rare) }
+        return rare
+    }
+
+    /// Sound although it is shared: it is changed only through a state that alone refers to it (`takeUnfinished`).
+    private final class Unfinished: @unchecked Sendable {
+        var transaction: OpenTransaction
+
+        init(_ transaction: OpenTransaction) { self.transaction = transaction }
+    }
+
+    /// Takes the open transaction out of the state, to be changed by the caller alone.
+    private mutating func takeUnfinished() -> Unfinished? {
+        guard var taken = unfinished else { return nil }
+        unfinished = nil
+        return isKnownUniquelyReferenced(&taken) ? taken : Unfinished(taken.transaction)
+    }
 
     /// A transaction whose commit frame is not read yet.
     package struct OpenTransaction: Sendable {
@@ -63,14 +106,42 @@ package struct LogState: Sendable {
     }
 
     package init(header: FileHeader) {
-        self.header = header
+        rare = Rare(header: header)
         end = UInt64(FormatLimits.pageBytes)
         endChecksum = header.checksum
         durableMark = UInt64(FormatLimits.pageBytes)
         lastNumber = header.baseNumber
         lastTime = header.baseTime
         lastTag = header.baseTag
-        catalog = SchemaCatalog()
+    }
+
+    /// The state behind a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts itself.
+    package init(
+        header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, _ content: CheckpointContent
+    ) throws(FileError) {
+        self.init(header: header)
+        guard content.number == frame.number, content.number >= header.baseNumber, frame.kind == .checkpoint,
+            frame.durableMark <= offset
+        else { throw FileError(.damaged, "F29: a checkpoint does not belong where it stands.", offset: offset) }
+        for schema in content.schemas {
+            do throws(FileError) { try rare.catalog.apply(schema) } catch { throw error.under("F29") }
+        }
+        for name in content.names {
+            rare.names.append(name)
+            let number = UInt32(rare.names.count)
+            guard rare.nameNumbers.updateValue(number, forKey: IdentifierName(name)) == nil else {
+                throw FileError(.damaged, "F29: a checkpoint holds a name twice.", offset: offset)
+            }
+        }
+        (lastNumber, lastTag, lastTime) = (content.number, content.tag, content.time)
+        (recoveries, frames, mayStepBack) = (
+            Int(clamping: content.recoveries), content.frames &+ 1, content.mayStepBack
+        )
+        end = offset + UInt64(frame.frameBytes)
+        endChecksum = frame.checksum
+        lastFrame = offset
+        durableMark = frame.durableMark
+        checkpoint = CheckpointPlace(offset: offset, end: end, number: content.number)
     }
 
     package enum Accepted: Sendable {
@@ -100,9 +171,9 @@ package struct LogState: Sendable {
     }
 
     private func checkMark(_ header: FrameHeader, offset: UInt64) throws(FileError) {
-        let start = open?.start ?? offset
+        let start = unfinished?.transaction.start ?? offset
         try check(
-            header.durableMark >= (open?.durableMark ?? durableMark) && header.durableMark <= start,
+            header.durableMark >= (unfinished?.transaction.durableMark ?? durableMark) && header.durableMark <= start,
             "F10: the durable mark is out of place")
         try check(header.kind != .seal || header.durableMark == offset, "F10: a seal's mark is not its offset")
     }
@@ -110,13 +181,19 @@ package struct LogState: Sendable {
     // MARK: Members
 
     private mutating func acceptMember(_ frame: FrameView) throws(FileError) -> Accepted {
-        var next =
-            open
-            ?? OpenTransaction(
-                start: frame.offset, number: lastNumber &+ 1, reach: frame.offset, checksum: 0,
-                durableMark: durableMark)
         // What it holds is changed in place, and dropped where the frame is refused.
-        open = nil
+        let next =
+            takeUnfinished()
+            ?? Unfinished(
+                OpenTransaction(
+                    start: frame.offset, number: lastNumber &+ 1, reach: frame.offset, checksum: 0,
+                    durableMark: durableMark))
+        try accept(member: frame, &next.transaction)
+        unfinished = next
+        return .member
+    }
+
+    private func accept(member frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
         try check(frame.header.number == next.number, "F11: a member has another transaction's number")
         try check(next.value == nil || frame.header.kind == .value, "F24: a value is not complete")
         if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
@@ -129,8 +206,6 @@ package struct LogState: Sendable {
         next.checksum = frame.header.checksum
         next.durableMark = frame.header.durableMark
         next.frames += 1
-        open = next
-        return .member
     }
 
     private func accept(part frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
@@ -207,30 +282,25 @@ package struct LogState: Sendable {
 
     private mutating func acceptCommit(_ frame: FrameView) throws(FileError) -> Accepted {
         let record = try TransactionRecord.decode(frame.table)
-        if var settled = open {
-            try settleSchema(&settled)
-            open = settled
-        }
+        let settled = takeUnfinished()
+        if let settled { try settleSchema(&settled.transaction) }
+        unfinished = settled
         try check(
             lastNumber < .max && frame.header.number == lastNumber &+ 1,
             "F11: a transaction's number does not follow the last")
-        try check(open?.value == nil, "F24: a value is not complete")
-        try checkTransaction(
-            record, start: open?.start ?? frame.offset, changes: open?.changes ?? 0, like: open?.record)
-        try check(
-            record.totalChanges == (open?.changes ?? 0) + UInt64(record.changes),
-            "F13: a transaction's parts do not add up")
-        try check(record.changesSchema == (open?.schema != nil), "F16: the schema flag is wrong")
-        try check(
-            record.schemaVersion == rowCatalog.newestVersion,
-            "F16: a transaction has another schema version than the newest")
+        if let settled {
+            try checkCommit(record, endOf: settled.transaction)
+        } else {
+            try checkTransaction(record, start: frame.offset, changes: 0, like: nil)
+            try checkTotals(record, changesInParts: 0, hasSchema: false, version: rare.catalog.newestVersion)
+        }
         if !record.isCopied {
             let tag = TransactionRecord.tag(
                 previousTag: lastTag, previousChecksum: frame.header.previousChecksum,
                 bodyChecksum: frame.header.bodyChecksum, table: frame.table)
             try check(record.tag == tag, "F14: a transaction's tag is not that of its content")
         }
-        catalog = rowCatalog
+        if let catalog = settled?.transaction.catalog { changeableRare().catalog = catalog }
         lastNumber = frame.header.number
         lastTime = record.time
         lastTag = record.tag
@@ -239,14 +309,32 @@ package struct LogState: Sendable {
         return .commit(record)
     }
 
+    private func checkCommit(_ record: TransactionRecord, endOf open: OpenTransaction) throws(FileError) {
+        try check(open.value == nil, "F24: a value is not complete")
+        try checkTransaction(record, start: open.start, changes: open.changes, like: open.record)
+        try checkTotals(
+            record, changesInParts: open.changes, hasSchema: open.schema != nil,
+            version: (open.catalog ?? catalog).newestVersion)
+    }
+
+    private func checkTotals(
+        _ record: TransactionRecord, changesInParts: UInt64, hasSchema: Bool, version: UInt16
+    ) throws(FileError) {
+        try check(
+            record.totalChanges == changesInParts + UInt64(record.changes),
+            "F13: a transaction's parts do not add up")
+        try check(record.changesSchema == hasSchema, "F16: the schema flag is wrong")
+        try check(
+            record.schemaVersion == version, "F16: a transaction has another schema version than the newest")
+    }
+
     private func checkTransaction(
         _ record: TransactionRecord, start: UInt64, changes: UInt64, like first: TransactionRecord?
     ) throws(FileError) {
         try check(record.start == start, "F13: a transaction begins elsewhere than it says")
         try check(record.firstChange == changes, "F13: a transaction's changes are not counted right")
-        for name in [record.author, record.context, record.process] {
-            try check(name <= names.count, "F15: a name is referred to and not defined")
-        }
+        let last = max(record.author, record.context, record.process)
+        try check(last <= rare.names.count, "F15: a name is referred to and not defined")
         if let first {
             try check(record.time == first.time, "F12: the times of a transaction's frames differ")
             try check(record.hasOriginOf(first), "F13: the frames of a transaction name different writers")
@@ -258,7 +346,7 @@ package struct LogState: Sendable {
     // MARK: Standalone frames
 
     private mutating func acceptStandalone(_ frame: FrameView) throws(FileError) -> Accepted {
-        try check(open == nil, "F9: a transaction's commit frame is missing")
+        try check(unfinished == nil, "F9: a transaction's commit frame is missing")
         try check(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
         switch frame.header.kind {
         case .metadata: try accept(metadata: frame)
@@ -271,6 +359,9 @@ package struct LogState: Sendable {
         case .nodes, .checkpoint:
             try check(
                 Int(frame.header.frameBytes) <= FormatLimits.maximumNodeFrameBytes, "F6: an index frame is too long")
+            if frame.header.kind == .checkpoint {
+                checkpoint = CheckpointPlace(offset: frame.offset, end: frame.end, number: lastNumber)
+            }
         default: break
         }
         close(with: frame)
@@ -281,12 +372,13 @@ package struct LogState: Sendable {
         for record in try MetadataRecord.decodeAll(frame) {
             switch record {
             case .name(let number, let text):
+                let known = changeableRare()
                 try check(
-                    Int(number) == names.count + 1 && names.count < FormatLimits.maximumNames
-                        && nameNumbers[IdentifierName(text)] == nil,
+                    Int(number) == known.names.count + 1 && known.names.count < FormatLimits.maximumNames
+                        && known.nameNumbers[IdentifierName(text)] == nil,
                     "F15: name numbers do not count up, or a name stands twice")
-                names.append(text)
-                nameNumbers[IdentifierName(text)] = number
+                known.names.append(text)
+                known.nameNumbers[IdentifierName(text)] = number
             case .clockStep(let from, let to):
                 try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
                 mayStepBack = true
@@ -295,8 +387,8 @@ package struct LogState: Sendable {
     }
 
     private mutating func close(with frame: FrameView) {
-        frames += 1 + (open?.frames ?? 0)
-        open = nil
+        frames += 1 + (unfinished?.transaction.frames ?? 0)
+        unfinished = nil
         lastFrame = frame.offset
         end = frame.end
         endChecksum = frame.header.checksum
@@ -305,7 +397,15 @@ package struct LogState: Sendable {
     }
 
     /// Forgets members whose commit frame never came: what counts ends at `end`.
-    package mutating func dropOpenTransaction() { open = nil }
+    package mutating func dropOpenTransaction() { unfinished = nil }
+}
+
+/// A checkpoint in the file.
+package struct CheckpointPlace: Equatable, Sendable {
+    package var offset: UInt64
+    package var end: UInt64
+    /// The last transaction below it.
+    package var number: UInt64
 }
 
 /// A clock that is further behind the last transaction than this has stepped (FileFormat.md, "Other frames").

@@ -3,11 +3,11 @@
 /// Bytes that are appended and later read back, in memory up to a limit.
 ///
 /// The first `fileBytes` bytes stand in the file, the rest in `memory`. The file has no name: whatever happens, nothing is left behind.
-final class Spool {
+struct Spool: ~Copyable {
     private let files: any FileSystem
     private let directory: Descriptor
     private let limit: Int
-    private var memory = ByteWriter(capacity: 64)
+    private var memory = ByteWriter(withoutMemory: ())
     private var file: Descriptor?
     private var fileBytes: UInt64 = 0
 
@@ -21,12 +21,12 @@ final class Spool {
 
     var count: UInt64 { fileBytes + UInt64(memory.count) }
 
-    func append(_ bytes: UnsafeRawBufferPointer) throws(FileError) {
+    mutating func append(_ bytes: UnsafeRawBufferPointer) throws(FileError) {
         if memory.count + bytes.count > limit, memory.count > 0 { try moveToFile() }
         memory.append(bytes)
     }
 
-    private func moveToFile() throws(FileError) {
+    private mutating func moveToFile() throws(FileError) {
         if file == nil { file = try files.createUnnamed(in: directory, mode: 0o600) }
         guard let file else { return }
         try files.writeAll(file, at: fileBytes, memory.bytes)
@@ -44,6 +44,17 @@ final class Spool {
         }
         guard let file else { return }
         try files.readAll(file, at: offset, into: buffer)
+    }
+
+    /// Lends bytes that were appended at once, in place where they are in memory. The spool must not change meanwhile.
+    func withBytes<Result>(
+        at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) throws(FileError) -> Result
+    ) throws(FileError) -> Result {
+        if offset >= fileBytes { return try body(memory.bytes.slice(Int(offset - fileBytes), count)) }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
+        defer { buffer.deallocate() }
+        try read(at: offset, into: buffer)
+        return try body(UnsafeRawBufferPointer(buffer))
     }
 }
 

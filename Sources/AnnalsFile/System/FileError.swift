@@ -22,6 +22,13 @@ package struct FileError: Error, Equatable, Sendable {
         case truncated
         case diverged
         case schemaChanged
+        case objectNotFound
+        case uniqueViolation
+        case requiredMissing
+        /// Others changed meanwhile what a transaction was made from.
+        case conflict
+        /// An update changes nothing.
+        case unchanged
         // Resources
         case noSpace
         case tooManyFiles

@@ -98,6 +98,7 @@ extension SystemCalls {
 
     static func joinThread(_ thread: UInt) { _ = Glibc.pthread_join(pthread_t(thread), nil) }
     static func detachThread(_ thread: UInt) { _ = Glibc.pthread_detach(pthread_t(thread)) }
+    static var currentThread: UInt { UInt(Glibc.pthread_self()) }
     static func isCurrentThread(_ thread: UInt) -> Bool { Glibc.pthread_self() == pthread_t(thread) }
 }
 

@@ -1,0 +1,128 @@
+// Writes a checkpoint behind the end while the writer lock is held: nodes, landmarks, the document.
+
+/// Collects nodes into frames, so that each node's offset is known when it is handed over.
+final class NodesWriter {
+    var appender: Appender
+    /// Those of the frames written here included.
+    private(set) var landmarks: Landmarks
+    private var body = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
+    /// As many nodes as a frame holds.
+    private static let nodesInFrame =
+        (FormatLimits.maximumNodeFrameBytes - FrameField.bytes - NodesField.bytes) / IndexNode.bytes
+    private static let maximumBodyBytes = nodesInFrame * IndexNode.bytes
+
+    init(_ appender: Appender, _ landmarks: Landmarks) {
+        self.appender = appender
+        self.landmarks = landmarks
+    }
+
+    /// Gives back where the node will stand.
+    func add(_ node: UnsafeRawBufferPointer) throws(FileError) -> UInt64 {
+        if body.count == Self.maximumBodyBytes { try flush() }
+        let offset = appender.state.end + UInt64(FrameField.bytes + NodesField.bytes + body.count)
+        body.append(node)
+        return offset
+    }
+
+    /// Writes the nodes that were collected.
+    func flush() throws(FileError) {
+        guard body.count > 0 else { return }
+        let content = Array(body.bytes)
+        body.truncate()
+        _ = try addFrame(content[...])
+    }
+
+    /// A frame with this content alone, padded to whole nodes. Gives back where the frame stands.
+    func addFrame(_ content: ArraySlice<UInt8>) throws(FileError) -> UInt64 {
+        let nodes = (content.count + IndexNode.bytes - 1) / IndexNode.bytes
+        var table: [UInt8] = []
+        table.append(integer: UInt32(nodes))
+        table.append(integer: UInt32(0))
+        let padding = repeatElement(0 as UInt8, count: nodes * IndexNode.bytes - content.count)
+        return try append(.nodes, table, content + padding)
+    }
+
+    private func append(_ kind: FrameKind, _ table: [UInt8], _ body: ArraySlice<UInt8>) throws(FileError) -> UInt64 {
+        let offset = appender.state.end
+        try appender.appendStandalone(kind, table: table, body: Array(body))
+        _ = landmarks.note(offset, number: appender.state.lastNumber)
+        return offset
+    }
+
+    /// Ends the checkpoint with its document, in frames of its own as far as the checkpoint frame does not hold it.
+    func finish(_ document: [UInt8]) throws(FileError) {
+        let room = FormatLimits.maximumNodeFrameBytes - FrameField.bytes - CheckpointField.bytes
+        var pieces: [UInt64] = []
+        var rest = document[...]
+        while rest.count.paddedTo8 > room - pieces.count * 8 {
+            pieces.append(try addFrame(rest.prefix(Self.maximumBodyBytes)))
+            rest = rest.dropFirst(Self.maximumBodyBytes)
+            guard pieces.count * 8 < room / 2 else {
+                throw FileError(.tooLarge, "The schemas and names of the store are too long for a checkpoint.")
+            }
+        }
+        var table: [UInt8] = []
+        table.append(integer: UInt64(document.count))
+        table.append(integer: UInt32(pieces.count))
+        table.append(integer: UInt32(0))
+        for piece in pieces { table.append(integer: piece) }
+        let padding = repeatElement(0 as UInt8, count: rest.count.paddedTo8 - rest.count)
+        _ = try append(.checkpoint, table, rest + padding)
+    }
+}
+
+extension Engine {
+    /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too much memory.
+    func isCheckpointDue(_ end: UInt64) -> Bool {
+        let tail = end - min(end, indexes.checkpointEnd)
+        // The common case first: asked behind every commit.
+        guard tail >= options.checkpointTailBytes || indexes.dirtyBytes >= options.dirtyNodeBytes else { return false }
+        let dirty = indexes.dirtyBytes
+        return dirty >= options.dirtyNodeBytes || tail >= 2 * UInt64(dirty)
+    }
+
+    /// Whether this handle has written so much since the last checkpoint that the next opening would read long.
+    func isCheckpointWorthClosing() -> Bool {
+        guard log.writer.withLock({ log.hasAppended }) else { return false }
+        return log.current.end > indexes.checkpointEnd + options.closingTailBytes
+    }
+
+    /// Writes the indexes into the file, so that opening need not read what stands below.
+    package func writeCheckpoint() throws(FileError) {
+        try log.whileOpen { () throws(FileError) in
+            try log.withWriterLock(.relaxed) { (appender) throws(FileError) in try writeCheckpoint(&appender) }
+        }
+    }
+
+    /// With the writer lock: the indexes are those of the appender's state. Where it fails they are as before.
+    func writeCheckpoint(_ appender: inout Appender) throws(FileError) {
+        let start = appender.state.end
+        let room = UInt64(indexes.dirtyBytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes) * 2
+        try indexes.core.file.checkReach(start + room)
+        try appender.prepare(bytes: room)
+        var landmarks = indexes.landmarks
+        if appender.state.end > start { _ = landmarks.note(start, number: appender.state.lastNumber) }
+        let writer = NodesWriter(appender, landmarks)
+        defer { appender = writer.appender }
+        let first = writer.appender.state.end
+        var content = indexes.content(writer.appender.state)
+        let roots = try indexes.rows.writeNodes { (node) throws(FileError) in try writer.add(node) }
+        var ordered = indexes.ordered
+        for index in ordered.indices {
+            _ = try ordered[index]?.writeDirtyNodes { (node) throws(FileError) in try writer.add(node) }
+        }
+        try writer.flush()
+        indexes.describe(roots, ordered, in: &content)
+        content.landmarkFrames = try indexes.storeLandmarks { (node) throws(FileError) in try writer.addFrame(node) }
+        content.landmarks = writer.landmarks.all[(content.landmarkFrames.count * LandmarkField.inNode)...].map {
+            ($0.offset, $0.number)
+        }
+        content.countedEnd = writer.appender.state.end
+        content.frames = writer.appender.state.frames
+        content.frameBytes[Int(FrameKind.recovery.rawValue)] &+= first - start
+        content.frameBytes[Int(FrameKind.nodes.rawValue)] &+= content.countedEnd - first
+        try writer.finish(content.encoded())
+        guard let place = writer.appender.state.checkpoint else { return }
+        indexes.tookCheckpoint(roots, ordered, content, writer.landmarks, at: place)
+    }
+}

@@ -1,0 +1,133 @@
+// An open store: the log with its indexes, views of it, and transactions on it.
+//
+// Invariants:
+// S1  The indexes follow the log: what is published is one state of both.
+// S2  A transaction is written only if every version that it replaces is still the newest one, under the writer lock.
+
+internal import Synchronization
+
+/// The engine of one open store file. Any thread may call it.
+///
+/// Sound although it is shared: everything in it guards itself.
+package final class Engine: Sendable {
+    package let log: Log
+    let indexes: Indexes
+    let options: EngineOptions
+    /// The next object number of each entity that a transaction in the making of this handle has been given.
+    let numbers = Mutex<[UInt16: UInt64]>([:])
+    /// How many changes the last transaction had: the next one may have as many.
+    let expectedChanges = Atomic<Int>(1)
+    /// The thread that runs a `write` body; 0 for none.
+    let writingThread = Atomic<UInt>(0)
+
+    private init(_ log: Log, _ indexes: Indexes, _ options: EngineOptions) {
+        self.log = log
+        self.indexes = indexes
+        self.options = options
+    }
+
+    // MARK: Opening and closing
+
+    /// Opens an existing store: reads the last checkpoint and what stands behind it. Throws what `Log.open` throws.
+    package static func open(
+        _ path: String, access: FileAccess = .readWrite, options: EngineOptions = EngineOptions(),
+        files: any FileSystem, environment: any Environment
+    ) throws(FileError) -> Engine {
+        let start = Start(options)
+        let log = try Log.open(
+            path, access: access, options: options.log, files: files, environment: environment, start: start.begin)
+        return try start.engine(log)
+    }
+
+    /// Makes an empty store and opens it. Throws `alreadyExists` where the name is taken.
+    package static func create(
+        _ path: String, storeID: UUIDBytes? = nil, options: EngineOptions = EngineOptions(), files: any FileSystem,
+        environment: any Environment
+    ) throws(FileError) -> Engine {
+        let start = Start(options)
+        let log = try Log.create(
+            path, storeID: storeID, options: options.log, files: files, environment: environment, start: start.begin)
+        return try start.engine(log)
+    }
+
+    /// Opens the store, or makes it where there is none. Several processes may do so at once.
+    package static func openOrCreate(
+        _ path: String, options: EngineOptions = EngineOptions(), files: any FileSystem, environment: any Environment
+    ) throws(FileError) -> Engine {
+        let start = Start(options)
+        let log = try Log.openOrCreate(
+            path, options: options.log, files: files, environment: environment, start: start.begin)
+        return try start.engine(log)
+    }
+
+    /// Keeps the indexes that were made while the log was opened.
+    private final class Start {
+        private let options: EngineOptions
+        private var indexes: Indexes?
+
+        init(_ options: EngineOptions) { self.options = options }
+
+        func begin(_ opening: FileBeingOpened) throws(FileError) -> LogStart {
+            let indexes = try Indexes(opening, options)
+            self.indexes = indexes
+            let state = indexes.restore(opening)
+            return LogStart(follower: indexes, state: state)
+        }
+
+        func engine(_ log: Log) throws(FileError) -> Engine {
+            guard let indexes else { throw FileError(.closed, "The store was not opened.") }
+            return Engine(log, indexes, options)
+        }
+    }
+
+    /// Writes a checkpoint where opening would else take long, makes everything durable and says in the file that it was closed cleanly.
+    ///
+    /// Waits for calls under way on other threads, reads included; later ones throw `closed`. Closing twice does nothing.
+    package func close() throws(FileError) {
+        try checkNotWriting()
+        if log.access == .readWrite, isCheckpointWorthClosing() {
+            // What a checkpoint saves is time: closing goes on without it.
+            try? writeCheckpoint()
+        }
+        try log.close()
+    }
+
+    // MARK: Views
+
+    /// The newest state: it contains everything that was acknowledged before the call, in any process. Takes no lock of other processes.
+    @inline(__always)
+    package func view() throws(FileError) -> View { try log.catchUp { _ in indexes.newest } }
+
+    /// The state behind a transaction. Throws `invalidArgument` for a number above the last one's, or below what history holds.
+    package func view(asOf number: UInt64) throws(FileError) -> View {
+        let newest = try view()
+        guard number <= newest.number, number >= log.header.baseNumber else {
+            throw FileError(
+                .invalidArgument,
+                "There is no transaction \(number): the store holds \(log.header.baseNumber + 1) to \(newest.number).",
+                path: log.path)
+        }
+        if number == newest.number { return newest }
+        return try past(number, newest)
+    }
+
+    package var durableEnd: UInt64 { log.durableEnd }
+
+    package func makeDurable(through end: UInt64) throws(FileError) {
+        try checkNotWriting()
+        try log.makeDurable(through: end)
+    }
+
+    /// What the body of `write` may not do: it would wait for itself.
+    func checkNotWriting() throws(FileError) {
+        guard writingThread.load(ordering: .relaxed) != 0,
+            writingThread.load(ordering: .relaxed) == SystemCalls.currentThread
+        else {
+            return
+        }
+        throw FileError(
+            .invalidArgument,
+            "The body of a write works with its transaction only: no other call on the store is possible there.",
+            path: log.path)
+    }
+}

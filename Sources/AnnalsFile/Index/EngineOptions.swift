@@ -1,0 +1,25 @@
+// What a user of the engine may choose.
+
+package struct EngineOptions: Sendable {
+    package var log = LogOptions()
+    package var reading = Reading.mapped
+    /// A checkpoint is written when nodes that are not in the file take so much memory ...
+    package var dirtyNodeBytes = 64 << 20
+    /// ... or when so much stands behind the last one, and it is at least twice what the checkpoint would take.
+    package var checkpointTailBytes: UInt64 = 16 << 20
+    /// Closing writes a checkpoint where so much would have to be read again at opening.
+    package var closingTailBytes: UInt64 = 64 << 10
+
+    package init() { log.limits.mappingReserveBytes = 1 << 40 }
+
+    /// Sizes low enough that small tests meet them.
+    package static var lowered: EngineOptions {
+        var options = EngineOptions()
+        options.log.limits = .lowered
+        options.log.limits.mappingReserveBytes = 16 << 20
+        options.dirtyNodeBytes = 64 << 10
+        options.checkpointTailBytes = 16 << 10
+        options.closingTailBytes = 4 << 10
+        return options
+    }
+}

@@ -1,0 +1,100 @@
+// Which ordered indexes an entity has, by its definition.
+
+/// Names one ordered index: the attributes it is over, in order.
+package struct IndexID: Hashable, Sendable {
+    package let entity: UInt16
+    /// Attribute numbers; at least one.
+    package let attributes: [UInt16]
+    /// Whether no two objects may have the same key.
+    package let isUnique: Bool
+
+    package init(entity: UInt16, attributes: [UInt16], isUnique: Bool) {
+        self.entity = entity
+        self.attributes = attributes
+        self.isUnique = isUnique
+    }
+
+    /// The indexes of an entity: one for each attribute that is indexed or unique or refers to one object, and one for each key; none
+    /// twice. What asks for the same attributes in the same order shares one index, unique if any of them is.
+    ///
+    /// In the order of the attributes, then of the keys. Attributes that cannot be indexed are passed over: `checkIndexable` refuses
+    /// them where a schema is made.
+    package static func all(of entity: EntityDefinition) -> [IndexID] {
+        guard entity.state == .present else { return [] }
+        var wanted: [(attributes: [UInt16], isUnique: Bool)] = []
+        for attribute in entity.attributes where attribute.isInIndex {
+            wanted.append(([attribute.number], attribute.flags.contains(.unique)))
+        }
+        for key in entity.keys { wanted.append((key.attributes, key.isUnique)) }
+        let indexable = Set(entity.attributes.lazy.filter { $0.type.isIndexable }.map(\.number))
+        wanted.removeAll { !indexable.isSuperset(of: $0.attributes) }
+
+        var places: [[UInt16]: Int] = [:]
+        var indexes: [IndexID] = []
+        for (attributes, isUnique) in wanted {
+            if let place = places[attributes] {
+                guard isUnique else { continue }
+                indexes[place] = IndexID(entity: entity.number, attributes: attributes, isUnique: true)
+            } else {
+                places[attributes] = indexes.count
+                indexes.append(IndexID(entity: entity.number, attributes: attributes, isUnique: isUnique))
+            }
+        }
+        return indexes
+    }
+
+    /// Throws `invalidArgument` where the definition asks for an index over a list of objects.
+    package static func checkIndexable(_ entity: EntityDefinition) throws(FileError) {
+        let inKeys = Set(entity.keys.flatMap(\.attributes))
+        for attribute in entity.attributes where !attribute.type.isIndexable {
+            guard !attribute.isInIndex, !inKeys.contains(attribute.number) else {
+                throw FileError(
+                    .invalidArgument,
+                    "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it can be neither indexed nor "
+                        + "unique, nor part of a key. Index the attribute that refers back.")
+            }
+        }
+    }
+
+    /// Where a row of that layout has the attributes of this index.
+    ///
+    /// `entity` is the definition in force: it knows what an attribute reads as in rows from before it existed. Throws
+    /// `invalidArgument` where it does not have an attribute of the index.
+    package func columns(
+        in layout: RowLayout, of entity: EntityDefinition
+    ) throws(FileError) -> [IndexColumn] {
+        var columns: [IndexColumn] = []
+        columns.reserveCapacity(attributes.count)
+        for number in attributes {
+            guard let attribute = entity.attributes.first(where: { $0.number == number }), attribute.type.isIndexable
+            else {
+                throw FileError(.invalidArgument, "An index is over an attribute that the entity does not have.")
+            }
+            if let position = layout.position(ofAttribute: number) {
+                columns.append(.position(position))
+            } else {
+                columns.append(.value(attribute.valueBeforeItExisted, attribute.type))
+            }
+        }
+        return columns
+    }
+}
+
+/// Where one component of a row's key comes from.
+package enum IndexColumn: Sendable {
+    /// The attribute at that position of the row's layout.
+    case position(Int)
+    /// The row has no such attribute; this is read in its stead.
+    case value(Value, AttributeType)
+}
+
+extension AttributeType {
+    /// Whether an ordered index can hold values of the type: they are one value, with an order.
+    package var isIndexable: Bool { !isObjectList }
+}
+
+extension AttributeDefinition {
+    fileprivate var isInIndex: Bool {
+        flags.contains(.indexed) || flags.contains(.unique) || type == .object
+    }
+}

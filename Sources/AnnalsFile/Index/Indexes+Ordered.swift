@@ -1,0 +1,194 @@
+// Keeping the ordered indexes: what a transaction takes out and puts in, and whether unique keys stay unique.
+
+/// What a transaction changes in ordered indexes, worked out before it is written.
+struct OrderedChanges: ~Copyable {
+    private var keys = ByteWriter(capacity: 256)
+    private var entries: [Entry] = []
+
+    private struct Entry {
+        let index: Int
+        let object: ObjectID
+        let isInsert: Bool
+        let hasAbsent: Bool
+        let start: Int
+        let count: Int
+    }
+
+    var isEmpty: Bool { entries.isEmpty }
+
+    /// Notes that an object's key in an index changes from the one row's to the other's; nil for no row.
+    mutating func note(
+        _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowView?, to new: RowView?,
+        large: IndexKey.LargeValueReader
+    ) throws(FileError) {
+        let start = keys.count
+        var oldHasAbsent = false
+        var newHasAbsent = false
+        if let old { oldHasAbsent = try index.appendKey(of: old, to: &keys, large: large) }
+        let middle = keys.count
+        if let new { newHasAbsent = try index.appendKey(of: new, to: &keys, large: large) }
+        let end = keys.count
+        if old != nil, new != nil, middle - start == end - middle,
+            OrderedBytes.commonBytes(
+                keys.bytes.slice(start, middle - start), keys.bytes.slice(middle, end - middle), limit: end - middle)
+                == end - middle
+        {
+            return keys.truncate(to: start)
+        }
+        if old != nil {
+            entries.append(
+                Entry(
+                    index: number, object: object, isInsert: false, hasAbsent: oldHasAbsent, start: start,
+                    count: middle - start))
+        }
+        if new != nil {
+            entries.append(
+                Entry(
+                    index: number, object: object, isInsert: true, hasAbsent: newHasAbsent, start: middle,
+                    count: end - middle))
+        }
+    }
+
+    /// Takes out everything first, so that objects may exchange keys; then puts in, and asks `check` where a key of a unique index is to be put in.
+    func apply(
+        to ordered: inout [OrderedIndex?], _ shape: StoreShape, _ source: VerifiedFile,
+        check: (OrderedIndex, IndexShape, UnsafeRawBufferPointer, ObjectID) throws(FileError) -> Void
+    ) throws(FileError) {
+        for entry in entries where !entry.isInsert {
+            _ = try ordered[entry.index]?.remove(keys.bytes.slice(entry.start, entry.count), entry.object, source)
+        }
+        for entry in entries where entry.isInsert {
+            let key = keys.bytes.slice(entry.start, entry.count)
+            let index = shape.indexes[entry.index]
+            if index.id.isUnique, !entry.hasAbsent, let content = ordered[entry.index] {
+                try check(content, index, key, entry.object)
+            }
+            _ = try ordered[entry.index]?.insert(key, entry.object, source)
+        }
+    }
+}
+
+extension Indexes {
+    /// What an indexed value that stands in value frames is refused with; no writer makes such rows.
+    static func noLargeKeys(
+        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(FileError) -> Void
+    ) throws(FileError) {
+        throw FileError(
+            .tooLarge,
+            "A value of an indexed or unique attribute has at most \(FormatLimits.maximumInlineValueBytes) bytes, and stands in its row."
+        )
+    }
+
+    /// Notes what a change means for the indexes of its entity. `row` is the row it wrote.
+    func note(
+        _ change: ChangeView, row: UnsafeRawBufferPointer?, _ state: OrderedState, in changes: inout OrderedChanges
+    ) throws(FileError) {
+        let entity = change.object.entity
+        let shape = state.shape
+        var new: RowView?
+        if change.kind != .delete, let row { new = try rowView(row, entity, shape) }
+        for number in shape.indexes(of: entity) where state.ordered[number] != nil {
+            let index = shape.indexes[number]
+            if change.kind == .update, !index.positions.contains(where: { change.contains(attributePosition: $0) }) {
+                continue
+            }
+            try core.reading { () throws(FileError) in
+                var old: RowView?
+                if case .row(let offset) = change.previous, change.kind != .insert {
+                    old = try core.row(at: offset, entity, shape)
+                }
+                try changes.note(number, index, change.object, from: old, to: new, large: Self.noLargeKeys)
+            }
+        }
+    }
+
+    private func rowView(
+        _ bytes: UnsafeRawBufferPointer, _ entity: UInt16, _ shape: StoreShape
+    ) throws(FileError) -> RowView {
+        let version = try RowHeader(bytes).schemaVersion
+        guard let layout = shape.layout(version: version, entity: entity) else {
+            throw FileError(.damaged, "F21: a row is of a schema version or entity that there is not.")
+        }
+        return try RowView(bytes, layout: layout)
+    }
+
+    /// Takes a change of another process into the ordered indexes: that keys are unique was its writer's duty.
+    func maintainOrdered(_ change: ChangeView, row: UnsafeRawBufferPointer?) throws(FileError) {
+        var changes = OrderedChanges()
+        try note(change, row: row, OrderedState(shape: shape, ordered: ordered), in: &changes)
+        if changes.isEmpty { return }
+        try changes.apply(to: &ordered, shape, core.file) { (_, _, _, _) in }
+    }
+
+    /// The schema and the ordered indexes as they will be behind a transaction.
+    struct OrderedState {
+        var shape: StoreShape
+        var ordered: [OrderedIndex?]
+        /// Whether an index was built that was not there before.
+        var hasBuilt = false
+    }
+
+    /// Throws `uniqueViolation` where a unique key would be two objects'. With the writer lock; changes nothing.
+    func orderedState(behind transaction: TransactionBuilder) throws(FileError) -> OrderedState {
+        var next = OrderedState(shape: shape, ordered: ordered)
+        if transaction.changesSchema { next = after(transaction.catalog) }
+        if next.shape.indexes.isEmpty { return next }
+        for (number, index) in next.shape.indexes.enumerated() where next.ordered[number] == nil {
+            next.ordered[number] = try build(index, next.shape)
+            next.hasBuilt = true
+        }
+        var changes = OrderedChanges()
+        try transaction.forEachEntry(withRows: true) { (change, row) throws(FileError) in
+            if !next.shape.indexes(of: change.object.entity).isEmpty {
+                try note(change, row: row, next, in: &changes)
+            }
+            return true
+        }
+        if changes.isEmpty { return next }
+        try changes.apply(to: &next.ordered, next.shape, core.file) { (content, index, key, object) throws(FileError) in
+            // Of a key that is cut, its length and hash stand for the rest.
+            if let other = try content.first(key, core.file), other != object {
+                throw Self.violation(index, [(object, other)])
+            }
+        }
+        return next
+    }
+
+    /// What a new schema version makes of the indexes: those that it adds are empty where the entity is, else still to be built.
+    func after(_ catalog: SchemaCatalog) -> OrderedState {
+        let next = StoreShape(catalog)
+        let kept = next.indexes.map { (index) -> OrderedIndex? in
+            if let known = shape.indexes.firstIndex(where: { $0.id == index.id }) { return ordered[known] }
+            return nextNumber(index.id.entity) == 1 ? OrderedIndex() : nil
+        }
+        return OrderedState(shape: next, ordered: kept)
+    }
+
+    static func violation(_ index: IndexShape, _ pairs: [(ObjectID, ObjectID)]) -> FileError {
+        let listed = pairs.map { "\($0.1.number) and \($0.0.number)" }.joined(separator: ", ")
+        return FileError(
+            .uniqueViolation,
+            "Objects \(listed) of “\(index.layout.entity.name)” have the same value of \(index.attributeNames), which must be unique: "
+                + "give one of them another value, or delete it.")
+    }
+
+    /// Builds an index over the rows that there are, a leaf of the row index at a time.
+    private func build(_ index: IndexShape, _ shape: StoreShape) throws(FileError) -> OrderedIndex {
+        var built = OrderedIndex()
+        var key = ByteWriter(capacity: 256)
+        var duplicates: [(ObjectID, ObjectID)] = []
+        let rows = View(
+            end: .max, number: 0, tag: 0, time: 0, shape: shape, core: core, totals: nil, ordered: [])
+        try rows.scan(entity: index.id.entity) { (object, row) throws(FileError) in
+            key.truncate()
+            let hasAbsent = try index.appendKey(of: row, to: &key, large: Self.noLargeKeys)
+            if index.id.isUnique, !hasAbsent, let other = try built.first(key.bytes, core.file) {
+                duplicates.append((object, other))
+            }
+            try built.insert(key.bytes, object, core.file)
+            return duplicates.count < 10
+        }
+        guard duplicates.isEmpty else { throw Self.violation(index, duplicates) }
+        return built
+    }
+}

@@ -1,0 +1,344 @@
+// The indexes of an open store: they follow the log, and every state of it that counts becomes a view.
+//
+// Invariants:
+// I1  Between two calls the indexes are exactly those of the state that was published last, or adopted since.
+// I2  One thread changes them at a time: with the log's `follow` lock, or appending with the writer lock, which excludes the former.
+// I3  `current` is replaced, never changed; whoever holds a view reads on.
+// I4  An entry of the row index may be newer than `current.end`, never older: views leave it by the previous version.
+
+internal import Synchronization
+
+/// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `current`, which a mutex guards.
+final class Indexes: LogFollower, @unchecked Sendable {
+    let core: ReadCore
+    let environment: any Environment
+    private(set) var shape: StoreShape
+    private(set) var totals: [EntityTotals] = []
+    /// One for each of `shape.indexes`; nil where it has still to be built.
+    var ordered: [OrderedIndex?] = []
+    private(set) var landmarks = Landmarks()
+    /// Frames with a node full of landmarks each.
+    private var landmarkFrames: [UInt64] = []
+    private let reader: CheckpointReader
+    private(set) var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
+    private(set) var transactions: UInt64 = 0
+    /// Whether an ordered index was built that no checkpoint has.
+    private(set) var hasBuiltIndex = false
+    /// Where what is not in a checkpoint begins.
+    private(set) var checkpointEnd: UInt64
+    private let current: Mutex<View>
+
+    var rows: RowIndex { core.rows }
+
+    /// Indexes of nothing, for a file that is read from `start` on.
+    init(_ opening: FileBeingOpened, _ options: EngineOptions) throws(FileError) {
+        let mapping = options.reading == .mapped ? opening.mapping?.mapping : nil
+        let file = try VerifiedFile(
+            opening.files, opening.file, header: opening.header, path: opening.path, mapping: mapping,
+            reservedBytes: max(options.log.limits.mappingReserveBytes, 1 << 20))
+        let core = try ReadCore(file, ReadSections())
+        self.core = core
+        environment = opening.environment
+        reader = CheckpointReader(opening.files, opening.file, salt: opening.header.salt)
+        shape = StoreShape(SchemaCatalog())
+        checkpointEnd = UInt64(FormatLimits.pageBytes)
+        current = Mutex(
+            View(
+                end: UInt64(FormatLimits.pageBytes), number: opening.header.baseNumber, tag: opening.header.baseTag,
+                time: opening.header.baseTime, shape: shape, core: core, totals: [], ordered: []))
+    }
+
+    // MARK: Views
+
+    var newest: View { current.withLock { $0 } }
+
+    func publish(_ state: LogState) {
+        core.file.advance(to: state.end)
+        current.withLock { $0 = view(of: state) }
+        core.sections.reclaim()
+    }
+
+    /// The state as a view, published or not.
+    func view(of state: LogState) -> View {
+        View(
+            end: state.end, number: state.lastNumber, tag: state.lastTag, time: state.lastTime, shape: shape,
+            core: core, totals: totals, ordered: ordered)
+    }
+
+    func close() { core.sections.close(environment) }
+
+    // MARK: Adopting what others appended
+
+    func adopt(
+        _ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState
+    ) throws(FileError) {
+        try core.file.checkReach(frame.end)
+        switch accepted {
+        case .member: return
+        case .standalone:
+            note(frame.header, at: frame.offset)
+            core.file.advance(to: frame.end)
+            if frame.header.kind == .checkpoint { try takeCheckpoint(frame, state) }
+        case .commit(let record):
+            core.file.advance(to: frame.end)
+            if record.changesSchema { take(state.catalog) }
+            try forEachFrame(from: record.start, to: frame.offset) { (member) throws(FileError) in
+                note(member.header, at: member.offset)
+                if member.header.kind == .part { try apply(member, maintainingOrdered: true) }
+            }
+            note(frame.header, at: frame.offset)
+            try apply(frame, maintainingOrdered: true)
+        }
+    }
+
+    /// Frames that were verified and count, or are about to. Inside a stretch that the file knows to be readable.
+    func forEachFrame(
+        from start: UInt64, to end: UInt64, _ body: (FrameView) throws(FileError) -> Void
+    ) throws(FileError) {
+        var position = start
+        while position < end {
+            position = try core.reading { () throws(FileError) in
+                let frame = try core.frame(at: position)
+                try body(frame)
+                return frame.end
+            }
+        }
+    }
+
+    /// Counts a frame, and remembers it where it can be a landmark.
+    func note(_ header: FrameHeader, at offset: UInt64) {
+        note(header.kind, bytes: UInt64(header.frameBytes), at: offset, number: header.number)
+    }
+
+    private func note(_ kind: FrameKind, bytes: UInt64, at offset: UInt64, number: UInt64) {
+        frameBytes[Int(kind.rawValue)] &+= bytes
+        if kind == .transaction { transactions += 1 }
+        if landmarks.note(offset, number: number) { core.file.take(landmarks) }
+    }
+
+    // MARK: Applying changes
+
+    /// Takes in the changes of a frame that counts, or is about to: its bytes are in the file.
+    private func apply(_ frame: FrameView, maintainingOrdered: Bool) throws(FileError) {
+        var cursor = ChangeCursor(frame)
+        while let change = try cursor.next() {
+            if maintainingOrdered, !shape.indexes(of: change.object.entity).isEmpty {
+                try maintainOrdered(change, row: frame.row(of: change))
+            }
+            try apply(change, frame: frame.offset)
+        }
+    }
+
+    @inline(__always)
+    private func apply(_ change: ChangeView, frame offset: UInt64) throws(FileError) {
+        let word =
+            change.kind == .delete
+            ? offset + UInt64(change.entryOffset) | 1 : offset + UInt64(change.rowOffset ?? 0)
+        try rows.set(change.object, to: word)
+        count(change)
+    }
+
+    @inline(__always)
+    private func count(_ change: ChangeView) {
+        let entity = Int(change.object.entity)
+        if entity >= totals.count {
+            totals.append(contentsOf: repeatElement(EntityTotals(), count: entity + 1 - totals.count))
+        }
+        switch change.kind {
+        case .insert, .base:
+            if change.object.number >= totals[entity].nextNumber {
+                totals[entity].nextNumber = change.object.number + 1
+            }
+            totals[entity].live &+= 1
+        case .delete: totals[entity].live &-= 1
+        case .update: break
+        }
+    }
+
+    /// The number that the next object of an entity may have.
+    func nextNumber(_ entity: UInt16) -> UInt64 {
+        Int(entity) < totals.count ? totals[Int(entity)].nextNumber : 1
+    }
+
+    // MARK: Taking in what this handle appended
+
+    /// Takes in a transaction that this handle has just written from `before` on, small frames in front of it included.
+    func take(
+        _ appended: AppendedTransaction, from before: UInt64, _ transaction: TransactionBuilder, _ next: OrderedState
+    ) throws(FileError) {
+        core.file.advance(to: appended.end)
+        if transaction.changesSchema { shape = next.shape }
+        ordered = next.ordered
+        if next.hasBuilt { hasBuiltIndex = true }
+        guard before == appended.commitFrame else {
+            return try forEachFrame(from: before, to: appended.end) { (frame) throws(FileError) in
+                note(frame.header, at: frame.offset)
+                if frame.header.kind == .transaction || frame.header.kind == .part {
+                    try apply(frame, maintainingOrdered: false)
+                }
+            }
+        }
+        let frameBytes = appended.end - appended.commitFrame
+        note(.transaction, bytes: frameBytes, at: appended.commitFrame, number: appended.number)
+        var cursor = ChangeCursor(
+            table: transaction.lastFrameTable, first: TransactionField.bytes, frameBytes: Int(frameBytes),
+            allowsBase: false, frameOffset: appended.commitFrame)
+        while let change = try cursor.next() { try apply(change, frame: appended.commitFrame) }
+    }
+
+    // MARK: Schema changes
+
+    /// A new schema version of another process counts.
+    func take(_ catalog: SchemaCatalog) {
+        let next = after(catalog)
+        (shape, ordered) = (next.shape, next.ordered)
+    }
+
+    // MARK: Checkpoints
+
+    /// The state behind the checkpoint that a hint names; nil where there is none to be relied on: then the file is read from its beginning.
+    func restore(_ opening: FileBeingOpened) -> LogState? {
+        guard let offset = opening.hint?.checkpoint, offset != 0 else {
+            core.file.begin(at: UInt64(FormatLimits.pageBytes))
+            return nil
+        }
+        do throws(FileError) {
+            return try restore(opening, checkpointAt: offset)
+        } catch {
+            // A hint is never trusted. What is really damaged is found when the file is read.
+            forgetEverything()
+            core.file.begin(at: UInt64(FormatLimits.pageBytes))
+            return nil
+        }
+    }
+
+    private func restore(_ opening: FileBeingOpened, checkpointAt offset: UInt64) throws(FileError) -> LogState {
+        let (header, content) = try reader.checkpoint(at: offset)
+        let state = try LogState(header: opening.header, checkpoint: header, at: offset, content)
+        try core.file.checkReach(state.end)
+        landmarks = try reader.landmarks(content, below: offset)
+        core.file.take(landmarks)
+        core.file.begin(at: state.end)
+        guard content.countedEnd <= offset, offset - content.countedEnd < 1 << 32 else {
+            throw FileError(.damaged, "F29: a checkpoint counts frames above itself.", offset: offset)
+        }
+        frameBytes = content.frameBytes
+        transactions = content.transactions
+        try forEachFrame(from: content.countedEnd, to: state.end) { (frame) in note(frame.header, at: frame.offset) }
+        shape = StoreShape(state.catalog)
+        take(content)
+        checkpointEnd = state.end
+        return state
+    }
+
+    private func forgetEverything() {
+        landmarks = Landmarks()
+        landmarkFrames = []
+        frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
+        transactions = 0
+        totals = []
+        ordered = []
+        shape = StoreShape(SchemaCatalog())
+        rows.take([])
+        core.file.take(landmarks)
+    }
+
+    /// A checkpoint was appended by somebody else: what it holds is what is here, and stands in the file.
+    private func takeCheckpoint(_ frame: FrameView, _ state: LogState) throws(FileError) {
+        let (_, content) = try reader.checkpoint(at: frame.offset)
+        guard content.number == state.lastNumber, content.tag == state.lastTag else {
+            throw FileError(.damaged, "F29: a checkpoint is not of the place where it stands.", offset: frame.offset)
+        }
+        take(content)
+        checkpointEnd = frame.end
+    }
+
+    /// The roots of a checkpoint are the indexes from now on.
+    private func take(_ content: CheckpointContent) {
+        landmarkFrames = content.landmarkFrames
+        rows.take(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
+        totals = []
+        for root in content.entities {
+            let entity = Int(root.entity)
+            totals.append(contentsOf: repeatElement(EntityTotals(), count: entity + 1 - totals.count))
+            totals[entity] = EntityTotals(nextNumber: root.nextNumber, live: root.liveObjects)
+        }
+        ordered = shape.indexes.map { index in
+            let stored = content.indexes.first {
+                $0.entity == index.id.entity && $0.isUnique == index.id.isUnique && $0.attributes == index.id.attributes
+            }
+            guard let stored, stored.isComplete else { return nil }
+            return OrderedIndex(root: stored.root, entries: stored.entries)
+        }
+    }
+
+    // MARK: Making a checkpoint
+
+    /// The memory of nodes that are not in the file.
+    var dirtyBytes: Int { rows.dirtyBytes + ordered.reduce(0) { $0 + ($1?.dirtyBytes ?? 0) } }
+
+    /// What a checkpoint of this moment says, but for where nodes will stand.
+    func content(_ state: LogState) -> CheckpointContent {
+        var content = CheckpointContent()
+        content.number = state.lastNumber
+        content.tag = state.lastTag
+        content.time = state.lastTime
+        content.recoveries = UInt64(state.recoveries)
+        content.mayStepBack = state.mayStepBack
+        content.names = state.names
+        content.transactions = transactions
+        content.frameBytes = frameBytes
+        let newest = state.schemaVersion
+        if newest > 0 { content.schemas = (1...newest).map { state.catalog.definition(version: $0) } }
+        return content
+    }
+
+    /// Puts the roots into a checkpoint's document.
+    func describe(_ roots: [RowIndex.StoredRoot], _ ordered: [OrderedIndex?], in content: inout CheckpointContent) {
+        content.entities = roots.map { root in
+            let totals = totals[Int(root.entity)]
+            return EntityRoot(
+                entity: root.entity, depth: root.depth, root: root.offset, nextNumber: totals.nextNumber,
+                liveObjects: totals.live)
+        }
+        content.indexes = zip(shape.indexes, ordered).map { (index, content) in
+            OrderedRoot(
+                entity: index.id.entity, isUnique: index.id.isUnique, isComplete: content != nil,
+                attributes: index.id.attributes, root: content?.rootOffset ?? 0, entries: content?.entries ?? 0)
+        }
+    }
+
+    /// Writes the landmarks that fill nodes and are not in the file yet; gives back all frames that hold such nodes.
+    func storeLandmarks(
+        _ write: (ArraySlice<UInt8>) throws(FileError) -> UInt64
+    ) throws(FileError) -> [UInt64] {
+        var frames = landmarkFrames
+        while landmarks.all.count >= (frames.count + 1) * LandmarkField.inNode {
+            var node: [UInt8] = []
+            for landmark in landmarks.all[(frames.count * LandmarkField.inNode)...].prefix(LandmarkField.inNode) {
+                node.append(integer: landmark.offset)
+                node.append(integer: landmark.number)
+            }
+            frames.append(try write(node[...]))
+        }
+        return frames
+    }
+
+    /// This handle has just written a checkpoint: its nodes are the indexes from now on.
+    func tookCheckpoint(
+        _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ content: CheckpointContent,
+        _ landmarks: Landmarks, at place: CheckpointPlace
+    ) {
+        self.landmarks = landmarks
+        core.file.take(landmarks)
+        core.file.advance(to: place.end)
+        frameBytes = content.frameBytes
+        frameBytes[Int(FrameKind.nodes.rawValue)] &+= place.offset - content.countedEnd
+        frameBytes[Int(FrameKind.checkpoint.rawValue)] &+= place.end - place.offset
+        rows.take(roots)
+        ordered = stored
+        landmarkFrames = content.landmarkFrames
+        checkpointEnd = place.end
+        hasBuiltIndex = false
+    }
+}

@@ -1,0 +1,40 @@
+// Writing an ordered index: every node in memory goes to the file, children before parents.
+
+extension OrderedIndex {
+    /// Hands out each node that is not in the file yet as its 4096 bytes, children before parents; `write` returns the offset that
+    /// it will have there, a multiple of 8 and not 0. The bytes live until `write` returns.
+    ///
+    /// Gives back the offset of the highest node, 0 for an empty index. Afterwards nothing is in memory. Where `write` throws, the
+    /// index is as it was. Snapshots keep their nodes.
+    package mutating func writeDirtyNodes(
+        _ write: (UnsafeRawBufferPointer) throws(FileError) -> UInt64
+    ) throws(FileError) -> UInt64 {
+        guard let root else { return rootOffset }
+        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
+        defer { scratch.deallocate() }
+        let offset = try OrderedIndex.write(root, scratch, write)
+        becomeClean(root: offset)
+        return offset
+    }
+
+    /// No deeper than the tree, which this process built or validated: at most `maximumLevel` calls.
+    private static func write(
+        _ node: OrderedNode, _ scratch: UnsafeMutableRawBufferPointer,
+        _ write: (UnsafeRawBufferPointer) throws(FileError) -> UInt64
+    ) throws(FileError) -> UInt64 {
+        var offsets: [UInt64] = []
+        offsets.reserveCapacity(node.children.count)
+        for child in node.children {
+            guard let child else {
+                offsets.append(0)
+                continue
+            }
+            offsets.append(try self.write(child, scratch, write))
+        }
+        node.write(to: scratch, childOffsets: offsets)
+        let offset = try write(UnsafeRawBufferPointer(scratch))
+        precondition(
+            offset != 0 && offset % UInt64(FormatLimits.frameAlignment) == 0, "A node cannot stand at that offset.")
+        return offset
+    }
+}

@@ -1,0 +1,56 @@
+// Where everything stands in a node of an ordered index: the constants of its format, and nothing else.
+
+/// Where the fields of a node's header stand. Slots follow, one for each entry, ascending; entries fill the node from its end.
+///
+/// All integers are little-endian, but for a slot's head.
+package enum OrderedNodeField {
+    /// u16: 0 in a leaf, one more than its children's in an inner node.
+    package static let level = 0
+    /// u16: how many slots, at least 1.
+    package static let count = 2
+    /// u16: the size of all entries together.
+    package static let entryBytes = 4
+    /// u16: where the lowest entry begins. In the file nothing but zeros stands between it and the slots.
+    package static let lowestEntry = 6
+    /// u16: so many bytes at their beginning all keys of the node have in common (in an inner node, but for the first, which is empty).
+    package static let prefixBytes = 8
+    /// Zeros.
+    package static let zero = 10
+    package static let bytes = 16
+}
+
+/// Where the fields of a slot stand. In the file, entries stand one below the other in the order of their slots.
+package enum OrderedSlotField {
+    /// u32, big-endian: the four bytes of the key behind the common ones, with zeros where it is shorter.
+    package static let head = 0
+    /// u16: where in the node the entry begins.
+    package static let entry = 4
+    /// u16
+    package static let keyBytes = 6
+    package static let bytes = 8
+}
+
+/// Where the fields of an entry stand; the key follows.
+///
+/// The key and the object of an inner node's entry separate: what is below its child is not less, and what is below the
+/// child before is less. The first entry of an inner node has an empty key and object 0, and separates nothing.
+package enum OrderedEntryField {
+    /// u64: the object ID; in an inner node any number.
+    package static let object = 0
+    /// u64, only in inner nodes: the offset of the child.
+    package static let child = 8
+    package static let leafBytes = 8
+    package static let innerBytes = 16
+}
+
+/// What a node holds at most.
+package enum OrderedLimits {
+    package static let nodeBytes = 4096
+    package static let maximumKeyBytes = 256
+    /// A tree gets so high only after more operations than there are object numbers: every level takes at least six times as
+    /// many splits as the one above it.
+    package static let maximumLevel = 19
+    package static let maximumSlots = (nodeBytes - OrderedNodeField.bytes) / OrderedSlotField.bytes
+    /// The slot and entry of the longest separator.
+    package static let maximumInnerEntry = OrderedSlotField.bytes + OrderedEntryField.innerBytes + maximumKeyBytes
+}

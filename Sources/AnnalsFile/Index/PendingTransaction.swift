@@ -1,0 +1,397 @@
+// A transaction in the making as its maker sees it: objects are read, inserted, changed and deleted; conflicts are found when it is committed.
+//
+// Invariants:
+// T1  `builder` has each object at most once: a second change of an object is folded into the first.
+// T2  Every version that the transaction replaces is the newest one that `base` sees.
+// T3  An object number is given to one transaction of this handle only.
+
+internal import Synchronization
+
+package final class PendingTransaction {
+    /// What it reads, its own changes apart.
+    package let base: View
+    let builder: TransactionBuilder
+    private let engine: Engine
+    private var shape: StoreShape
+    /// Objects that were there before and were changed or deleted here.
+    private var changed = Set<UInt64>()
+    /// By entity: the numbers that were taken for it, of which those below `next` are inserted objects.
+    private var taken: [UInt16: TakenNumbers] = [:]
+    private var lastTaken: (entity: UInt16, numbers: TakenNumbers)?
+
+    struct TakenNumbers {
+        let first: UInt64
+        var next: UInt64
+        var end: UInt64
+        /// Where another transaction took numbers in between: earlier stretches.
+        var earlier: [Range<UInt64>] = []
+
+        func contains(_ number: UInt64) -> Bool {
+            (number >= first && number < next) || earlier.contains { $0.contains(number) }
+        }
+    }
+
+    init(_ engine: Engine, _ base: View, author: String?, context: String?) {
+        self.engine = engine
+        self.base = base
+        shape = base.shape
+        builder = engine.log.makeTransaction(
+            expectedChanges: engine.expectedChanges.load(ordering: .relaxed), catalog: base.shape.catalog)
+        builder.author = author
+        builder.context = context
+    }
+
+    package var author: String? {
+        get { builder.author }
+        set { builder.author = newValue }
+    }
+
+    package var context: String? {
+        get { builder.context }
+        set { builder.context = newValue }
+    }
+
+    /// The schema, this transaction's own changes included.
+    package var catalog: SchemaCatalog { builder.catalog }
+
+    package var hasChanges: Bool { builder.changes > 0 || builder.changesSchema }
+
+    // MARK: Schema
+
+    /// Defines a new schema version. Once, and before any other change. Throws `invalidArgument` where it cannot be.
+    package func changeSchema(_ definitions: [EntityDefinition]) throws(FileError) {
+        for definition in definitions { try IndexID.checkIndexable(definition) }
+        try builder.changeSchema(definitions)
+        shape = StoreShape(builder.catalog)
+    }
+
+    private func layout(_ entity: UInt16) throws(FileError) -> RowLayout {
+        guard let layout = shape.newestLayout(entity) else {
+            throw FileError(.invalidArgument, "Entity \(entity) is not in the schema: define it before its objects.")
+        }
+        return layout
+    }
+
+    // MARK: Inserting
+
+    /// Inserts an object with one value for each attribute of its entity's newest layout, in order.
+    package func insert(entity: UInt16, _ values: [Value]) throws(FileError) -> ObjectID {
+        try checkCount(values.count, try layout(entity))
+        return try insert(entity: entity) { (row) throws(FileError) in
+            for position in values.indices {
+                if case .absent = values[position] { continue }
+                try row.set(values[position], at: position)
+            }
+        }
+    }
+
+    private func checkCount(_ count: Int, _ layout: RowLayout) throws(FileError) {
+        guard count == layout.count else {
+            throw FileError(.invalidArgument, "A row has not one value for each attribute.")
+        }
+    }
+
+    /// Inserts an object whose attributes `set` sets; those that it does not set have their defaults, or are absent.
+    package func insert(
+        entity: UInt16, _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) -> ObjectID {
+        let layout = try layout(entity)
+        let object = try takeNumber(entity)
+        try builder.insert(object, layout: layout) { (row, bytes) throws(FileError) in
+            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
+                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
+                    var writer = RowWriter(layout, row, bytes, builder, old: nil)
+                    try set(&writer)
+                    try writer.finish()
+                }
+            }
+        }
+        return object
+    }
+
+    // MARK: Updating
+
+    /// Changes attributes of an object. False where nothing differs: then nothing is written. Throws `objectNotFound`.
+    @discardableResult
+    package func update(_ object: ObjectID, _ values: [(position: Int, value: Value)]) throws(FileError) -> Bool {
+        let ascending = values.sorted { $0.position < $1.position }
+        return try update(object) { (row) throws(FileError) in
+            for (position, value) in ascending { try row.set(value, at: position) }
+        }
+    }
+
+    /// Changes what `set` sets. False where nothing differs: then nothing is written. Throws `objectNotFound`.
+    @discardableResult
+    package func update(
+        _ object: ObjectID, _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) -> Bool {
+        let layout = try layout(object.entity)
+        if isChangedHere(object) { return try updateAgain(object, layout, set) }
+        do throws(FileError) {
+            try base.core.reading { () throws(FileError) in
+                guard let offset = try base.core.visibleRow(object, below: base.end) else { throw notFound(object) }
+                let old = try base.core.row(at: offset, object.entity, base.shape)
+                try write(object, layout, old: old, previous: .row(offset: offset), set)
+            }
+        } catch  where error.code == .unchanged {
+            return false
+        }
+        changed.insert(object.rawValue)
+        return true
+    }
+
+    private func write(
+        _ object: ObjectID, _ layout: RowLayout, old: RowView, previous: PreviousVersion,
+        _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) {
+        try builder.update(object, layout: layout, previous: previous) { (row, bytes) throws(FileError) in
+            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
+                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
+                    var writer = RowWriter(layout, row, bytes, builder, old: old)
+                    try set(&writer)
+                    if writer.changed.isEmpty { throw FileError(.unchanged, "Nothing differs.") }
+                    try writer.finish()
+                    return writer.changed
+                }
+            }
+        }
+    }
+
+    /// An object that this transaction has inserted or updated: the two changes become one.
+    private func updateAgain(
+        _ object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) -> Bool {
+        let first = try takeOut(object)
+        guard let bytes = first.row, first.kind != .delete else {
+            try builder.putBack(first)
+            throw notFound(object)
+        }
+        var isDifferent = false
+        do throws(FileError) {
+            try bytes.withRowView(layout) { (old) throws(FileError) in
+                if first.kind == .insert {
+                    try builder.insert(object, layout: layout, afterDeletion: first.previous) {
+                        (row, body) throws(FileError) in
+                        isDifferent = try !rewrite(&row, &body, layout, old, set).isEmpty
+                    }
+                } else if let previous = first.previous {
+                    try builder.update(object, layout: layout, previous: previous) { (row, body) throws(FileError) in
+                        var attributes = try rewrite(&row, &body, layout, old, set)
+                        isDifferent = !attributes.isEmpty
+                        attributes.formUnion(first.attributes)
+                        return attributes
+                    }
+                }
+            }
+        } catch {
+            try builder.putBack(first)
+            throw error
+        }
+        return isDifferent
+    }
+
+    private func rewrite(
+        _ row: inout RowBuilder, _ body: inout ByteWriter, _ layout: RowLayout, _ old: RowView,
+        _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) -> AttributeSet {
+        try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
+            try withUnsafeMutablePointer(to: &body) { (body) throws(FileError) in
+                var writer = RowWriter(layout, row, body, builder, old: old)
+                try set(&writer)
+                try writer.finish()
+                return writer.changed
+            }
+        }
+    }
+
+    /// Takes the object's change out of the transaction.
+    private func takeOut(_ object: ObjectID) throws(FileError) -> RemovedChange {
+        guard let change = try builder.removeChange(of: object) else {
+            throw FileError(
+                .tooLarge,
+                "An object cannot be changed twice in a transaction of more than \(builder.limits.maximumFrameBytes) bytes: commit in "
+                    + "smaller transactions, or change the object once.")
+        }
+        return change
+    }
+
+    // MARK: Deleting
+
+    /// Deletes an object. Attributes that are preserved on deletion stay readable in the history. Throws `objectNotFound`.
+    package func delete(_ object: ObjectID) throws(FileError) {
+        let layout = try layout(object.entity)
+        if isChangedHere(object) { return try deleteAgain(object, layout) }
+        try base.core.reading { () throws(FileError) in
+            guard let offset = try base.core.visibleRow(object, below: base.end) else { throw notFound(object) }
+            let preserved = try preserved(layout) { () throws(FileError) in
+                try base.core.row(at: offset, object.entity, base.shape)
+            }
+            try builder.delete(object, preserved: preserved, previous: .row(offset: offset))
+        }
+        changed.insert(object.rawValue)
+    }
+
+    private func deleteAgain(_ object: ObjectID, _ layout: RowLayout) throws(FileError) {
+        let first = try takeOut(object)
+        guard let bytes = first.row, first.kind != .delete else {
+            try builder.putBack(first)
+            throw notFound(object)
+        }
+        // What was inserted here was never there.
+        guard first.kind == .update, let previous = first.previous else {
+            if let previous = first.previous { try builder.delete(object, previous: previous) }
+            return
+        }
+        try bytes.withRowView(layout) { (old) throws(FileError) in
+            try builder.delete(object, preserved: try preserved(layout) { old }, previous: previous)
+        }
+    }
+
+    /// The row of a deletion; nil where nothing is preserved.
+    private func preserved(
+        _ layout: RowLayout, _ row: () throws(FileError) -> RowView
+    ) throws(FileError) -> [Value]? {
+        guard layout.slots.contains(where: { $0.isPreservedOnDeletion }) else { return nil }
+        let old = try row()
+        var values = [Value](repeating: .absent, count: layout.count)
+        var isEmpty = true
+        for (position, slot) in layout.slots.enumerated() where slot.isPreservedOnDeletion {
+            let number = layout.entity.attributes[position].number
+            guard let place = old.layout === layout ? position : old.layout.position(ofAttribute: number),
+                old.isPresent(place)
+            else { continue }
+            values[position] = try old.value(at: place)
+            isEmpty = false
+        }
+        return isEmpty ? nil : values
+    }
+
+    private func notFound(_ object: ObjectID) -> FileError {
+        let name = shape.newestLayout(object.entity)?.entity.name.text ?? "entity \(object.entity)"
+        return FileError(
+            .objectNotFound, "There is no object \(object.number) of “\(name)”: it was deleted, or never was.")
+    }
+
+    // MARK: Reading
+
+    /// Lends the row of an object as this transaction sees it, its own changes included. False where there is none.
+    package func withRow(
+        _ object: ObjectID, _ body: (RowView) throws(FileError) -> Void
+    ) throws(FileError) -> Bool {
+        guard isChangedHere(object) else { return try base.withRow(object, body) }
+        var isFound = false
+        try builder.forEachEntry(withRows: true) { (change, row) throws(FileError) in
+            guard change.object == object else { return true }
+            if change.kind != .delete, let row {
+                try body(try RowView(row, layout: try layout(object.entity)))
+                isFound = true
+            }
+            return false
+        }
+        return isFound
+    }
+
+    /// Whether this transaction has inserted, updated or deleted the object.
+    package func isChangedHere(_ object: ObjectID) -> Bool {
+        if changed.contains(object.rawValue) { return true }
+        if let lastTaken, lastTaken.entity == object.entity { return lastTaken.numbers.contains(object.number) }
+        return taken[object.entity]?.contains(object.number) ?? false
+    }
+
+    // MARK: Object numbers
+
+    private func takeNumber(_ entity: UInt16) throws(FileError) -> ObjectID {
+        if lastTaken?.entity != entity {
+            if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
+            lastTaken = taken[entity].map { (entity, $0) }
+        }
+        if lastTaken == nil || lastTaken?.numbers.next == lastTaken?.numbers.end { takeMore(entity) }
+        guard let number = lastTaken?.numbers.next, let object = ObjectID(entity: entity, number: number) else {
+            throw FileError(.tooLarge, "An entity has at most \(FormatLimits.maximumObjectNumber) objects, ever.")
+        }
+        lastTaken?.numbers.next += 1
+        return object
+    }
+
+    /// Takes numbers for the entity that no other transaction of this handle has, each time twice as many.
+    private func takeMore(_ entity: UInt16) {
+        let before = lastTaken?.numbers
+        let count = before.map { min(($0.end - $0.first) * 2, 4096) } ?? 1
+        let first = engine.takeNumbers(entity, count: count, from: engine.nextNumber(entity, base))
+        var numbers = TakenNumbers(first: first, next: first, end: first + count)
+        if let before {
+            if before.end == first {
+                numbers = TakenNumbers(first: before.first, next: first, end: first + count, earlier: before.earlier)
+            } else {
+                numbers.earlier = before.earlier + [before.first..<before.next]
+            }
+        }
+        lastTaken = (entity, numbers)
+    }
+
+    /// Numbers that were not used may be given to the next transaction.
+    func giveBackNumbers() {
+        if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
+        for (entity, numbers) in taken {
+            let unused = builder.isCommitted ? numbers.next : numbers.first
+            engine.giveBackNumbers(entity, from: unused, end: numbers.end)
+        }
+        taken = [:]
+        lastTaken = nil
+    }
+
+    // MARK: Committing
+
+    /// Nothing can be changed any more: what does not depend on the others is worked out before anybody is locked out.
+    func complete() { _ = builder.lastFrame() }
+
+    /// Throws `conflict` where a version that this transaction replaces is no longer the newest one, or a number is taken. With the writer lock.
+    func checkStillNewest(_ indexes: Indexes, _ state: LogState) throws(FileError) {
+        if state.lastNumber == base.number { return }
+        if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
+        let areNumbersFree = taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.first }
+        if changed.isEmpty, areNumbersFree { return }
+        try builder.forEachEntry { (change, _) throws(FileError) in
+            let newest = try indexes.core.reading { () throws(FileError) in try indexes.rows.newest(change.object) }
+            guard newest == change.previous?.rawValue ?? 0 else {
+                throw FileError(
+                    .conflict, "Another transaction has changed an object meanwhile: make the transaction again.")
+            }
+            return true
+        }
+    }
+}
+
+extension [UInt8] {
+    /// These bytes as a row of the layout.
+    fileprivate func withRowView(
+        _ layout: RowLayout, _ body: (RowView) throws(FileError) -> Void
+    ) throws(FileError) {
+        try withUnsafeBufferPointer { (bytes) throws(FileError) in
+            try body(try RowView(UnsafeRawBufferPointer(bytes), layout: layout))
+        }
+    }
+}
+
+extension Engine {
+    /// The first number that no transaction in the file has for the entity, as far as a view knows.
+    func nextNumber(_ entity: UInt16, _ view: View) -> UInt64 {
+        guard let totals = view.totals, Int(entity) < totals.count else { return 1 }
+        return totals[Int(entity)].nextNumber
+    }
+
+    /// Takes numbers for a transaction in the making, at `first` or above.
+    func takeNumbers(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
+        numbers.withLock { next in
+            let start = Swift.max(next[entity] ?? 1, first)
+            next[entity] = start + count
+            return start
+        }
+    }
+
+    func giveBackNumbers(_ entity: UInt16, from first: UInt64, end: UInt64) {
+        numbers.withLock { next in
+            if next[entity] == end { next[entity] = first }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+// Writes one row of a transaction attribute by attribute: checks what is set, and fills in what is not.
+//
+// Invariants:
+// W1  Variable attributes reach the row in the order of their positions: those that were passed over are filled in first.
+// W2  An update's row has every attribute of the row before it that was not set; an insert's has the defaults.
+
+/// A row while a closure sets its attributes. Positions are those of the entity's newest layout.
+///
+/// Values of variable size (texts, data, lists) are set in ascending position. What is refused throws, and the row is not written.
+/// Sound although it holds pointers: it lives only while the closure runs that it is lent to, and they belong to its caller.
+package struct RowWriter: ~Copyable {
+    package let layout: RowLayout
+    private let row: UnsafeMutablePointer<RowBuilder>
+    private let bytes: UnsafeMutablePointer<ByteWriter>
+    private let transaction: TransactionBuilder
+    /// The row that an update changes; nil for an insert.
+    private let old: RowView?
+    private let hasOldLayout: Bool
+    private var touched = AttributeSet()
+    /// What differs from the old row.
+    private(set) var changed = AttributeSet()
+    private var nextVariable = 0
+
+    init(
+        _ layout: RowLayout, _ row: UnsafeMutablePointer<RowBuilder>, _ bytes: UnsafeMutablePointer<ByteWriter>,
+        _ transaction: TransactionBuilder, old: RowView?
+    ) {
+        self.layout = layout
+        self.row = row
+        self.bytes = bytes
+        self.transaction = transaction
+        self.old = old
+        hasOldLayout = old.map { $0.layout !== layout } ?? false
+    }
+
+    // MARK: Fixed values
+
+    package mutating func set(bool: Bool, at position: Int) throws(FileError) {
+        try touch(position, .bool)
+        if let old, let place = oldPosition(position), try old.bool(at: place) == bool {
+        } else {
+            changed.insert(position)
+        }
+        row.pointee.set(bool: bool, at: position, in: &bytes.pointee)
+    }
+
+    package mutating func set(int: Int64, at position: Int) throws(FileError) {
+        try touch(position, .int)
+        if let old, let place = oldPosition(position), old.int(at: place) == int {} else { changed.insert(position) }
+        row.pointee.set(int: int, at: position, in: &bytes.pointee)
+    }
+
+    package mutating func set(double: Double, at position: Int) throws(FileError) {
+        try touch(position, .double)
+        if let old, let place = oldPosition(position), old.double(at: place)?.bitPattern == double.bitPattern {
+        } else {
+            changed.insert(position)
+        }
+        row.pointee.set(double: double, at: position, in: &bytes.pointee)
+    }
+
+    /// Microseconds since 1970.
+    package mutating func set(date: Int64, at position: Int) throws(FileError) {
+        try touch(position, .date)
+        if let old, let place = oldPosition(position), old.date(at: place) == date {} else { changed.insert(position) }
+        row.pointee.set(date: date, at: position, in: &bytes.pointee)
+    }
+
+    package mutating func set(uuid: UUIDBytes, at position: Int) throws(FileError) {
+        try touch(position, .uuid)
+        if let old, let place = oldPosition(position), old.uuid(at: place) == uuid {} else { changed.insert(position) }
+        row.pointee.set(uuid: uuid, at: position, in: &bytes.pointee)
+    }
+
+    package mutating func set(decimal: DecimalValue, at position: Int) throws(FileError) {
+        try touch(position, .decimal)
+        if let old, let place = oldPosition(position), try old.decimal(at: place) == decimal {
+        } else {
+            changed.insert(position)
+        }
+        row.pointee.set(decimal: decimal, at: position, in: &bytes.pointee)
+    }
+
+    package mutating func set(object: ObjectID, at position: Int) throws(FileError) {
+        try touch(position, .object)
+        if let old, let place = oldPosition(position), try old.object(at: place) == object {
+        } else {
+            changed.insert(position)
+        }
+        row.pointee.set(object: object, at: position, in: &bytes.pointee)
+    }
+
+    /// No value, where the attribute is optional.
+    package mutating func setAbsent(at position: Int) throws(FileError) {
+        try checkPosition(position)
+        guard layout.slots[position].isOptional else { throw missing(position) }
+        if layout.slots[position].type.isVariable { try fillVariables(below: position) }
+        touched.insert(position)
+        if let old, let place = oldPosition(position), !old.isPresent(place) {} else { changed.insert(position) }
+    }
+
+    // MARK: Variable values
+
+    package mutating func set(text: String, at position: Int) throws(FileError) {
+        try touchText(position)
+        var text = text
+        // A native string lends its bytes.
+        if text.utf8.withContiguousStorageIfAvailable({ _ in }) == nil { text.makeContiguousUTF8() }
+        var failure: FileError?
+        text.withUTF8 { utf8 in
+            do throws(FileError) {
+                try append(UnsafeRawBufferPointer(utf8), at: position)
+            } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
+    /// A text as its UTF-8; throws where it is not valid.
+    package mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
+        try touchText(position)
+        guard StoredForm.isText(utf8) else { throw refused("A text is not valid UTF-8.") }
+        try append(utf8, at: position)
+    }
+
+    package mutating func set(data: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
+        try touch(position, .data)
+        try append(data, at: position)
+    }
+
+    /// Any value of the attribute's type.
+    package mutating func set(_ value: Value, at position: Int) throws(FileError) {
+        switch value {
+        case .absent: try setAbsent(at: position)
+        case .bool(let bool): try set(bool: bool, at: position)
+        case .int(let int): try set(int: int, at: position)
+        case .double(let double): try set(double: double, at: position)
+        case .date(let microseconds): try set(date: microseconds, at: position)
+        case .uuid(let uuid): try set(uuid: uuid, at: position)
+        case .decimal(let decimal): try set(decimal: decimal, at: position)
+        case .object(let object): try set(object: object, at: position)
+        case .string(let text):
+            try checkPosition(position)
+            guard layout.slots[position].type == .string else { throw wrongType() }
+            try set(text: text, at: position)
+        case .json(let text):
+            try checkPosition(position)
+            guard layout.slots[position].type == .json else { throw wrongType() }
+            try set(text: text, at: position)
+        case .data, .orderedObjects, .objects: try setBytes(of: value, at: position)
+        case .large(let reference):
+            try checkPosition(position)
+            guard value.fits(layout.slots[position].type) else { throw wrongType() }
+            try touch(position, layout.slots[position].type)
+            try fillVariables(below: position)
+            changed.insert(position)
+            row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+        }
+    }
+
+    private mutating func setBytes(of value: Value, at position: Int) throws(FileError) {
+        try checkPosition(position)
+        guard value.fits(layout.slots[position].type) else { throw wrongType() }
+        if case .orderedObjects(let objects) = value, !ObjectList.isDistinct(objects) {
+            throw refused("An ordered list names an object twice.")
+        }
+        try touch(position, layout.slots[position].type)
+        var content = ByteWriter(capacity: max(64, value.variableBytes))
+        value.appendContent(to: &content)
+        try append(content.bytes, at: position)
+    }
+
+    private mutating func append(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
+        try fillVariables(below: position)
+        if try differs(content, at: position) { changed.insert(position) }
+        guard content.count > transaction.limits.maximumInlineValueBytes else {
+            return row.pointee.append(content, at: position, in: &bytes.pointee)
+        }
+        var done = 0
+        let large = try transaction.addLargeValue(bytes: UInt64(content.count)) { (buffer) throws(FileError) in
+            let count = min(buffer.count, content.count - done)
+            buffer.copyMemory(from: content.slice(done, count))
+            done += count
+            return count
+        }
+        guard case .large(let reference) = large else { return }
+        row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+    }
+
+    /// Values in value frames count as different: they are not read to be compared.
+    private func differs(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) -> Bool {
+        guard let old, let place = oldPosition(position), case .inline(let before) = try old.variable(at: place) else {
+            return true
+        }
+        return !before.hasSameBytes(as: content)
+    }
+
+    // MARK: Checks
+
+    @inline(__always)
+    private mutating func touch(_ position: Int, _ type: AttributeType) throws(FileError) {
+        try checkPosition(position)
+        guard layout.slots[position].type == type else { throw wrongType() }
+        touched.insert(position)
+    }
+
+    private mutating func touchText(_ position: Int) throws(FileError) {
+        try checkPosition(position)
+        guard layout.slots[position].type.isText else { throw wrongType() }
+        touched.insert(position)
+    }
+
+    @inline(__always)
+    private func checkPosition(_ position: Int) throws(FileError) {
+        guard position >= 0, position < layout.count else {
+            throw refused("The entity has no attribute at that position.")
+        }
+        guard !touched.contains(position) else { throw refused("An attribute is set twice.") }
+    }
+
+    @inline(never)
+    private func wrongType() -> FileError { refused("A value is not of its attribute's type.") }
+
+    @inline(never)
+    private func refused(_ message: String) -> FileError { FileError(.invalidArgument, message) }
+
+    @inline(never)
+    private func missing(_ position: Int) -> FileError {
+        FileError(
+            .requiredMissing,
+            "“\(layout.entity.attributes[position].name)” of “\(layout.entity.name)” must have a value: it is not optional."
+        )
+    }
+
+    // MARK: What is not set
+
+    @inline(__always)
+    private func oldPosition(_ position: Int) -> Int? {
+        hasOldLayout ? old?.layout.position(ofAttribute: layout.entity.attributes[position].number) : position
+    }
+
+    /// Fills in the variable attributes that were passed over.
+    private mutating func fillVariables(below position: Int) throws(FileError) {
+        while nextVariable < layout.variables.count, Int(layout.variables[nextVariable]) < position {
+            try fill(Int(layout.variables[nextVariable]))
+            nextVariable += 1
+        }
+        guard nextVariable < layout.variables.count, Int(layout.variables[nextVariable]) == position else {
+            throw refused("Texts, data and lists are set in the order of their attributes.")
+        }
+        nextVariable += 1
+    }
+
+    /// Fills in everything that was not set. The row can then be finished.
+    mutating func finish() throws(FileError) {
+        for position in layout.variables[min(nextVariable, layout.variables.count)...] { try fill(Int(position)) }
+        nextVariable = layout.variables.count
+        for (position, slot) in layout.slots.enumerated() where !slot.type.isVariable { try fill(position) }
+    }
+
+    /// The value that the attribute has where it is not set.
+    private func fill(_ position: Int) throws(FileError) {
+        if touched.contains(position) { return }
+        if let old {
+            if let place = oldPosition(position) { return try copy(old, place, to: position) }
+        }
+        let attribute = layout.entity.attributes[position]
+        if attribute.defaultValue != nil {
+            var value = RowFill(row: row, bytes: bytes)
+            try value.append(attribute.valueBeforeItExisted, position)
+        } else if !attribute.isOptional {
+            throw missing(position)
+        }
+    }
+
+    private func copy(_ old: RowView, _ place: Int, to position: Int) throws(FileError) {
+        guard old.isPresent(place) else { return }
+        let type = layout.slots[position].type
+        guard type.isVariable else {
+            var value = RowFill(row: row, bytes: bytes)
+            return try value.append(try old.value(at: place), position)
+        }
+        switch try old.variable(at: place) {
+        case .absent: return
+        case .inline(let content): row.pointee.append(content, at: position, in: &bytes.pointee)
+        case .large(let reference): row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+        }
+    }
+}
+
+/// Sets a value that was checked before: of an older row, or a default.
+private struct RowFill {
+    let row: UnsafeMutablePointer<RowBuilder>
+    let bytes: UnsafeMutablePointer<ByteWriter>
+
+    mutating func append(_ value: Value, _ position: Int) throws(FileError) {
+        switch value {
+        case .absent: break
+        case .bool(let bool): row.pointee.set(bool: bool, at: position, in: &bytes.pointee)
+        case .int(let int): row.pointee.set(int: int, at: position, in: &bytes.pointee)
+        case .double(let double): row.pointee.set(double: double, at: position, in: &bytes.pointee)
+        case .date(let microseconds): row.pointee.set(date: microseconds, at: position, in: &bytes.pointee)
+        case .uuid(let uuid): row.pointee.set(uuid: uuid, at: position, in: &bytes.pointee)
+        case .decimal(let decimal): row.pointee.set(decimal: decimal, at: position, in: &bytes.pointee)
+        case .object(let object): row.pointee.set(object: object, at: position, in: &bytes.pointee)
+        case .large(let reference): row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+        case .string, .json, .data, .orderedObjects, .objects:
+            var content = ByteWriter(capacity: max(64, value.variableBytes))
+            value.appendContent(to: &content)
+            row.pointee.append(content.bytes, at: position, in: &bytes.pointee)
+        }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+        count == other.count && OrderedBytes.commonBytes(self, other, limit: count) == count
+    }
+}

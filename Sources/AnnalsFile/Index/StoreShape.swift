@@ -1,0 +1,87 @@
+// What a schema version means for reading and writing rows, worked out once for all that use it.
+
+/// Shared by all views of one schema version.
+final class StoreShape: Sendable {
+    let catalog: SchemaCatalog
+    /// By entity number.
+    private let newest: [Newest?]
+    /// The ordered indexes that this schema asks for; their positions number them.
+    let indexes: [IndexShape]
+    /// By entity number: which of them are of the entity.
+    private let indexesOfEntity: [[Int]]
+
+    struct Newest: Sendable {
+        /// Rows of this version and later ones have the layout.
+        let since: UInt16
+        let layout: RowLayout
+    }
+
+    init(_ catalog: SchemaCatalog) {
+        self.catalog = catalog
+        let limit = catalog.entityNumberLimit
+        newest = (0..<limit).map { number in
+            catalog.newestLayout(entity: UInt16(truncatingIfNeeded: number)).map {
+                Newest(since: $0.since, layout: $0.layout)
+            }
+        }
+        indexes = newest.flatMap { $0.map { IndexShape.all(of: $0.layout) } ?? [] }
+        var ofEntity = [[Int]](repeating: [], count: limit)
+        for (number, index) in indexes.enumerated() { ofEntity[Int(index.id.entity)].append(number) }
+        indexesOfEntity = ofEntity
+    }
+
+    /// The newest layout of an entity; nil where it is not in the schema any more.
+    @inline(__always)
+    func newestLayout(_ entity: UInt16) -> RowLayout? {
+        Int(entity) < newest.count ? newest[Int(entity)]?.layout : nil
+    }
+
+    /// The layout of a row.
+    @inline(__always)
+    func layout(version: UInt16, entity: UInt16) -> RowLayout? {
+        if Int(entity) < newest.count, let newest = newest[Int(entity)], version >= newest.since,
+            version <= catalog.newestVersion
+        {
+            return newest.layout
+        }
+        return catalog.layout(version: version, entity: entity)
+    }
+
+    /// Which indexes an entity has, by their numbers in `indexes`.
+    @inline(__always)
+    func indexes(of entity: UInt16) -> [Int] {
+        Int(entity) < indexesOfEntity.count ? indexesOfEntity[Int(entity)] : []
+    }
+}
+
+/// An ordered index, and where its attributes stand in the newest layout.
+struct IndexShape: Sendable {
+    let id: IndexID
+    let layout: RowLayout
+    let positions: [Int]
+    let types: [AttributeType]
+
+    static func all(of layout: RowLayout) -> [IndexShape] {
+        IndexID.all(of: layout.entity).map { id in
+            let positions = id.attributes.compactMap { layout.position(ofAttribute: $0) }
+            return IndexShape(
+                id: id, layout: layout, positions: positions, types: positions.map { layout.slots[$0].type })
+        }
+    }
+
+    /// Appends the key of a row of any schema version; gives back whether a component is absent.
+    func appendKey(
+        of row: RowView, to writer: inout ByteWriter, large: IndexKey.LargeValueReader
+    ) throws(FileError) -> Bool {
+        if row.layout === layout {
+            return try IndexKey.append(row: row, positions: positions, to: &writer, large: large)
+        }
+        let columns = try id.columns(in: row.layout, of: layout.entity)
+        return try IndexKey.append(row: row, columns: columns, to: &writer, large: large)
+    }
+
+    /// Names of the attributes, for messages.
+    var attributeNames: String {
+        positions.map { "“\(layout.entity.attributes[$0].name)”" }.joined(separator: ", ")
+    }
+}

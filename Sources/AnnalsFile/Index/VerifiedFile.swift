@@ -1,0 +1,272 @@
+// The bytes of the file, verified before anybody sees them: mapped, or copied into private memory.
+//
+// Invariants:
+// V1  Bytes are lent only from blocks whose bit is set, or from the trusted range.
+// V2  A block's bit is set when every frame that overlaps the block was verified, and the block lies wholly below the end.
+// V3  Through a mapping, everything from `trustedStart` to `readableEnd` is trusted: this handle read and verified it as whole frames, or wrote it.
+// V4  By copies, every block whose bit is set, and the range `tail`, stand in the private memory.
+// V5  Nothing at or above `readableEnd` is ever looked at, whatever an offset in the file says.
+
+internal import Synchronization
+
+/// How the committed part of a file is read.
+package enum Reading: Sendable {
+    /// Through a mapping. A foreign program that truncates the file under it can end the process.
+    case mapped
+    /// Through copies in private memory, which are forgotten when they take too much.
+    case copied
+}
+
+/// Sound although it is shared: bits and borders are atomic; everything else that changes is touched only with `monitor` locked; copied memory is
+/// cleared only while nobody reads (`beginReading`).
+final class VerifiedFile: @unchecked Sendable {
+    static let blockBits: UInt64 = 16
+    private static let blockBytes: UInt64 = 1 << blockBits
+    /// Copies are forgotten when they have come to this.
+    private static let maximumCopiedBytes: UInt64 = 64 << 20
+
+    private let files: any FileSystem
+    private let file: Descriptor
+    let salt: UInt64
+    private let headerChecksum: UInt64
+    private let path: String
+    private let copies: PrivateMemory?
+    private let base: UnsafeRawPointer
+    private let capacity: UInt64
+    private let bits: PrivateMemory
+    private let trustedStart = Atomic<UInt64>(.max)
+    private let readable = Atomic<UInt64>(0)
+    private let monitor = Monitor()
+    private var landmarks = Landmarks()
+    private var readers = 0
+    private var copiedBytes: UInt64 = 0
+    /// What is verified of the block that the end lies in.
+    private var tail: Range<UInt64> = 0..<0
+
+    /// With a mapping reads go through it, else through copies. Throws `outOfMemory` where there are no addresses for either.
+    init(
+        _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
+        reservedBytes: Int
+    ) throws(FileError) {
+        self.files = files
+        self.file = file
+        self.path = path
+        salt = header.salt
+        headerChecksum = header.checksum
+        if let mapping, let start = mapping.bytes.baseAddress {
+            copies = nil
+            base = start
+            capacity = UInt64(mapping.bytes.count)
+        } else {
+            guard let memory = PrivateMemory(count: reservedBytes), let start = memory.bytes.baseAddress else {
+                throw FileError(
+                    .outOfMemory, "The process has not enough addresses left to read the store: raise its limit.")
+            }
+            copies = memory
+            base = UnsafeRawPointer(start)
+            capacity = UInt64(reservedBytes)
+        }
+        guard let bits = PrivateMemory(count: Int(capacity >> Self.blockBits) / 8 + 16) else {
+            throw FileError(
+                .outOfMemory, "The process has not enough addresses left to read the store: raise its limit.")
+        }
+        self.bits = bits
+    }
+
+    var isMapped: Bool { copies == nil }
+
+    // MARK: What may be read
+
+    /// Everything below this offset belongs to the store, as far as this handle knows.
+    var readableEnd: UInt64 { readable.load(ordering: .acquiring) }
+
+    /// Everything from `start` on will be read and verified, or written, by this handle. Once, before anybody reads.
+    func begin(at start: UInt64) {
+        readable.store(start, ordering: .releasing)
+        trustedStart.store(isMapped ? start : .max, ordering: .releasing)
+    }
+
+    /// Everything below `end` counts, or is about to: it stands in the file whole. By one thread at a time.
+    @inline(__always)
+    func advance(to end: UInt64) { if end > readableEnd { readable.store(end, ordering: .releasing) } }
+
+    /// Throws where the addresses reserved do not reach that far.
+    func checkReach(_ end: UInt64) throws(FileError) {
+        guard end <= capacity else {
+            throw FileError(
+                .tooLarge, "The store has outgrown the addresses reserved for it: open it again.", path: path)
+        }
+    }
+
+    func take(_ landmarks: Landmarks) { monitor.withLock { self.landmarks = landmarks } }
+
+    var currentLandmarks: Landmarks { monitor.withLock { landmarks } }
+
+    // MARK: Reading
+
+    /// Reading by copies: what is lent stays until `endReading`. Nothing to do for a mapping.
+    @inline(__always)
+    func beginReading() { if copies != nil { beginCopying() } }
+
+    @inline(__always)
+    func endReading() { if copies != nil { monitor.withLock { readers -= 1 } } }
+
+    private func beginCopying() {
+        monitor.withLock {
+            if readers == 0, copiedBytes > Self.maximumCopiedBytes { forgetCopies() }
+            readers += 1
+        }
+    }
+
+    private func forgetCopies() {
+        tail = 0..<0
+        bits.clear()
+        copies?.clear()
+        copiedBytes = 0
+    }
+
+    /// Verified bytes of the committed part. They live until the section ends in which they were asked for.
+    ///
+    /// Throws `damaged` with the offset where they do not match their checksums, or lie outside of what counts.
+    @inline(__always)
+    func bytes(at offset: UInt64, count: Int) throws(FileError) -> UnsafeRawBufferPointer {
+        if !isVerified(offset, UInt64(truncatingIfNeeded: count)) { try verify(offset, count) }
+        return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
+    }
+
+    @inline(__always)
+    private func isVerified(_ offset: UInt64, _ count: UInt64) -> Bool {
+        let end = offset &+ count
+        guard end > offset, end <= readable.load(ordering: .acquiring) else { return false }
+        if offset >= trustedStart.load(ordering: .acquiring) { return true }
+        let first = offset >> Self.blockBits
+        let last = (end &- 1) >> Self.blockBits
+        return isSet(first) && (first == last || isEverySet(first, last))
+    }
+
+    @inline(__always)
+    private func word(_ block: UInt64) -> UnsafeMutablePointer<Atomic<UInt64>> {
+        let address = bits.bytes.baseAddress.unsafelyUnwrapped + Int(truncatingIfNeeded: block >> 6) &* 8
+        return address.assumingMemoryBound(to: Atomic<UInt64>.self)
+    }
+
+    @inline(__always)
+    private func isSet(_ block: UInt64) -> Bool {
+        word(block).pointee.load(ordering: .acquiring) >> (block & 63) & 1 == 1
+    }
+
+    private func isEverySet(_ first: UInt64, _ last: UInt64) -> Bool {
+        let trusted = trustedStart.load(ordering: .acquiring)
+        // Where the verified blocks end and the trusted range begins, both count.
+        return (first...last).allSatisfy { isSet($0) || $0 << Self.blockBits >= trusted }
+    }
+
+    // MARK: Verifying
+
+    @inline(never)
+    private func verify(_ offset: UInt64, _ count: Int) throws(FileError) {
+        let end = offset.addingReportingOverflow(UInt64(count))
+        guard offset >= UInt64(FormatLimits.pageBytes), !end.overflow, end.partialValue <= readableEnd else {
+            throw FileError(
+                .damaged, "F30: something in the store leads to a place outside of it. Restore it from a backup.",
+                path: path, offset: offset)
+        }
+        try monitor.withLock { () throws(FileError) in
+            var block = offset >> Self.blockBits
+            while block << Self.blockBits < end.partialValue {
+                if !isSet(block), !isTrusted(block, to: end.partialValue) { try verifyBlock(block) }
+                block += 1
+            }
+        }
+    }
+
+    private func isTrusted(_ block: UInt64, to end: UInt64) -> Bool {
+        let start = block << Self.blockBits
+        return start >= trustedStart.load(ordering: .relaxed) || (tail.contains(start) && tail.upperBound >= end)
+    }
+
+    /// Verifies every frame that overlaps the block, and notes what else was verified on the way. With `monitor` locked.
+    private func verifyBlock(_ block: UInt64) throws(FileError) {
+        let start = block << Self.blockBits
+        let limit = min(readable.load(ordering: .relaxed), trustedStart.load(ordering: .relaxed))
+        let end = min(start + Self.blockBytes, limit)
+        let window = isMapped ? nil : ByteWindow(files, file, stepBytes: 1 << 18)
+        var position = landmarks.last(at: start)?.offset ?? UInt64(FormatLimits.pageBytes)
+        var previous: UInt64? = position == UInt64(FormatLimits.pageBytes) ? headerChecksum : nil
+        var firstVerified: UInt64?
+        while position < end {
+            let header = try self.header(at: position, limit: limit, window)
+            guard previous == nil || header.previousChecksum == previous else { throw damaged(position) }
+            let next = position + UInt64(header.frameBytes)
+            if next > start {
+                try verifyFrame(header, at: position, window)
+                firstVerified = firstVerified ?? position
+            }
+            previous = header.checksum
+            position = next
+        }
+        noteVerified(from: firstVerified.map { $0 <= start ? $0 : start } ?? start, to: position, limit: limit)
+    }
+
+    private func header(at position: UInt64, limit: UInt64, _ window: ByteWindow?) throws(FileError) -> FrameHeader {
+        guard position + UInt64(FrameField.bytes) <= limit else { throw damaged(position) }
+        let bytes = try raw(at: position, count: FrameField.bytes, window)
+        guard case .good(let header) = FrameHeader.decode(bytes, offset: position, salt: salt),
+            position + UInt64(header.frameBytes) <= limit
+        else { throw damaged(position) }
+        return header
+    }
+
+    private func verifyFrame(_ header: FrameHeader, at position: UInt64, _ window: ByteWindow?) throws(FileError) {
+        let bytes = try raw(at: position, count: Int(header.frameBytes), window)
+        guard bytes.count == Int(header.frameBytes),
+            FrameView(bytes, header: header, offset: position).checksumsMatch(salt: salt)
+        else { throw damaged(position) }
+        if copies != nil { copy(bytes, to: position) }
+    }
+
+    private func raw(at position: UInt64, count: Int, _ window: ByteWindow?) throws(FileError) -> UnsafeRawBufferPointer
+    {
+        guard let window else { return UnsafeRawBufferPointer(start: base + Int(position), count: count) }
+        let bytes = try window.bytes(at: position, count: count)
+        guard bytes.count == count else { throw damaged(position) }
+        return bytes
+    }
+
+    /// What is readable already is left alone: somebody may be looking at it.
+    private func copy(_ bytes: UnsafeRawBufferPointer, to position: UInt64) {
+        guard let copies else { return }
+        let frameEnd = position + UInt64(bytes.count)
+        var place = position
+        while place < frameEnd {
+            let block = place >> Self.blockBits
+            let end = min(frameEnd, (block + 1) << Self.blockBits)
+            if tail.contains(place) { place = min(end, tail.upperBound) }
+            if !isSet(block), place < end {
+                let count = Int(end - place)
+                copies.bytes.slice(Int(place), count).copyMemory(from: bytes.slice(Int(place - position), count))
+                copiedBytes += UInt64(count)
+            }
+            place = end
+        }
+    }
+
+    /// Frames from `start` to `end` were verified one after the other.
+    private func noteVerified(from start: UInt64, to end: UInt64, limit: UInt64) {
+        let mask = Self.blockBytes - 1
+        var block = start == UInt64(FormatLimits.pageBytes) ? 0 : (start + mask) >> Self.blockBits
+        // The block in which the trusted range begins is verified below it, and trusted above.
+        let reached = isMapped && end >= limit ? (end + mask) & ~mask : end
+        while (block + 1) << Self.blockBits <= reached {
+            word(block).pointee.bitwiseOr(1 << (block & 63), ordering: .releasing)
+            block += 1
+        }
+        if !isMapped, end == limit, end > block << Self.blockBits { tail = block << Self.blockBits..<end }
+    }
+
+    private func damaged(_ offset: UInt64) -> FileError {
+        FileError(
+            .damaged, "F7: a frame does not match its checksums. Restore the store from a backup.", path: path,
+            offset: offset)
+    }
+}

@@ -1,0 +1,215 @@
+// One state of the store: what a snapshot reads.
+
+/// What stands below one end of the file. Immutable, cheap, and valid as long as the store is open; any thread may read it.
+///
+/// Reads take no lock. A closure that is given a row must not keep it: its bytes are lent.
+package final class View: Sendable {
+    package let end: UInt64
+    /// The last transaction in it, its tag and its time.
+    package let number: UInt64
+    package let tag: UInt64
+    package let time: Int64
+    let shape: StoreShape
+    let core: ReadCore
+    /// By entity number; nil for a state of the past, whose objects are counted when asked for.
+    let totals: [EntityTotals]?
+    /// One for each of `shape.indexes`; nil where it is not built, or for a state of the past.
+    let ordered: [OrderedIndex?]
+
+    init(
+        end: UInt64, number: UInt64, tag: UInt64, time: Int64, shape: StoreShape, core: ReadCore,
+        totals: [EntityTotals]?, ordered: [OrderedIndex?]
+    ) {
+        self.end = end
+        self.number = number
+        self.tag = tag
+        self.time = time
+        self.shape = shape
+        self.core = core
+        self.totals = totals
+        self.ordered = ordered
+    }
+
+    package var catalog: SchemaCatalog { shape.catalog }
+
+    // MARK: One object
+
+    /// Lends the object's row to `body`. False where there is no such object. Constant time: three to five loads from memory.
+    @inline(__always)
+    package func withRow(
+        _ object: ObjectID, _ body: (RowView) throws(FileError) -> Void
+    ) throws(FileError) -> Bool {
+        try core.reading { () throws(FileError) in
+            guard shape.newestLayout(object.entity) != nil, let offset = try core.visibleRow(object, below: end) else {
+                return false
+            }
+            try body(try core.row(at: offset, object.entity, shape))
+            return true
+        }
+    }
+
+    package func contains(_ object: ObjectID) throws(FileError) -> Bool {
+        try core.reading { () throws(FileError) in
+            guard shape.newestLayout(object.entity) != nil else { return false }
+            return try core.visibleRow(object, below: end) != nil
+        }
+    }
+
+    // MARK: All objects of an entity
+
+    /// How many objects of the entity there are. Constant time, but for a state of the past: linear in the entity's objects.
+    package func count(entity: UInt16) throws(FileError) -> UInt64 {
+        guard shape.newestLayout(entity) != nil else { return 0 }
+        if let totals { return Int(entity) < totals.count ? totals[Int(entity)].live : 0 }
+        var count: UInt64 = 0
+        try scan(entity: entity) { (_, _) in
+            count += 1
+            return true
+        }
+        return count
+    }
+
+    /// Lends rows in the order of their object numbers, or the other way round, until `body` returns false.
+    ///
+    /// Linear in the numbers ever given between the two ends; stretches of 512 without an object are skipped.
+    package func scan(
+        entity: UInt16, from first: UInt64 = 1, through last: UInt64 = .max, reversed: Bool = false,
+        _ body: (ObjectID, RowView) throws(FileError) -> Bool
+    ) throws(FileError) {
+        guard shape.newestLayout(entity) != nil, first <= last else { return }
+        let limit = try core.reading { () throws(FileError) in core.rows.numberLimit(entity) }
+        guard limit > 0, first < limit else { return }
+        let numbers = max(first, 1)...max(min(last, limit - 1), max(first, 1))
+        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: IndexNode.words)
+        defer { words.deallocate() }
+        if reversed {
+            try scanDown(entity, numbers, words, body)
+        } else {
+            try scanUp(entity, numbers, words, body)
+        }
+    }
+
+    private func scanUp(
+        _ entity: UInt16, _ numbers: ClosedRange<UInt64>, _ words: UnsafeMutablePointer<UInt64>,
+        _ body: (ObjectID, RowView) throws(FileError) -> Bool
+    ) throws(FileError) {
+        var next = numbers.lowerBound
+        while next <= numbers.upperBound {
+            let leafStart = next & ~511
+            let goesOn = try core.reading { () throws(FileError) -> Bool in
+                switch try core.rows.leaf(entity, next, into: words) {
+                case .absent(let objects): next = (next & ~(objects - 1)) + objects
+                case .present:
+                    let last = min(leafStart + 511, numbers.upperBound)
+                    for number in next...last {
+                        let word = words[Int(number & 511)]
+                        if word != 0, try !visit(entity, number, word, body) { return false }
+                    }
+                    next = leafStart + 512
+                }
+                return true
+            }
+            if !goesOn { return }
+        }
+    }
+
+    private func scanDown(
+        _ entity: UInt16, _ numbers: ClosedRange<UInt64>, _ words: UnsafeMutablePointer<UInt64>,
+        _ body: (ObjectID, RowView) throws(FileError) -> Bool
+    ) throws(FileError) {
+        var next = numbers.upperBound
+        while true {
+            let first = max(next & ~511, numbers.lowerBound)
+            var skipped: UInt64 = 0
+            let goesOn = try core.reading { () throws(FileError) -> Bool in
+                switch try core.rows.leaf(entity, next, into: words) {
+                case .absent(let objects): skipped = objects
+                case .present:
+                    for number in (first...next).reversed() {
+                        let word = words[Int(number & 511)]
+                        if word != 0, try !visit(entity, number, word, body) { return false }
+                    }
+                }
+                return true
+            }
+            let reached = skipped > 0 ? next & ~(skipped - 1) : first
+            if !goesOn || reached <= numbers.lowerBound { return }
+            next = reached - 1
+        }
+    }
+
+    @inline(__always)
+    private func visit(
+        _ entity: UInt16, _ number: UInt64, _ word: UInt64, _ body: (ObjectID, RowView) throws(FileError) -> Bool
+    ) throws(FileError) -> Bool {
+        guard let object = ObjectID(entity: entity, number: number),
+            let offset = try core.visible(word, object, below: end)
+        else { return true }
+        return try body(object, try core.row(at: offset, entity, shape))
+    }
+
+    // MARK: Large values
+
+    /// The value, whole; of a long one, which stands in value frames, this takes its size in memory. In the closure that was lent the row.
+    package func value(_ row: RowView, at position: Int) throws(FileError) -> Value {
+        let value = try row.value(at: position)
+        guard case .large(let reference) = value else { return value }
+        var content = ByteWriter(capacity: Int(clamping: min(reference.valueBytes, 1 << 30)))
+        try readLargeValue(reference) { (piece) throws(FileError) in content.append(piece) }
+        guard let whole = Value(content.bytes, row.layout.slots[position].type) else { throw row.malformed(position) }
+        return whole
+    }
+
+    /// Hands out a large value piece by piece. The pieces live until `visit` returns.
+    package func readLargeValue(
+        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(FileError) -> Void
+    ) throws(FileError) {
+        var offset = reference.offset
+        var position: UInt64 = 0
+        while position < reference.valueBytes {
+            let step = try core.reading { () throws(FileError) -> (next: UInt64, bytes: UInt64) in
+                let piece = try core.piece(of: reference, at: offset, position)
+                try visit(piece.content)
+                return (piece.end, UInt64(piece.content.count))
+            }
+            (offset, position) = (step.next, position + step.bytes)
+        }
+    }
+}
+
+/// What an entity's object numbers have come to.
+struct EntityTotals: Equatable, Sendable {
+    /// One above the highest number ever given.
+    var nextNumber: UInt64 = 1
+    var live: UInt64 = 0
+}
+
+extension ReadCore {
+    /// A piece of a large value that is expected at a place. Inside a read section.
+    func piece(
+        of reference: LargeValueReference, at offset: UInt64, _ position: UInt64
+    ) throws(FileError) -> (content: UnsafeRawBufferPointer, end: UInt64) {
+        let start = try file.bytes(at: offset, count: FrameField.bytes)
+        let frameBytes = Int(start.integer(at: FrameField.frameBytes, as: UInt32.self))
+        let tableBytes = Int(start.integer(at: FrameField.tableBytes, as: UInt32.self))
+        guard start[FrameField.kind] == FrameKind.value.rawValue, tableBytes == ValueField.bytes,
+            frameBytes <= FormatLimits.maximumFrameBytes, frameBytes >= FrameField.bytes + tableBytes
+        else { throw Self.lostValue(offset) }
+        let bytes = try file.bytes(at: offset, count: frameBytes)
+        let table = bytes.slice(FrameField.bytes, tableBytes)
+        let pieceBytes = Int(table.integer(at: ValueField.pieceBytes, as: UInt32.self))
+        guard table.integer(at: ValueField.position, as: UInt64.self) == position,
+            table.integer(at: ValueField.first, as: UInt64.self) == reference.offset,
+            table.integer(at: ValueField.valueBytes, as: UInt64.self) == reference.valueBytes, pieceBytes > 0,
+            pieceBytes <= frameBytes - FrameField.bytes - tableBytes,
+            position > 0 || start.integer(at: FrameField.checksum, as: UInt64.self) == reference.checksum
+        else { throw Self.lostValue(offset) }
+        return (bytes.slice(FrameField.bytes + tableBytes, pieceBytes), offset + UInt64(frameBytes))
+    }
+
+    private static func lostValue(_ offset: UInt64) -> FileError {
+        FileError(
+            .damaged, "F23: no piece of the value that a row names stands here. Restore the store from a backup.",
+            offset: offset)
+    }
+}

@@ -1,0 +1,23 @@
+// Addresses without a file behind them: reserved at once, backed by memory where they are touched.
+
+import Glibc
+
+extension SystemCalls {
+    /// Zeros that take memory only where they are written.
+    static func reserveMemory(_ count: Int) -> UnsafeMutableRawBufferPointer? {
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+        guard let base = mmap(nil, count, PROT_READ | PROT_WRITE, flags, -1, 0), base != MAP_FAILED else { return nil }
+        return UnsafeMutableRawBufferPointer(start: base, count: count)
+    }
+
+    static func releaseMemory(_ memory: UnsafeMutableRawBufferPointer) {
+        guard let base = memory.baseAddress else { return }
+        munmap(base, memory.count)
+    }
+
+    /// Makes the memory zeros again and gives its pages back.
+    static func clearMemory(_ memory: UnsafeMutableRawBufferPointer) {
+        guard let base = memory.baseAddress, memory.count > 0 else { return }
+        madvise(base, memory.count, MADV_DONTNEED)
+    }
+}

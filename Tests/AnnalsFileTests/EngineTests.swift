@@ -1,0 +1,150 @@
+// The engine as a whole: what is committed is found, in every view that contains it and in no other, also after opening again.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct EngineTests {
+    @Test func whatIsInsertedIsFoundAfterOpeningAgain() throws {
+        let machine = EngineMachine()
+        var engine = try machine.create()
+        let ids = try engine.insertNotes(1...1500)
+        try engine.close()
+        engine = try machine.open()
+        let view = try engine.view()
+        #expect(try view.count(entity: EngineNote.entity) == 1500)
+        for (index, id) in ids.enumerated() { #expect(try view.title(id) == "note \(index + 1)") }
+        try machine.closeAndCheck(engine)
+    }
+
+    @Test func viewsStayAsTheyAre() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let ids = try engine.insertNotes(1...10)
+        let before = try engine.view()
+        _ = try engine.commit { transaction in
+            try transaction.update(ids[0], [(EngineNote.title, .string("changed"))])
+            try transaction.delete(ids[1])
+            _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("new", 99))
+        }
+        let after = try engine.view()
+        #expect(try before.title(ids[0]) == "note 1")
+        #expect(try after.title(ids[0]) == "changed")
+        #expect(try before.title(ids[1]) == "note 2")
+        #expect(try after.title(ids[1]) == nil)
+        #expect(try before.titles().count == 10)
+        #expect(try after.titles() == ["changed"] + (3...10).map { "note \($0)" } + ["new"])
+        #expect(try engine.view(asOf: before.number).titles() == before.titles())
+        try machine.closeAndCheck(engine)
+    }
+
+    @Test func anIndexIsReadInBothDirections() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let ids = try engine.insertNotes(1...300)
+        _ = try engine.commit { transaction in
+            for id in ids where id.number % 3 == 0 { try transaction.delete(id) }
+            for id in ids where id.number % 3 == 1 {
+                try transaction.update(id, [(EngineNote.rank, .int(1000 - Int64(id.number)))])
+            }
+        }
+        let expected = ids.filter { $0.number % 3 != 0 }.sorted {
+            EngineNote.expectedRank($0) < EngineNote.expectedRank($1)
+        }
+        let view = try engine.view()
+        #expect(try view.byRank() == expected)
+        #expect(try view.byRank(reversed: true) == expected.reversed())
+        try machine.closeAndCheck(engine)
+        let again = try machine.open()
+        #expect(try again.view().byRank() == expected)
+        try machine.closeAndCheck(again)
+    }
+
+    @Test func aUniqueValueIsRefusedAndNothingIsWritten() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let ids = try engine.insertNotes(1...3)
+        let before = engine.log.current.end
+        #expect(throws: FileError.self) {
+            _ = try engine.commit { transaction in
+                try transaction.update(ids[2], [(EngineNote.title, .string("note 1"))])
+            }
+        }
+        #expect(engine.log.current.end == before)
+        _ = try engine.commit { transaction in
+            // The two exchange their titles.
+            try transaction.update(ids[0], [(EngineNote.title, .string("note 2"))])
+            try transaction.update(ids[1], [(EngineNote.title, .string("note 1"))])
+        }
+        #expect(try engine.view().title(ids[0]) == "note 2")
+        try machine.closeAndCheck(engine)
+    }
+
+    @Test func anObjectChangedTwiceInATransactionIsOneChange() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let ids = try engine.insertNotes(1...4)
+        let (inserted, appended) = try engine.commit { transaction in
+            let id = try transaction.insert(entity: EngineNote.entity, EngineNote.row("twice", 7))
+            try transaction.update(id, [(EngineNote.rank, .int(8))])
+            try transaction.update(ids[0], [(EngineNote.rank, .int(70))])
+            try transaction.update(ids[0], [(EngineNote.title, .string("renamed"))])
+            try transaction.update(ids[1], [(EngineNote.rank, .int(71))])
+            try transaction.delete(ids[1])
+            let gone = try transaction.insert(entity: EngineNote.entity, EngineNote.row("gone", 9))
+            try transaction.delete(gone)
+            return id
+        }
+        let view = try engine.view()
+        #expect(try view.title(inserted) == "twice")
+        #expect(try view.rank(inserted) == 8)
+        #expect(try view.rank(ids[0]) == 70)
+        #expect(try view.title(ids[0]) == "renamed")
+        var changes: [ChangeKind] = []
+        try engine.forEachTransaction(after: (appended?.number ?? 0) - 1, in: view) { (transaction) throws(FileError) in
+            try transaction.forEachChange { (change) in
+                changes.append(change.kind)
+                return true
+            }
+            return true
+        }
+        #expect(changes.sorted { $0.rawValue < $1.rawValue } == [.insert, .update, .delete])
+        try machine.closeAndCheck(engine)
+    }
+
+    @Test func anotherProcessSeesWhatIsCommitted() throws {
+        let machine = EngineMachine()
+        let first = try machine.create()
+        let second = try machine.open(2)
+        let ids = try first.insertNotes(1...700)
+        #expect(try second.view().titles().count == 700)
+        _ = try second.commit { transaction in
+            for id in ids.prefix(300) { try transaction.delete(id) }
+            _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("of the second", 1))
+        }
+        #expect(try first.view().titles().count == 401)
+        try second.close()
+        try machine.closeAndCheck(first)
+    }
+
+    @Test func aTransactionMadeFromAnOldStateIsMadeAgain() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let other = try machine.open(2)
+        let ids = try engine.insertNotes(1...2)
+        var runs = 0
+        _ = try engine.commit { transaction in
+            runs += 1
+            var rank: Int64 = 0
+            _ = try transaction.withRow(ids[0]) { (row) in rank = row.int(at: EngineNote.rank) ?? 0 }
+            if runs == 1 {
+                _ = try other.commit { try $0.update(ids[0], [(EngineNote.rank, .int(500))]) }
+            }
+            try transaction.update(ids[0], [(EngineNote.rank, .int(rank + 1))])
+        }
+        #expect(runs == 2)
+        #expect(try engine.view().rank(ids[0]) == 501)
+        try other.close()
+        try machine.closeAndCheck(engine)
+    }
+}

@@ -1,0 +1,344 @@
+// Transactions in the making: rows written by closures, changes taken out again, entries looked at before and after the commit.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct TransactionBuilderTests {
+    private struct Refused: Error {}
+
+    private func store(_ limits: LogLimits = LogLimits()) throws -> (Machine, Log, RowLayout) {
+        let machine = Machine(limits: limits)
+        let log = try machine.create()
+        try log.defineNotes()
+        let layout = try #require(log.current.catalog.layout(version: 1, entity: Note.entity))
+        return (machine, log, layout)
+    }
+
+    /// Every row of the store with the change that wrote it, as read back from the file.
+    private func changes(_ log: Log) throws -> [(object: ObjectID, kind: ChangeKind, row: [Value]?, place: UInt64)] {
+        var found: [(object: ObjectID, kind: ChangeKind, row: [Value]?, place: UInt64)] = []
+        try log.forEachFrame { (frame, state) throws(FileError) in
+            guard [.transaction, .part].contains(frame.header.kind) else { return }
+            var cursor = ChangeCursor(frame)
+            while let change = try cursor.next() {
+                var row: [Value]?
+                if let bytes = frame.row(of: change), let layout = state.rowCatalog.layout(version: 1, entity: 1) {
+                    row = try RowView(bytes, layout: layout).values()
+                }
+                found.append((change.object, change.kind, row, frame.offset + UInt64(change.rowOffset ?? 0)))
+            }
+        }
+        return found
+    }
+
+    private func insert(
+        _ number: Int, _ title: String, _ rank: Int64? = nil, _ data: [UInt8]? = nil,
+        into transaction: TransactionBuilder, _ layout: RowLayout
+    ) throws(FileError) {
+        try transaction.insert(Note.object(number), layout: layout) { (row, bytes) throws(FileError) in
+            row.append(text: title, at: 0, in: &bytes)
+            if let rank { row.set(int: rank, at: 1, in: &bytes) }
+            if let data { data.withUnsafeBytes { row.append($0, at: 2, in: &bytes) } }
+        }
+    }
+
+    @Test func rowsOfUnknownSizeFillFramesAsRowsOfKnownSizeDo() throws {
+        let (machine, log, layout) = try store(.lowered)
+        let (otherMachine, other, _) = try store(.lowered)
+        let first = log.makeTransaction()
+        let second = other.makeTransaction()
+        for number in 1...300 {
+            let data = [UInt8](repeating: UInt8(number & 0xFF), count: number * 37 % 500)
+            try insert(number, "note \(number)", Int64(number), data, into: first, layout)
+            try second.insert(Note.object(number), Note.row("note \(number)", Int64(number), data))
+        }
+        try log.commit(first)
+        try other.commit(second)
+        #expect(log.current.frames == other.current.frames && log.current.frames > 20)
+        #expect(try changes(log).map(\.row) == changes(other).map(\.row))
+        try log.close()
+        try other.close()
+        try expectIntact(machine.disk, isSealed: true)
+        try expectIntact(otherMachine.disk, isSealed: true)
+    }
+
+    @Test func aRowThatIsRefusedLeavesNothingBehind() throws {
+        let (machine, log, layout) = try store(.lowered)
+        let transaction = log.makeTransaction()
+        try insert(1, "one", 1, nil, into: transaction, layout)
+        let large = [UInt8](repeating: 3, count: 10_000)
+        #expect(throws: FileError.self) {
+            try transaction.insert(Note.object(2), layout: layout) { (row, bytes) throws(FileError) in
+                row.append(text: "two", at: 0, in: &bytes)
+                try addLarge(large, to: transaction, &row, &bytes)
+                throw FileError(.invalidArgument, "no")
+            }
+        }
+        #expect(throws: FileError.self, "no attribute was written") {
+            try transaction.update(Note.object(2), layout: layout, previous: .row(offset: 8192)) {
+                (row, bytes) throws(FileError) in
+                row.append(text: "two", at: 0, in: &bytes)
+                return AttributeSet()
+            }
+        }
+        #expect(throws: FileError.self, "there is no such attribute") {
+            try transaction.update(Note.object(2), layout: layout, previous: .row(offset: 8192)) {
+                (row, bytes) throws(FileError) in
+                row.append(text: "two", at: 0, in: &bytes)
+                return AttributeSet([3])
+            }
+        }
+        try insert(3, "three", 3, nil, into: transaction, layout)
+        #expect(transaction.changes == 2)
+        try log.commit(transaction)
+        #expect(try changes(log).map(\.row) == [Note.row("one", 1), Note.row("three", 3)])
+        try log.close()
+        let report = try expectIntact(machine.disk, isSealed: true)
+        #expect(report.counts.largeValues == 0)
+    }
+
+    private func addLarge(
+        _ value: [UInt8], to transaction: TransactionBuilder, _ row: inout RowBuilder, _ bytes: inout ByteWriter
+    ) throws(FileError) {
+        var done = 0
+        let large = try transaction.addLargeValue(bytes: UInt64(value.count)) { (buffer) throws(FileError) in
+            let count = min(buffer.count, value.count - done, 1000)
+            for index in 0..<count { buffer[index] = value[done + index] }
+            done += count
+            return count
+        }
+        guard case .large(let reference) = large else { return }
+        row.append(reference: reference, at: 2, in: &bytes)
+    }
+
+    private func read(_ value: Value?, _ log: Log) throws -> [UInt8] {
+        guard case .large(let reference) = value else { return [] }
+        var bytes: [UInt8] = []
+        try log.readLargeValue(reference) { (piece) throws(FileError) in bytes += Array(piece) }
+        return bytes
+    }
+
+    @Test func aLargeValueGivenWhileItsRowIsWrittenIsFoundAgain() throws {
+        let (machine, log, layout) = try store(.lowered)
+        let transaction = log.makeTransaction()
+        for number in 1...8 {
+            // Rows between, so that a row with a reference is moved to the next frame once.
+            for other in 0..<9 {
+                try insert(
+                    number * 100 + other, "between", 1, [UInt8](repeating: 1, count: 300), into: transaction, layout)
+            }
+            try transaction.insert(Note.object(number), layout: layout) { (row, bytes) throws(FileError) in
+                row.append(text: "large \(number)", at: 0, in: &bytes)
+                try addLarge([UInt8](repeating: UInt8(number), count: 9000), to: transaction, &row, &bytes)
+            }
+        }
+        try log.commit(transaction)
+        let large = try changes(log).filter { $0.object.number < 100 }
+        #expect(large.count == 8)
+        for (index, change) in large.enumerated() {
+            #expect(try read(change.row?[2], log) == [UInt8](repeating: UInt8(index + 1), count: 9000))
+        }
+        try log.close()
+        let report = try expectIntact(machine.disk, isSealed: true)
+        #expect(report.counts.largeValues == 8)
+    }
+
+    @Test func aRowThatIsTooLongLosesItsLongestValues() throws {
+        var limits = LogLimits.lowered
+        limits.maximumInlineRowBytes = 400
+        let (machine, log, layout) = try store(limits)
+        let transaction = log.makeTransaction()
+        let data = [UInt8](repeating: 9, count: 500)
+        try insert(1, "short", 1, [1], into: transaction, layout)
+        try insert(2, "long", 2, data, into: transaction, layout)
+        try insert(3, String(repeating: "é", count: 300), 3, [5], into: transaction, layout)
+        #expect(throws: FileError.self, "a required attribute is missing") {
+            try transaction.insert(Note.object(4), layout: layout) { (row, bytes) throws(FileError) in
+                data.withUnsafeBytes { row.append($0, at: 2, in: &bytes) }
+            }
+        }
+        #expect(transaction.changes == 3)
+        try log.commit(transaction)
+        let rows = try changes(log).map(\.row)
+        #expect(rows[0] == Note.row("short", 1, [1]))
+        #expect(try read(rows[1]?[2], log) == data)
+        #expect(try read(rows[2]?[0], log) == Array(String(repeating: "é", count: 300).utf8))
+        try log.close()
+        let report = try expectIntact(machine.disk, isSealed: true)
+        #expect(report.counts.largeValues == 2)
+    }
+
+    // MARK: Folding
+
+    /// What stands in the transaction, looked at before and after its commit, and read back from the file.
+    private func expect(
+        _ expected: [(Int, ChangeKind, [Value]?)], _ transaction: TransactionBuilder, _ log: Log, _ layout: RowLayout
+    ) throws {
+        func seen() throws -> [String] {
+            var seen: [String] = []
+            try transaction.forEachEntry(withRows: true) { (change, row) throws(FileError) in
+                let values = try row.map { bytes throws(FileError) in try RowView(bytes, layout: layout).values() }
+                seen.append("\(change.object.number) \(change.kind) \(String(describing: values))")
+                return true
+            }
+            return seen
+        }
+        let wanted = expected.map { "\($0.0) \($0.1) \(String(describing: $0.2))" }
+        #expect(try seen() == wanted)
+        #expect(transaction.changes == UInt64(expected.count))
+        let before = try changes(log).count
+        try log.commit(transaction)
+        #expect(try seen() == wanted)
+        let found = try changes(log).dropFirst(before)
+        #expect(found.map { "\($0.object.number) \($0.kind) \(String(describing: $0.row))" } == wanted)
+    }
+
+    @Test func aChangeIsTakenOutFromAnyPlace() throws {
+        for removed in 1...4 {
+            let (machine, log, layout) = try store()
+            let transaction = log.makeTransaction()
+            for number in 1...4 {
+                try insert(
+                    number, String(repeating: "t", count: number * 7), Int64(number), nil, into: transaction, layout)
+            }
+            let change = try #require(try transaction.removeChange(of: Note.object(removed)))
+            #expect(change.kind == .insert && change.previous == nil && change.attributes.isEmpty)
+            let row = try #require(change.row)
+            try row.withUnsafeBytes { bytes in
+                let values = try RowView(bytes, layout: layout).values()
+                #expect(values == Note.row(String(repeating: "t", count: removed * 7), Int64(removed)))
+            }
+            #expect(try transaction.removeChange(of: Note.object(removed)) == nil)
+            try insert(5, "five", 5, nil, into: transaction, layout)
+            try insert(removed, "again", 0, nil, into: transaction, layout)
+            var expected: [(Int, ChangeKind, [Value]?)] = []
+            for number in 1...4 where number != removed {
+                expected.append((number, .insert, Note.row(String(repeating: "t", count: number * 7), Int64(number))))
+            }
+            expected.append((5, .insert, Note.row("five", 5)))
+            expected.append((removed, .insert, Note.row("again", 0)))
+            try expect(expected, transaction, log, layout)
+            try log.close()
+            try expectIntact(machine.disk, isSealed: true)
+        }
+    }
+
+    @Test func updatesAndDeletionsAreTakenOutAndPutBack() throws {
+        let (machine, log, layout) = try store()
+        let first = log.makeTransaction()
+        for number in 1...5 { try insert(number, "n\(number)", Int64(number), [UInt8(number)], into: first, layout) }
+        try log.commit(first)
+        let places = try changes(log).map(\.place)
+        let second = log.makeTransaction()
+        for number in [1, 2, 3] {
+            try second.update(Note.object(number), layout: layout, previous: .row(offset: places[number - 1])) {
+                (row, bytes) throws(FileError) in
+                row.append(text: "u\(number)", at: 0, in: &bytes)
+                row.set(int: -1, at: 1, in: &bytes)
+                return AttributeSet([0, 1, 2])
+            }
+        }
+        try second.delete(
+            Note.object(4), preserved: [.absent, .absent, .data([4])], previous: .row(offset: places[3]))
+        try second.delete(Note.object(5), previous: .row(offset: places[4]))
+        let updated = try #require(try second.removeChange(of: Note.object(2)))
+        #expect(updated.kind == .update && updated.previous == .row(offset: places[1]))
+        #expect(updated.attributes == AttributeSet([0, 1, 2]))
+        let deleted = try #require(try second.removeChange(of: Note.object(5)))
+        #expect(deleted.kind == .delete && deleted.row == nil)
+        try second.putBack(updated)
+        try second.putBack(deleted)
+        try expect(
+            [
+                (1, .update, Note.row("u1", -1)), (3, .update, Note.row("u3", -1)),
+                (4, .delete, [.absent, .absent, .data([4])]), (2, .update, Note.row("u2", -1)), (5, .delete, nil),
+            ], second, log, layout)
+        try log.close()
+        try expectIntact(machine.disk, isSealed: true)
+    }
+
+    @Test func referencesOfOtherRowsFollowWhenAChangeIsTakenOut() throws {
+        let (machine, log, _) = try store(.lowered)
+        let transaction = log.makeTransaction()
+        let values = (1...3).map { [UInt8](repeating: UInt8($0), count: 600 * $0) }
+        for number in 1...3 {
+            try transaction.insert(Note.object(number), Note.row("l\(number)", nil, values[number - 1]))
+        }
+        let removed = try #require(try transaction.removeChange(of: Note.object(1)))
+        #expect(try transaction.removeChange(of: Note.object(2)) != nil)
+        try transaction.putBack(removed)
+        try log.commit(transaction)
+        let found = try changes(log)
+        #expect(found.map(\.object.number) == [3, 1])
+        #expect(try read(found[0].row?[2], log) == values[2])
+        #expect(try read(found[1].row?[2], log) == values[0])
+        try log.close()
+        try expectIntact(machine.disk, isSealed: true)
+    }
+
+    @Test func whatIsInTheSpoolCannotBeTakenOutButIsSeen() throws {
+        let (machine, log, layout) = try store(.lowered)
+        let transaction = log.makeTransaction()
+        for number in 1...400 {
+            try insert(
+                number, "note \(number)", Int64(number), [UInt8](repeating: 1, count: 100), into: transaction, layout)
+        }
+        #expect(!transaction.hasOneFrame)
+        #expect(try transaction.removeChange(of: Note.object(1)) == nil)
+        #expect(try transaction.removeChange(of: Note.object(400)) != nil)
+        for withRows in [false, true] {
+            var numbers: [UInt64] = []
+            try transaction.forEachEntry(withRows: withRows) { (change, row) throws(FileError) in
+                numbers.append(change.object.number)
+                #expect((row != nil) == withRows)
+                if let row { #expect(try RowView(row, layout: layout).int(at: 1) == Int64(change.object.number)) }
+                return change.object.number < 390
+            }
+            #expect(numbers == Array(1...390))
+        }
+        try log.commit(transaction)
+        #expect(try changes(log).count == 399)
+        try log.close()
+        try expectIntact(machine.disk, isSealed: true)
+    }
+
+    @Test func theTableOfACommittedTransactionSaysWhereItsRowsStand() throws {
+        let (machine, log, layout) = try store()
+        let transaction = log.makeTransaction()
+        for number in 1...50 { try insert(number, "note \(number)", nil, nil, into: transaction, layout) }
+        let appended = try log.commit(transaction)
+        #expect(transaction.hasOneFrame)
+        var places: [UInt64] = []
+        try transaction.forEachEntry { (change, _) throws(FileError) in
+            places.append(appended.commitFrame + UInt64(change.rowOffset ?? 0))
+            return true
+        }
+        #expect(try changes(log).map(\.place) == places)
+        let table = transaction.lastFrameTable
+        #expect(try TransactionRecord.decode(table).tag == appended.tag)
+        let bytes = try #require(machine.disk.contents(of: Machine.path))
+        let start = Int(appended.commitFrame) + FrameField.bytes
+        #expect(Array(table) == Array(bytes[start..<(start + table.count)]))
+        withExtendedLifetime(transaction) {}
+        try log.close()
+        try expectIntact(machine.disk, isSealed: true)
+    }
+
+    // MARK: Attribute sets
+
+    @Test func attributeSetsHoldAllPositions() throws {
+        var random = SplitMix64(seed: 7)
+        for count in [0, 1, 2, 40, 400] {
+            let positions = Set((0..<count).map { _ in Int(random.next() % 1000) })
+            let set = AttributeSet(positions)
+            #expect(set.positions == positions.sorted())
+            #expect(set.isEmpty == positions.isEmpty && set.last == positions.max())
+            #expect(set == AttributeSet(positions.sorted().reversed()))
+            var union = AttributeSet([3, 999])
+            union.formUnion(set)
+            #expect(union.positions == positions.union([3, 999]).sorted())
+            #expect(!set.contains(1000) && !set.contains(-1))
+        }
+    }
+}
