@@ -7,7 +7,8 @@ package enum Timestamp {
     /// Such as `2026-01-02T03:04:05.000006Z`; years beyond 0 to 9999 have a sign and as many digits as they need.
     package static func text(_ microseconds: Int64) -> String {
         let day = floorDivided(microseconds, perDay)
-        let rest = microseconds - day * perDay
+        let remainder = microseconds % perDay
+        let rest = remainder < 0 ? remainder + perDay : remainder
         let (year, month, dayOfMonth) = civil(day)
         let seconds = rest / perSecond
         let sign = year < 0 ? "-" : year > 9999 ? "+" : ""

@@ -66,7 +66,7 @@ package enum ValueConversion {
         case .data(let data): JSONText.appendString(data.base64EncodedString(), to: &bytes)
         case .date(let date): JSONText.appendString(Timestamp.text(microseconds(date)), to: &bytes)
         case .uuid(let uuid): JSONText.appendString(uuid.uuidString, to: &bytes)
-        case .decimal(let decimal): decimal.isNaN ? (bytes += "\"NaN\"".utf8) : (bytes += decimal.description.utf8)
+        case .decimal(let decimal): bytes += (decimal.isNaN ? "\"NaN\"" : decimal.description).utf8
         case .json(let text): JSONText.appendRaw(text, to: &bytes)
         case .object(let object): JSONText.appendString(object.description, to: &bytes)
         case .orderedObjects(let objects), .objects(let objects):

@@ -17,6 +17,7 @@ extension Store {
     ///
     /// Throws `StoreError`: `busy`, `readOnly`, `noSpace` (nothing has changed), `uniqueViolation`, `requiredMissing`, `durabilityUnknown` (it may
     /// be there or not, and this store commits nothing more), and what the methods of the transaction throw.
+    @discardableResult
     public func commit<Result>(
         author: String? = nil, context: String? = nil, durability: Durability? = nil,
         _ body: (Transaction) throws -> Result
@@ -35,6 +36,7 @@ extension Store {
     ///
     /// Everybody else who wants to write waits meanwhile, in all processes. Any other call on this store from `body` throws
     /// `invalidArgument`; what there is to read, the transaction reads.
+    @discardableResult
     public func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability? = nil,
         _ body: (Transaction) throws -> Result

@@ -13,18 +13,29 @@ extension Store {
     public var durableToken: HistoryToken {
         get throws(StoreError) {
             let newest = try mapping { () throws(FileError) in try engine.view() }
-            let durableEnd = engine.durableEnd
-            guard newest.end > durableEnd else { return Snapshot(newest, identifier).token }
             var low = engine.log.header.baseNumber
-            var high = newest.number
+            var high = newest.number + 1
             // The number `low` is durable, `high` is not.
             while high - low > 1 {
-                let middle = low + (high - low) / 2
-                let end = try mapping { () throws(FileError) in try engine.view(asOf: middle) }.end
-                if end <= durableEnd { low = middle } else { high = middle }
+                // The newest is by far the likeliest.
+                let middle = high > newest.number ? newest.number : low + (high - low) / 2
+                if try isDurable(middle, newest) { low = middle } else { high = middle }
             }
             return try token(ofNumber: low, newest)
         }
+    }
+
+    /// Marks of what is durable stand between frames: one above the start of a commit frame is above its end too.
+    private func isDurable(_ number: UInt64, _ newest: View) throws(StoreError) -> Bool {
+        let durableEnd = engine.durableEnd
+        var isDurable = false
+        try mapping { () throws(FileError) in
+            try engine.forEachTransaction(after: number - 1, in: newest) { (transaction) throws(FileError) in
+                isDurable = transaction.commitFrame < durableEnd
+                return false
+            }
+        }
+        return isDurable
     }
 
     /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `tokenUnknown`, `tokenExpired`.

@@ -177,8 +177,37 @@ public final class Transaction {
         _ object: ObjectID, _ changes: [(position: Int, value: FileValue)]
     ) throws(StoreError) -> Bool {
         let pending = open()
-        return try mapping { () throws(FileError) in try pending.update(object.file, changes) }
+        return try mapping { () throws(FileError) in
+            try pending.update(object.file, try Self.withoutSameLargeValues(changes, object, pending))
+        }
     }
+
+    /// Leaves out long values that are there already: they stand outside the row, where the engine does not compare them.
+    private static func withoutSameLargeValues(
+        _ changes: [(position: Int, value: FileValue)], _ object: ObjectID, _ pending: PendingTransaction
+    ) throws(FileError) -> [(position: Int, value: FileValue)] {
+        let isLong = changes.contains { $0.value.variableBytes > longValueBytes }
+        let catalog = pending.catalog
+        guard isLong, !pending.isChangedHere(object.file),
+            let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber)
+        else { return changes }
+        var different: [(position: Int, value: FileValue)] = []
+        let isThere = try pending.base.withRow(object.file) { (row) throws(FileError) in
+            for change in changes {
+                let number = layout.entity.attributes[change.position].number
+                if change.value.variableBytes > longValueBytes, let place = row.layout.position(ofAttribute: number),
+                    try pending.base.value(row, at: place) == change.value
+                {
+                    continue
+                }
+                different.append(change)
+            }
+        }
+        return isThere ? different : changes
+    }
+
+    /// Shorter values leave their row only where it is very long.
+    private static let longValueBytes = 4096
 
     /// Sets values one by one: the fastest way. Positions are those of the newest schema, and values must be set in ascending position.
     ///

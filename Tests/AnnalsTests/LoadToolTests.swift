@@ -1,0 +1,177 @@
+// The commands that write and read stores, from outside.
+
+import Annals
+import AnnalsFile
+import Foundation
+import Testing
+
+@Suite struct LoadToolTests {
+    let folder: StoreFolder
+    var store: String { folder.path }
+
+    init() throws { folder = try StoreFolder() }
+
+    func load(_ lines: String, _ options: String...) throws -> ToolRun {
+        try runTool(["load", store, "-", "--entity", "Item"] + options, input: lines)
+    }
+
+    func loadFile(_ lines: String, _ options: String...) throws -> ToolRun {
+        let other = try TemporaryDirectory()
+        try other.write(lines, to: "lines")
+        return try runTool(["load", store, other.path("lines"), "--entity", "Item"] + options)
+    }
+
+    func dump(_ options: String...) throws -> String { try runTool(["dump", store] + options).output }
+
+    @Test func recordsComeBack() throws {
+        let lines =
+            "{\"name\":\"a\",\"n\":1,\"x\":0.5,\"ok\":true,\"tags\":[1, 2]}\n{\"name\":\"b\",\"n\":null}\n\n{\"later\":\"é\\n\"}"
+        let run = try loadFile(lines)
+        #expect(
+            run.status == 0
+                && run.output.hasPrefix("3 inserted, 0 updated, 0 deleted, 0 unchanged in 2 transactions; token A1."))
+        let bare = """
+            {"name":"a","n":1,"x":0.5,"ok":true,"tags":[1, 2],"later":null}
+            {"name":"b","n":null,"x":null,"ok":null,"tags":null,"later":null}
+            {"name":null,"n":null,"x":null,"ok":null,"tags":null,"later":"é\\n"}
+
+            """
+        #expect(try dump("--bare") == bare)
+        #expect(try dump().hasPrefix("{\"_entity\":\"Item\",\"_id\":\"1:1\",\"name\":\"a\""))
+        #expect(
+            try dump("--entity", "Item", "--format", "csv").hasPrefix(
+                "_entity,_id,name,n,x,ok,tags,later\nItem,1:1,a,1,0.5,true,\"[1, 2]\",\n"))
+        #expect(try runTool(["dump", store, "--entity", "No"]).status == 1)
+        try folder.expectIntact()
+    }
+
+    @Test func keysUpdateOnlyWhatDiffers() throws {
+        let first = "{\"k\":\"a\",\"n\":1}\n{\"k\":\"b\",\"n\":2}\n{\"k\":\"c\",\"n\":3}\n"
+        #expect(try load(first, "--key", "k").status == 0)
+        let second = "{\"k\":\"a\",\"n\":1}\n{\"k\":\"b\",\"n\":5}\n{\"k\":\"d\"}\n{\"k\":\"d\",\"n\":7}\n"
+        let run = try load(second, "--key", "k", "--prune", "--author", "me", "--context", "test", "--format", "json")
+        #expect(
+            run.status == 0
+                && run.output.hasPrefix(
+                    "{\"inserted\":1,\"updated\":2,\"deleted\":1,\"unchanged\":1,\"transactions\":2,")
+        )
+        #expect(try dump("--bare") == "{\"k\":\"a\",\"n\":1}\n{\"k\":\"b\",\"n\":5}\n{\"k\":\"d\",\"n\":7}\n")
+        #expect(try dump("--bare", "--as-of", "2") == first)
+        let history = try runTool(["history", store, "--after", "2", "--values"]).output.split(separator: "\n")
+        #expect(history.count == 2 && history[0].contains("\"author\":\"me\",\"context\":\"test\""))
+        #expect(
+            history[0].contains(
+                "{\"kind\":\"update\",\"entity\":\"Item\",\"id\":\"1:2\",\"attributes\":[\"n\"],\"before\":{\"n\":2},\"after\":{\"n\":5}}"
+            ))
+        #expect(
+            history[1].contains(
+                "{\"kind\":\"delete\",\"entity\":\"Item\",\"id\":\"1:3\",\"attributes\":[],\"before\":{\"k\":\"c\",\"n\":3},\"after\":null"
+            ))
+        #expect(try load("{\"n\":1}", "--key", "k").errors.contains("Line 1"))
+        try folder.expectIntact()
+    }
+
+    @Test func aBadLineEndsTheLoadWithItsNumber() throws {
+        let run = try load("{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"a\":4,}\n{\"a\":5}\n", "--batch", "2")
+        #expect(run.status == 1 && run.errors.contains("Line 4 ") && run.output == "")
+        #expect(try dump("--bare") == "{\"a\":1}\n{\"a\":2}\n")
+        try folder.expectIntact()
+    }
+
+    @Test(arguments: ["[1]", "{\"a\":1} x", "{\"a\":1,\"a\":2}", "{\"_id\":1}", "x", "{\"a\":\"\\ud800\"}"])
+    func aFirstLineThatIsBadMakesNoStore(line: String) throws {
+        for run in [try load(line), try loadFile(line)] {
+            #expect(run.status == 1 && run.errors.contains("Line 1 "), "\(run.errors)")
+        }
+        #expect(folder.temporary.names == [])
+        #expect(try runTool(["load", store, folder.temporary.path("none"), "--entity", "Item"]).status == 1)
+        #expect(folder.temporary.names == [])
+    }
+
+    @Test func valuesThatDoNotFitWidenTheType() throws {
+        let batches = ["--batch", "1"]
+        let lines = "{\"a\":1,\"b\":true,\"c\":null}\n{\"a\":0.5,\"b\":2,\"c\":\"x\"}\n{\"a\":\"s\",\"b\":{}}\n"
+        #expect(try runTool(["load", store, "-", "--entity", "Item"] + batches, input: lines).status == 0)
+        #expect(
+            try dump("--bare")
+                == "{\"a\":1.0,\"b\":true,\"c\":null}\n{\"a\":0.5,\"b\":2,\"c\":\"x\"}\n{\"a\":\"s\",\"b\":{},\"c\":null}\n"
+        )
+        #expect(try load("{\"c\":5,\"d\":null}").status == 0)
+        let info = try runTool(["info", store, "--format", "json"]).output
+        #expect(
+            info.contains("{\"name\":\"c\",\"type\":\"json\"") && info.contains("{\"name\":\"d\",\"type\":\"json\""))
+        try folder.expectIntact()
+    }
+
+    @Test func objectsAreEditedOneByOne() throws {
+        #expect(try load("{\"name\":\"a\",\"n\":1}").status == 0)
+        let inserted = try runTool(["insert", store, "Item", "name=\"b=c\"", "n=2", "--author", "me"])
+        #expect(inserted.status == 0 && inserted.output == "1:2\n")
+        #expect(try runTool(["set", store, "Item", "2", "n=null", "name=\"d\""]).status == 0)
+        #expect(try runTool(["set", store, "Item", "1:1", "n=1"]).status == 0)
+        #expect(try dump("--bare") == "{\"name\":\"a\",\"n\":1}\n{\"name\":\"d\",\"n\":null}\n")
+        #expect(try runTool(["delete", store, "Item", "1:1"]).status == 0)
+        #expect(try dump("--bare") == "{\"name\":\"d\",\"n\":null}\n")
+        let text = try runTool(["history", store, "--format", "text", "--values", "--after", "2"]).output
+        #expect(text.contains("author me") && text.contains("  update Item 1:2: name, n\n    name: \"b=c\" -> \"d\"\n"))
+        for (arguments, status) in [
+            (["insert", store, "Item", "n=\"x\""], 1), (["insert", store, "Item", "n"], 64),
+            (["insert", store, "Item", "n=x"], 64),
+            (["insert", store, "Item", "n=1", "n=2"], 64), (["insert", store, "No"], 1),
+            (["insert", store, "Item", "z=1"], 1),
+            (["set", store, "Item", "1:1", "n=1"], 1), (["set", store, "Item", "7:1", "n=1"], 64),
+            (["set", store, "Item", "x", "n=1"], 64),
+            (["delete", store, "Item", "1:9"], 1), (["set", store, "Item", "1"], 64),
+            (["history", store, "--after", "99"], 1),
+            (["history", store, "--after", "A1.x"], 64), (["dump", store, "--as-of", "99"], 1),
+            (["load", store, "-"], 64),
+            (["load", store, "-", "--entity", "Item", "--prune"], 64),
+            (["load", store, "-", "--entity", "I", "--batch", "0"], 64),
+            (["info", store + "x"], 1), (["dump", store + "x"], 1), (["insert", store + "x", "Item"], 1),
+        ] {
+            let run = try runTool(arguments)
+            #expect(run.status == Int32(status) && run.errors.hasPrefix("annals: "), "\(arguments) \(run.errors)")
+        }
+        try folder.expectIntact()
+    }
+
+    @Test func tokensNamePlaces() throws {
+        #expect(try load("{\"n\":1}\n{\"n\":2}", "--batch", "1").status == 0)
+        let history = try runTool(["history", store, "--limit", "2"]).output.split(separator: "\n")
+        #expect(history.count == 2)
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(history[1].utf8)) as? [String: Any])
+        let token = try #require(object["token"] as? String)
+        #expect(try runTool(["history", store, "--after", token]).output.contains("\"number\":3,"))
+        #expect(try dump("--as-of", token, "--bare") == "{\"n\":1}\n")
+        #expect(isTimestamp(object["timestamp"] as? String ?? "") && object["process"] as? String == "annals")
+    }
+
+    private func isTimestamp(_ text: String) -> Bool {
+        text.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z/) != nil
+    }
+
+    @Test func aFullOutputIsAFailure() throws {
+        #expect(try load("{\"n\":1}").status == 0)
+        for arguments in [["dump", store], ["history", store], ["info", store]] {
+            let run = try runTool(arguments, standardOutput: "/dev/full")
+            #expect(run.status == 1 && run.errors.contains("No space is left"))
+        }
+    }
+
+    @Test func theDemonstrationChecksItself() throws {
+        let run = try runTool(["demo"])
+        #expect(run.status == 0 && run.output.contains("Everything is as it should be.") && run.errors == "")
+    }
+
+    /// `UPDATE_GOLDEN=1` writes what the tool says today; read the difference before committing it.
+    @Test func helpIsAsAgreed() throws {
+        var text = try runTool(["help"]).output
+        for name in ["load", "insert", "set", "delete", "dump", "history", "info", "verify", "frames", "demo", "help"] {
+            text += "\n$ annals help \(name)\n" + (try runTool(["help", name]).output)
+        }
+        let golden = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(
+            "Golden/help.txt")
+        if ProcessInfo.processInfo.environment["UPDATE_GOLDEN"] == "1" { try Data(text.utf8).write(to: golden) }
+        #expect(try String(contentsOf: golden, encoding: .utf8) == text)
+    }
+}
