@@ -36,6 +36,8 @@ extension FuzzTargets {
         let choices = input.byte()
         let isDeletion = choices & 0x80 != 0
         let layout = try RowLayout.make(entity(attributes: Int(choices & 0x1F), &input))
+        // A view of a row does not keep its layout.
+        defer { withExtendedLifetime(layout) {} }
         let view = try RowView(input.rest, layout: layout)
         for position in 0..<layout.count { try? touch(view, position) }
         try view.validate(isDeletion: isDeletion)

@@ -83,8 +83,14 @@ final class BenchRow {
             sum &+= UInt64(littleEndian: text.loadUnaligned(fromByteOffset: position, as: UInt64.self))
             position += 8
         }
+        guard position < text.count else { return sum }
+        if text.count >= 8 {
+            // The last eight bytes, without those that were summed already.
+            let word = UInt64(littleEndian: text.loadUnaligned(fromByteOffset: text.count - 8, as: UInt64.self))
+            return sum &+ (word >> UInt64((8 - (text.count - position)) * 8))
+        }
         var last: UInt64 = 0
-        for (shift, index) in (position..<text.count).enumerated() { last |= UInt64(text[index]) << UInt64(shift * 8) }
+        for index in position..<text.count { last |= UInt64(text[index]) << UInt64((index - position) * 8) }
         return sum &+ last
     }
 }

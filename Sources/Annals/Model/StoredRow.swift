@@ -1,8 +1,8 @@
 // One object where it stands in the store: an attribute is read without decoding the others.
 //
 // Invariants:
-// R1  `view` and `layout` live as long as the row: who hands a row out holds both until the closure has returned, and a row can
-//     neither be copied nor kept. So referring to them without counting is sound, and costs a scan nothing.
+// R1  The row's view in the file layer, `view` and `layout` live as long as the row: who hands a row out holds them until the closure has
+//     returned, and a row can neither be copied nor kept. So referring to them without counting is sound, and costs a scan nothing.
 // R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is translated.
 
 internal import AnnalsFile
@@ -17,30 +17,30 @@ public import FoundationEssentials
 /// Reading costs a few nanoseconds for each attribute asked for, plus what a `String`, `Data` or `Decimal` costs to make.
 public struct StoredRow: ~Copyable {
     public let id: ObjectID
-    private let row: RowView
+    private let row: UnsafePointer<RowView>
     private let isCurrent: Bool
     private let view: Unmanaged<View>
     private let layout: Unmanaged<RowLayout>
 
     @inline(__always)
-    init(_ id: FileObjectID, _ row: RowView, view: View, layout: RowLayout) {
+    init(_ id: FileObjectID, _ row: UnsafePointer<RowView>, view: View, layout: RowLayout) {
         self.id = ObjectID(id)
         self.row = row
-        isCurrent = row.layout === layout
+        isCurrent = row.pointee.isOf(layout)
         self.view = .passUnretained(view)
         self.layout = .passUnretained(layout)
     }
 
     /// How many attributes the entity has: positions are below it.
-    public var count: Int { layout._withUnsafeGuaranteedRef { $0.count } }
+    public var count: Int { layout.takeUnretainedValue().count }
 
     // MARK: One value
 
     /// Whether the object has a value there.
     public func isPresent(at position: Int) -> Bool {
-        if isCurrent { return row.isPresent(position) }
+        if isCurrent { return row.pointee.isPresent(position) }
         guard let place = place(of: position) else { return fallback(position) != .absent }
-        return row.isPresent(place)
+        return row.pointee.isPresent(place)
     }
 
     /// Nil where it is absent. Throws `damaged`.
@@ -49,7 +49,7 @@ public struct StoredRow: ~Copyable {
             if case .bool(let bool) = fallback(position) { return bool }
             return nil
         }
-        return try mapping { () throws(FileError) in try row.bool(at: place) }
+        return try mapping { () throws(FileError) in try row.pointee.bool(at: place) }
     }
 
     /// Nil where it is absent.
@@ -58,7 +58,7 @@ public struct StoredRow: ~Copyable {
             if case .int(let int) = fallback(position) { return int }
             return nil
         }
-        return row.int(at: place)
+        return row.pointee.int(at: place)
     }
 
     /// Nil where it is absent.
@@ -67,7 +67,7 @@ public struct StoredRow: ~Copyable {
             if case .double(let double) = fallback(position) { return double }
             return nil
         }
-        return row.double(at: place)
+        return row.pointee.double(at: place)
     }
 
     /// A date as the store has it: microseconds since 1970, UTC. Nil where it is absent.
@@ -76,7 +76,7 @@ public struct StoredRow: ~Copyable {
             if case .date(let microseconds) = fallback(position) { return microseconds }
             return nil
         }
-        return row.date(at: place)
+        return row.pointee.date(at: place)
     }
 
     /// The nearest `Date`, which is exact from 1930 to 2071. Nil where it is absent.
@@ -88,7 +88,7 @@ public struct StoredRow: ~Copyable {
             if case .uuid(let uuid) = fallback(position) { return UUID(uuid) }
             return nil
         }
-        return row.uuid(at: place).map { UUID($0) }
+        return row.pointee.uuid(at: place).map { UUID($0) }
     }
 
     /// Nil where it is absent. Throws `damaged`.
@@ -97,7 +97,7 @@ public struct StoredRow: ~Copyable {
             if case .object(let object) = fallback(position) { return ObjectID(object) }
             return nil
         }
-        return try mapping { () throws(FileError) in try row.object(at: place) }.map { ObjectID($0) }
+        return try mapping { () throws(FileError) in try row.pointee.object(at: place) }.map { ObjectID($0) }
     }
 
     /// The text of a string or of JSON; nil where it is absent. Throws `damaged`.
@@ -108,7 +108,7 @@ public struct StoredRow: ~Copyable {
             text = bytes.isEmpty ? "" : String(validating: bytes, as: UTF8.self)
             isText = text != nil
         }
-        guard isText else { throw StoreError(.damaged, "A text in a row is not valid UTF-8.", offset: row.fileOffset) }
+        guard isText else { throw StoreError(.damaged, "A text in a row is not valid UTF-8.", offset: row.pointee.fileOffset) }
         return text
     }
 
@@ -118,7 +118,7 @@ public struct StoredRow: ~Copyable {
         guard let place = isCurrent ? position : place(of: position) else {
             return Self.withBytes(of: fallback(position), body)
         }
-        let variable = try mapping { () throws(FileError) in try row.variable(at: place) }
+        let variable = try mapping { () throws(FileError) in try row.pointee.variable(at: place) }
         switch variable {
         case .absent: return false
         case .inline(let bytes):
@@ -159,17 +159,17 @@ public struct StoredRow: ~Copyable {
     /// Where in the row the attribute at that position is; nil where the row has none.
     @inline(never)
     private func place(of position: Int) -> Int? {
-        layout._withUnsafeGuaranteedRef { row.layout.position(ofAttribute: $0.entity.attributes[position].number) }
+        row.pointee.layout.position(ofAttribute: layout.takeUnretainedValue().entity.attributes[position].number)
     }
 
     @inline(never)
     private func fallback(_ position: Int) -> FileValue {
-        layout._withUnsafeGuaranteedRef { $0.entity.attributes[position].valueBeforeItExisted }
+        layout.takeUnretainedValue().entity.attributes[position].valueBeforeItExisted
     }
 
     @inline(never)
     private func whole(_ place: Int) throws(StoreError) -> FileValue {
         let view = view.takeUnretainedValue()
-        return try mapping { () throws(FileError) in try view.value(row, at: place) }
+        return try mapping { () throws(FileError) in try view.value(row.pointee, at: place) }
     }
 }

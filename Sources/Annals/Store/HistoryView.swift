@@ -143,7 +143,9 @@ public struct HistoryChangeView: ~Copyable {
     ) throws(StoreError) -> Bool {
         let (view, object) = (context.pointee.view, change.object)
         return try withRow(isBefore: false) { (row) throws(StoreError) in
-            try body(StoredRow(object, row, view: view, layout: entity.layout))
+            try withUnsafePointer(to: row) { (row) throws(StoreError) in
+                try body(StoredRow(object, row, view: view, layout: entity.layout))
+            }
         }
     }
 
@@ -170,8 +172,10 @@ public struct HistoryChangeView: ~Copyable {
         let (view, object) = (context.pointee.view, change.object)
         _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
             let entity = row.layout.entity
-            result = try StoredRow(object, row, view: view, layout: row.layout)
-                .row(entity: entity.name.text, names: entity.attributes.map(\.name.text))
+            result = try withUnsafePointer(to: row) { (place) throws(StoreError) in
+                try StoredRow(object, place, view: view, layout: row.layout)
+                    .row(entity: entity.name.text, names: entity.attributes.map(\.name.text))
+            }
         }
         return result
     }

@@ -45,7 +45,7 @@ extension Snapshot {
                 (object, row) throws(FileError) in
                 if !ends.isExact, !(try ends.contains(row, view)) { return true }
                 do throws(StoreError) {
-                    return try body(StoredRow(object, row, view: view, layout: layout))
+                    return try lend(object, row, layout, body)
                 } catch {
                     failure = error
                     return false

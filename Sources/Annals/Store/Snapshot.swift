@@ -72,7 +72,7 @@ public struct Snapshot: Sendable {
         let isThere = try mapping { () throws(FileError) in
             try view.withRow(object.file) { (row) throws(FileError) in
                 do throws(StoreError) {
-                    try body(StoredRow(object.file, row, view: view, layout: layout))
+                    try lend(object.file, row, layout, body)
                 } catch {
                     failure = error
                 }
@@ -80,6 +80,17 @@ public struct Snapshot: Sendable {
         }
         if let failure { throw failure }
         return isThere
+    }
+
+    /// Hands a row out for as long as `body` runs.
+    @inline(__always)
+    func lend<Result>(
+        _ object: FileObjectID, _ row: RowView, _ layout: RowLayout,
+        _ body: (borrowing StoredRow) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        try withUnsafePointer(to: row) { (row) throws(StoreError) in
+            try body(StoredRow(object, row, view: view, layout: layout))
+        }
     }
 
     // MARK: All objects
@@ -105,7 +116,7 @@ public struct Snapshot: Sendable {
                 entity: entity.number, from: numbers.lowerBound, through: numbers.upperBound, reversed: reversed
             ) { (object, row) throws(FileError) in
                 do throws(StoreError) {
-                    return try body(StoredRow(object, row, view: view, layout: layout))
+                    return try lend(object, row, layout, body)
                 } catch {
                     failure = error
                     return false

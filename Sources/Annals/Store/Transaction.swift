@@ -248,8 +248,10 @@ public final class Transaction {
         _ = try mapping { () throws(FileError) in
             try pending.withRow(object.file) { (stored) throws(FileError) in
                 do throws(StoreError) {
-                    row = try StoredRow(object.file, stored, view: pending.base, layout: handle.layout)
-                        .row(entity: handle.name, names: handle.attributes)
+                    row = try withUnsafePointer(to: stored) { (place) throws(StoreError) in
+                        try StoredRow(object.file, place, view: pending.base, layout: handle.layout)
+                            .row(entity: handle.name, names: handle.attributes)
+                    }
                 } catch {
                     failure = error
                 }

@@ -6,17 +6,17 @@ extension RowView {
     /// The bytes must hold the padding as well. Not checked here, because a row alone cannot show it: its entry (F20), that
     /// the layout is that of its schema version, and what its references name (F23).
     package func validate(isDeletion: Bool = false) throws(FileError) {
-        var end = layout.variableOffset
-        for position in 0..<layout.count {
+        var end = variableOffset
+        for position in 0..<count {
             try validatePresence(position, isDeletion)
-            if layout.slots[position].type.isVariable {
+            if slot(at: position).type.isVariable {
                 end += try validateVariable(position)
             } else {
                 try validateFixed(position)
             }
         }
         guard end == rowBytes else { throw damaged("a row does not end with its last value.", RowField.rowBytes) }
-        guard end - layout.variableOffset <= FormatLimits.maximumInlineRowBytes else {
+        guard end - variableOffset <= FormatLimits.maximumInlineRowBytes else {
             throw damaged("a row holds more than the limit.", RowField.rowBytes)
         }
         try validatePresenceRest()
@@ -24,22 +24,22 @@ extension RowView {
     }
 
     private func validatePresence(_ position: Int, _ isDeletion: Bool) throws(FileError) {
-        let slot = layout.slots[position]
+        let slot = slot(at: position)
         if isPresent(position) {
             guard !isDeletion || slot.isPreservedOnDeletion else {
-                throw damaged("a deleted object's row holds an attribute that is not preserved.", layout.presenceOffset)
+                throw damaged("a deleted object's row holds an attribute that is not preserved.", presenceOffset)
             }
         } else {
             guard slot.isOptional || isDeletion else {
                 throw FileError(
                     .damaged, "F22: a required attribute has no value.",
-                    offset: fileOffset &+ UInt64(layout.presenceOffset))
+                    offset: fileOffset &+ UInt64(presenceOffset))
             }
         }
     }
 
     private func validateFixed(_ position: Int) throws(FileError) {
-        let slot = layout.slots[position]
+        let slot = slot(at: position)
         let start = Int(slot.offset)
         let content = UnsafeRawBufferPointer(rebasing: bytes[start..<start + slot.type.slotBytes])
         if isPresent(position) {
@@ -53,17 +53,17 @@ extension RowView {
 
     /// Gives back the bytes of the value. That they begin where the value before ended is what the slots mean.
     private func validateVariable(_ position: Int) throws(FileError) -> Int {
-        let type = layout.slots[position].type
+        let type = slot(at: position).type
         let (content, isLarge) = try variableBytes(position)
         if !isPresent(position) {
             guard content.isEmpty, !isLarge else {
-                throw damaged("an absent value has bytes.", Int(layout.slots[position].offset))
+                throw damaged("an absent value has bytes.", Int(slot(at: position).offset))
             }
         } else if isLarge {
             guard reference(content, type) != nil else {
                 throw FileError(
                     .damaged, "F23: a reference cannot name a value.",
-                    offset: fileOffset &+ UInt64(layout.slots[position].offset))
+                    offset: fileOffset &+ UInt64(slot(at: position).offset))
             }
         } else {
             guard content.count <= FormatLimits.maximumInlineValueBytes, StoredForm.isCanonical(content, type) else {
@@ -74,9 +74,9 @@ extension RowView {
     }
 
     private func validatePresenceRest() throws(FileError) {
-        guard layout.count % 8 != 0 else { return }
-        guard bytes[layout.variableOffset - 1] >> UInt8(layout.count % 8) == 0 else {
-            throw damaged("presence bits that stand for no attribute are set.", layout.variableOffset - 1)
+        guard count % 8 != 0 else { return }
+        guard bytes[variableOffset - 1] >> UInt8(count % 8) == 0 else {
+            throw damaged("presence bits that stand for no attribute are set.", variableOffset - 1)
         }
     }
 

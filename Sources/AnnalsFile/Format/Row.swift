@@ -28,15 +28,32 @@ package struct RowHeader: Equatable, Sendable {
     }
 }
 
+/// A layout as rows refer to it: without counting references.
+struct RowShape {
+    let layout: Unmanaged<RowLayout>
+    let slots: UnsafePointer<RowLayout.Slot>
+    let count: Int
+    let presenceOffset: Int
+    let variableOffset: Int
+
+    init(_ layout: RowLayout) {
+        self.layout = .passUnretained(layout)
+        slots = UnsafePointer(layout.slotMemory)
+        count = layout.count
+        presenceOffset = layout.presenceOffset
+        variableOffset = layout.variableOffset
+    }
+}
+
 /// A row's bytes under the layout of its entity and schema version.
 ///
 /// 1. `rowBytes` is at most the count of the bytes given, and at least the layout's `variableOffset`: so slots and presence
 ///    bits are always inside. Ends of variable values are compared with it at every reading.
 ///
-/// Sound for any bytes by that. The memory must stay as it is while the view, or a buffer from it, is used: the caller's
-/// promise. Asking for a position or a type that the layout does not have is a mistake of the program, and traps.
+/// Sound for any bytes by that. The memory must stay as it is, and the layout live, while the view, or a buffer from it, is used: the caller's
+/// promise. (Who reads rows holds the catalog that the layout is from; a view that counted references would cost a scan a fifth.) Asking for a position or a type that the layout does not have is a mistake of the program, and traps.
 package struct RowView {
-    package let layout: RowLayout
+    private let shape: RowShape
     package let rowBytes: Int
     /// Where in the file the row begins.
     package let fileOffset: UInt64
@@ -45,29 +62,51 @@ package struct RowView {
 
     /// `bytes` begin with the row and may go on behind it.
     package init(_ bytes: UnsafeRawBufferPointer, layout: RowLayout, fileOffset: UInt64 = 0) throws(FileError) {
+        try self.init(bytes, RowShape(layout), fileOffset: fileOffset)
+    }
+
+    @inline(__always)
+    init(_ bytes: UnsafeRawBufferPointer, _ shape: RowShape, fileOffset: UInt64) throws(FileError) {
         let header = try RowHeader(bytes, fileOffset: fileOffset)
-        guard header.rowBytes >= layout.variableOffset, let base = bytes.baseAddress else {
+        guard header.rowBytes >= shape.variableOffset, let base = bytes.baseAddress else {
             throw RowHeader.damaged("a row is shorter than its slots.", fileOffset)
         }
-        self.layout = layout
+        self.shape = shape
         self.bytes = bytes
         self.base = base
         self.fileOffset = fileOffset
         rowBytes = header.rowBytes
     }
 
+    package var layout: RowLayout { shape.layout.takeUnretainedValue() }
+
+    /// Whether the row is of that layout, without counting references.
+    @inline(__always)
+    package func isOf(_ layout: RowLayout) -> Bool { shape.layout.toOpaque() == Unmanaged.passUnretained(layout).toOpaque() }
+
+    /// How many attributes it has.
+    package var count: Int { shape.count }
+    var presenceOffset: Int { shape.presenceOffset }
+    var variableOffset: Int { shape.variableOffset }
+
+    @inline(__always)
+    func slot(at position: Int) -> RowLayout.Slot {
+        precondition(position >= 0 && position < count, "The entity has no attribute at that position.")
+        return shape.slots[position]
+    }
+
     // MARK: Fixed slots
 
     package func isPresent(_ position: Int) -> Bool {
-        precondition(position >= 0 && position < layout.count, "The entity has no attribute at that position.")
-        let byte = base.load(fromByteOffset: layout.presenceOffset &+ position >> 3, as: UInt8.self)
+        precondition(position >= 0 && position < count, "The entity has no attribute at that position.")
+        let byte = base.load(fromByteOffset: presenceOffset &+ position >> 3, as: UInt8.self)
         return byte >> UInt8(truncatingIfNeeded: position & 7) & 1 != 0
     }
 
     /// How many attributes are present.
     package var presentCount: Int {
         var count = 0
-        for offset in layout.presenceOffset..<layout.variableOffset {
+        for offset in presenceOffset..<variableOffset {
             count += base.load(fromByteOffset: offset, as: UInt8.self).nonzeroBitCount
         }
         return count
@@ -109,7 +148,7 @@ package struct RowView {
     /// The slot of a present value of that type; nil for an absent one.
     @inline(__always)
     private func slot(_ position: Int, _ type: AttributeType) -> UnsafeRawPointer? {
-        let slot = layout.slots[position]
+        let slot = slot(at: position)
         precondition(slot.type == type, "The attribute is of another type.")
         return isPresent(position) ? base + Int(slot.offset) : nil
     }
@@ -137,21 +176,21 @@ package struct RowView {
         guard isPresent(position) else { return .absent }
         let (content, isLarge) = try variableBytes(position)
         guard isLarge else { return .inline(content) }
-        guard let reference = reference(content, layout.slots[position].type) else { throw malformed(position) }
+        guard let reference = reference(content, slot(at: position).type) else { throw malformed(position) }
         return .large(reference)
     }
 
     /// What stands in the row for a variable attribute, present or not, and whether it is a reference.
     @inline(__always)
     func variableBytes(_ position: Int) throws(FileError) -> (UnsafeRawBufferPointer, isLarge: Bool) {
-        let slot = layout.slots[position]
+        let slot = slot(at: position)
         precondition(slot.type.isVariable, "The attribute is of another type.")
         let word = load4(slot.offset)
         let end = Int(truncatingIfNeeded: word & ~RowField.largeBit)
         let start =
             slot.previousOffset == 0
-            ? layout.variableOffset : Int(truncatingIfNeeded: load4(slot.previousOffset) & ~RowField.largeBit)
-        guard start >= layout.variableOffset, start <= end, end <= rowBytes else {
+            ? variableOffset : Int(truncatingIfNeeded: load4(slot.previousOffset) & ~RowField.largeBit)
+        guard start >= variableOffset, start <= end, end <= rowBytes else {
             throw RowHeader.damaged("a value does not lie in its row.", fileOffset &+ UInt64(slot.offset))
         }
         return (UnsafeRawBufferPointer(start: base + start, count: end &- start), word & RowField.largeBit != 0)
@@ -170,7 +209,7 @@ package struct RowView {
 
     /// The value of the attribute, copied out of the row and checked as its type asks.
     package func value(at position: Int) throws(FileError) -> Value {
-        switch layout.slots[position].type {
+        switch slot(at: position).type {
         case .bool: try bool(at: position).map { .bool($0) } ?? .absent
         case .int: int(at: position).map { .int($0) } ?? .absent
         case .double: double(at: position).map { .double($0) } ?? .absent
@@ -187,15 +226,15 @@ package struct RowView {
         case .absent: return .absent
         case .large(let reference): return .large(reference)
         case .inline(let content):
-            guard let value = Value(content, layout.slots[position].type) else { throw malformed(position) }
+            guard let value = Value(content, slot(at: position).type) else { throw malformed(position) }
             return value
         }
     }
 
     package func values() throws(FileError) -> [Value] {
         var values: [Value] = []
-        values.reserveCapacity(layout.count)
-        for position in 0..<layout.count { values.append(try value(at: position)) }
+        values.reserveCapacity(count)
+        for position in 0..<count { values.append(try value(at: position)) }
         return values
     }
 
@@ -203,6 +242,6 @@ package struct RowView {
     func malformed(_ position: Int) -> FileError {
         FileError(
             .damaged, "F22: a value in a row is not one of its type.",
-            offset: fileOffset &+ UInt64(layout.slots[position].offset))
+            offset: fileOffset &+ UInt64(slot(at: position).offset))
     }
 }

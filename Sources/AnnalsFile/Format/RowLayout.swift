@@ -15,7 +15,9 @@ package enum RowField {
 /// 1. Slots stand from the header on, in the order of the attributes, without gaps; then the presence bits; then, from
 ///    `variableOffset` on, the variable values.
 /// 2. So every slot and presence bit of a row of at least `variableOffset` bytes lies inside it.
-package final class RowLayout: Sendable {
+///
+/// Sound although it is shared: nothing changes after `init`, the memory of the slots included.
+package final class RowLayout: @unchecked Sendable {
     package struct Slot: Sendable {
         /// From the row's start.
         package let offset: UInt16
@@ -30,6 +32,8 @@ package final class RowLayout: Sendable {
 
     package let entity: EntityDefinition
     package let slots: [Slot]
+    /// The same, where rows find them without counting references.
+    let slotMemory: UnsafeMutablePointer<Slot>
     package let presenceOffset: Int
     /// Where the variable values begin, and the size of a row that has none.
     package let variableOffset: Int
@@ -59,6 +63,8 @@ package final class RowLayout: Sendable {
             offset += attribute.type.slotBytes
         }
         self.slots = slots
+        slotMemory = .allocate(capacity: max(slots.count, 1))
+        for (position, slot) in slots.enumerated() { (slotMemory + position).initialize(to: slot) }
         self.variables = variables
         presenceOffset = offset
         variableOffset = offset + (slots.count + 7) / 8
@@ -66,6 +72,8 @@ package final class RowLayout: Sendable {
             .map { (number: $1.number, position: UInt16($0)) }
             .sorted { $0.number < $1.number }
     }
+
+    deinit { slotMemory.deallocate() }
 
     /// Nil where the definition breaks a rule, or is of a removed entity.
     package static func make(_ entity: EntityDefinition) throws(FileError) -> RowLayout {

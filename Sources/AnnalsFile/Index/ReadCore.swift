@@ -88,10 +88,10 @@ final class ReadCore: Sendable {
         let header = try file.bytes(at: offset, count: RowField.bytes)
         let version = header.integer(at: RowField.schemaVersion, as: UInt16.self)
         let rowBytes = Int(truncatingIfNeeded: header.integer(at: RowField.rowBytes, as: UInt32.self))
-        guard let layout = shape.layout(version: version, entity: entity),
+        guard let rowShape = shape.shape(version: version, entity: entity),
             rowBytes <= FormatLimits.maximumFrameBytes, rowBytes >= RowField.bytes
         else { throw Self.badRow(offset) }
-        return try RowView(try file.bytes(at: offset, count: rowBytes), layout: layout, fileOffset: offset)
+        return try RowView(try file.bytes(at: offset, count: rowBytes), rowShape, fileOffset: offset)
     }
 
     @inline(never)

@@ -1,7 +1,10 @@
 // What a schema version means for reading and writing rows, worked out once for all that use it.
 
 /// Shared by all views of one schema version.
-final class StoreShape: Sendable {
+///
+/// Sound although it is shared: nothing changes after `init`, the memory of the shapes included; the layouts that they refer to are kept in
+/// `newest`.
+final class StoreShape: @unchecked Sendable {
     let catalog: SchemaCatalog
     /// By entity number.
     private let newest: [Newest?]
@@ -9,6 +12,17 @@ final class StoreShape: Sendable {
     let indexes: [IndexShape]
     /// By entity number: which of them are of the entity.
     private let indexesOfEntity: [[Int]]
+
+    /// By entity number, what `newest` says, for those who read many rows.
+    private let shapes: UnsafeMutablePointer<NewestShape>
+    private let shapeCount: Int
+    private let newestVersion: UInt16
+
+    private struct NewestShape {
+        /// Rows of this version and later ones have the shape; above all versions where there is none.
+        var since: UInt32 = .max
+        var shape: RowShape?
+    }
 
     struct Newest: Sendable {
         /// Rows of this version and later ones have the layout.
@@ -24,6 +38,13 @@ final class StoreShape: Sendable {
                 Newest(since: $0.since, layout: $0.layout)
             }
         }
+        newestVersion = catalog.newestVersion
+        shapeCount = limit
+        shapes = .allocate(capacity: Swift.max(limit, 1))
+        for (number, known) in newest.enumerated() {
+            let shape = known.map { NewestShape(since: UInt32($0.since), shape: RowShape($0.layout)) }
+            (shapes + number).initialize(to: shape ?? NewestShape())
+        }
         indexes = newest.flatMap { $0.map { IndexShape.all(of: $0.layout) } ?? [] }
         var ofEntity = [[Int]](repeating: [], count: limit)
         for (number, index) in indexes.enumerated() { ofEntity[Int(index.id.entity)].append(number) }
@@ -36,16 +57,23 @@ final class StoreShape: Sendable {
         Int(entity) < newest.count ? newest[Int(entity)]?.layout : nil
     }
 
-    /// The layout of a row.
+    deinit { shapes.deallocate() }
+
+    /// The layout of a row of an entity; nil where there is no such version of it.
     @inline(__always)
-    func layout(version: UInt16, entity: UInt16) -> RowLayout? {
-        if Int(entity) < newest.count, let newest = newest[Int(entity)], version >= newest.since,
-            version <= catalog.newestVersion
-        {
-            return newest.layout
+    func shape(version: UInt16, entity: UInt16) -> RowShape? {
+        if Int(entity) < shapeCount, UInt32(version) >= shapes[Int(entity)].since, version <= newestVersion {
+            return shapes[Int(entity)].shape
         }
-        return catalog.layout(version: version, entity: entity)
+        return catalog.layout(version: version, entity: entity).map { RowShape($0) }
     }
+
+    /// Whether the entity is in the schema.
+    @inline(__always)
+    func has(_ entity: UInt16) -> Bool { Int(entity) < shapeCount && shapes[Int(entity)].shape != nil }
+
+    /// The layout of a row.
+    func layout(version: UInt16, entity: UInt16) -> RowLayout? { catalog.layout(version: version, entity: entity) }
 
     /// Which indexes an entity has, by their numbers in `indexes`.
     @inline(__always)

@@ -40,7 +40,7 @@ package final class View: Sendable {
         _ object: ObjectID, _ body: (RowView) throws(FileError) -> Void
     ) throws(FileError) -> Bool {
         try core.reading { () throws(FileError) in
-            guard shape.newestLayout(object.entity) != nil, let offset = try core.visibleRow(object, below: end) else {
+            guard shape.has(object.entity), let offset = try core.visibleRow(object, below: end) else {
                 return false
             }
             try body(try core.row(at: offset, object.entity, shape))
@@ -50,7 +50,7 @@ package final class View: Sendable {
 
     package func contains(_ object: ObjectID) throws(FileError) -> Bool {
         try core.reading { () throws(FileError) in
-            guard shape.newestLayout(object.entity) != nil else { return false }
+            guard shape.has(object.entity) else { return false }
             return try core.visibleRow(object, below: end) != nil
         }
     }
@@ -59,7 +59,7 @@ package final class View: Sendable {
 
     /// How many objects of the entity there are. Constant time, but for a state of the past: linear in the entity's objects.
     package func count(entity: UInt16) throws(FileError) -> UInt64 {
-        guard shape.newestLayout(entity) != nil else { return 0 }
+        guard shape.has(entity) else { return 0 }
         if let totals { return Int(entity) < totals.count ? totals[Int(entity)].live : 0 }
         var count: UInt64 = 0
         try scan(entity: entity) { (_, _) in
@@ -76,7 +76,7 @@ package final class View: Sendable {
         entity: UInt16, from first: UInt64 = 1, through last: UInt64 = .max, reversed: Bool = false,
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
-        guard shape.newestLayout(entity) != nil, first <= last else { return }
+        guard shape.has(entity), first <= last else { return }
         let limit = try core.reading { () throws(FileError) in core.rows.numberLimit(entity) }
         guard limit > 0, first < limit else { return }
         let numbers = max(first, 1)...max(min(last, limit - 1), max(first, 1))

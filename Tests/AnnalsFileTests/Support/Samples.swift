@@ -1,6 +1,7 @@
 // Values and layouts that several tests use.
 
 import AnnalsFile
+import Synchronization
 
 enum Samples {
     /// Of every type: boundaries, empty values, and some in between.
@@ -49,8 +50,15 @@ enum Samples {
         return EntityDefinition(number: number, name: name, attributes: attributes)
     }
 
+    private static let kept = Mutex<[RowLayout]>([])
+
     static func layout(_ types: [AttributeType], flags: AttributeFlags = .optional) -> RowLayout {
-        do { return try RowLayout.make(entity(types, flags: flags)) } catch { preconditionFailure("\(error)") }
+        do {
+            let layout = try RowLayout.make(entity(types, flags: flags))
+            // Views of rows do not keep their layout.
+            kept.withLock { $0.append(layout) }
+            return layout
+        } catch { preconditionFailure("\(error)") }
     }
 
     static func row(_ values: [Value], _ layout: RowLayout, isDeletion: Bool = false) throws -> [UInt8] {
