@@ -77,17 +77,19 @@ final class BenchRow {
 
     /// The sum of a text's little-endian 64-bit words, the last one filled up with zeros.
     static func sum(_ text: UnsafeRawBufferPointer) -> UInt64 {
+        guard let start = text.baseAddress else { return 0 }
+        let count = text.count
         var sum: UInt64 = 0
         var position = 0
-        while position + 8 <= text.count {
-            sum &+= UInt64(littleEndian: text.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-            position += 8
+        while position &+ 8 <= count {
+            sum &+= UInt64(littleEndian: start.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+            position &+= 8
         }
-        guard position < text.count else { return sum }
-        if text.count >= 8 {
+        guard position < count else { return sum }
+        if count >= 8 {
             // The last eight bytes, without those that were summed already.
-            let word = UInt64(littleEndian: text.loadUnaligned(fromByteOffset: text.count - 8, as: UInt64.self))
-            return sum &+ (word >> UInt64((8 - (text.count - position)) * 8))
+            let word = UInt64(littleEndian: start.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
+            return sum &+ (word &>> UInt64(truncatingIfNeeded: (8 &- (count &- position)) &* 8))
         }
         var last: UInt64 = 0
         for index in position..<text.count { last |= UInt64(text[index]) << UInt64((index - position) * 8) }

@@ -108,7 +108,9 @@ public struct StoredRow: ~Copyable {
             text = bytes.isEmpty ? "" : String(validating: bytes, as: UTF8.self)
             isText = text != nil
         }
-        guard isText else { throw StoreError(.damaged, "A text in a row is not valid UTF-8.", offset: row.pointee.fileOffset) }
+        guard isText else {
+            throw StoreError(.damaged, "A text in a row is not valid UTF-8.", offset: row.pointee.fileOffset)
+        }
         return text
     }
 

@@ -168,7 +168,8 @@ package struct ChangeCursor {
         let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
         let shape = UInt8(truncatingIfNeeded: word >> 8)
         let bytes = change.entryBytes
-        guard shape & 0x60 == 0, Int(shape & 0x1F) <= ChangeField.maximumAttributeWords, remaining >= bytes, word >> 16 == 0
+        guard shape & 0x60 == 0, Int(shape & 0x1F) <= ChangeField.maximumAttributeWords, remaining >= bytes,
+            word >> 16 == 0
         else { throw malformed("has an entry of an unknown shape") }
         guard let kind = ChangeKind(rawValue: UInt8(truncatingIfNeeded: word)),
             ObjectID(rawValue: table.integer(at: position &+ ChangeField.object, as: UInt64.self)) != nil

@@ -82,7 +82,9 @@ package struct RowView {
 
     /// Whether the row is of that layout, without counting references.
     @inline(__always)
-    package func isOf(_ layout: RowLayout) -> Bool { shape.layout.toOpaque() == Unmanaged.passUnretained(layout).toOpaque() }
+    package func isOf(_ layout: RowLayout) -> Bool {
+        shape.layout.toOpaque() == Unmanaged.passUnretained(layout).toOpaque()
+    }
 
     /// How many attributes it has.
     package var count: Int { shape.count }
