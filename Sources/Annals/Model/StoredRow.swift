@@ -26,7 +26,7 @@ public struct StoredRow: ~Copyable {
     init(_ id: FileObjectID, _ row: UnsafePointer<RowView>, view: View, layout: RowLayout) {
         self.id = ObjectID(id)
         self.row = row
-        isCurrent = row.pointee.isOf(layout)
+        isCurrent = row.pointee.isLike(layout)
         self.view = .passUnretained(view)
         self.layout = .passUnretained(layout)
     }

@@ -31,6 +31,7 @@ package struct RowHeader: Equatable, Sendable {
 /// A layout as rows refer to it: without counting references.
 struct RowShape {
     let layout: Unmanaged<RowLayout>
+    let family: ObjectIdentifier
     let slots: UnsafePointer<RowLayout.Slot>
     let count: Int
     let presenceOffset: Int
@@ -38,6 +39,7 @@ struct RowShape {
 
     init(_ layout: RowLayout) {
         self.layout = .passUnretained(layout)
+        family = layout.family
         slots = UnsafePointer(layout.slotMemory)
         count = layout.count
         presenceOffset = layout.presenceOffset
@@ -80,11 +82,9 @@ package struct RowView {
 
     package var layout: RowLayout { shape.layout.takeUnretainedValue() }
 
-    /// Whether the row is of that layout, without counting references.
+    /// Whether the row has the attributes of that layout at its positions. Counts no references.
     @inline(__always)
-    package func isOf(_ layout: RowLayout) -> Bool {
-        shape.layout.toOpaque() == Unmanaged.passUnretained(layout).toOpaque()
-    }
+    package func isLike(_ layout: RowLayout) -> Bool { shape.family == layout.family }
 
     /// How many attributes it has.
     package var count: Int { shape.count }

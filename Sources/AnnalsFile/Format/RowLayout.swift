@@ -42,9 +42,22 @@ package final class RowLayout: @unchecked Sendable {
     /// Attribute numbers with their positions, by ascending number.
     private let positions: [(number: UInt16, position: UInt16)]
 
-    /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits.
-    init(_ entity: EntityDefinition) {
+    /// Layouts with the same one place the same attributes at the same positions: what reads rows of the one reads rows of the others.
+    let family: ObjectIdentifier
+    private final class Family: Sendable {}
+    /// Keeps the identifier from being used again.
+    private let familyObject: Family
+
+    /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits. `earlier` is the layout of the entity's
+    /// definition before this one.
+    init(_ entity: EntityDefinition, after earlier: RowLayout? = nil) {
         self.entity = entity
+        let isAlike =
+            earlier.map { earlier in
+                earlier.entity.attributes.elementsEqual(entity.attributes) { $0.number == $1.number && $0.type == $1.type }
+            } ?? false
+        if let earlier, isAlike { familyObject = earlier.familyObject } else { familyObject = Family() }
+        family = ObjectIdentifier(familyObject)
         var slots: [Slot] = []
         slots.reserveCapacity(entity.attributes.count)
         var variables: [UInt16] = []

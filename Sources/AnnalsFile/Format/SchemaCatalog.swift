@@ -137,7 +137,8 @@ package struct SchemaCatalog: Sendable {
         let place = Int(places[number]) - 1
         let isPresent = definition.state == .present
         if isPresent { numbers[definition.name] = definition.number }
-        let layout = isPresent ? RowLayout(definition) : nil
+        let earlier = histories[place].steps.last?.layout
+        let layout = isPresent ? RowLayout(definition, after: earlier) : nil
         histories[place].steps.append(Step(version: version, layout: layout))
         for attribute in definition.attributes { histories[place].types[attribute.number] = attribute.type }
     }

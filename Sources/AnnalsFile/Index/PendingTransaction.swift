@@ -257,7 +257,7 @@ package final class PendingTransaction {
         var isEmpty = true
         for (position, slot) in layout.slots.enumerated() where slot.isPreservedOnDeletion {
             let number = layout.entity.attributes[position].number
-            guard let place = old.layout === layout ? position : old.layout.position(ofAttribute: number),
+            guard let place = old.isLike(layout) ? position : old.layout.position(ofAttribute: number),
                 old.isPresent(place)
             else { continue }
             values[position] = try old.value(at: place)

@@ -30,7 +30,7 @@ package struct RowWriter: ~Copyable {
         self.bytes = bytes
         self.transaction = transaction
         self.old = old
-        hasOldLayout = old.map { $0.layout !== layout } ?? false
+        hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
 
     // MARK: Fixed values

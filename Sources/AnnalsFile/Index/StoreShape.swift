@@ -101,7 +101,7 @@ struct IndexShape: Sendable {
     func appendKey(
         of row: RowView, to writer: inout ByteWriter, large: IndexKey.LargeValueReader
     ) throws(FileError) -> Bool {
-        if row.layout === layout {
+        if row.isLike(layout) {
             return try IndexKey.append(row: row, positions: positions, to: &writer, large: large)
         }
         let columns = try id.columns(in: row.layout, of: layout.entity)
