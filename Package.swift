@@ -35,7 +35,7 @@ let package = Package(
             name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "FuzzTargets", "annals"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
-            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "annals"],
+            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "annals"], exclude: ["Golden"],
             swiftSettings: settings),
         .target(
             name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",

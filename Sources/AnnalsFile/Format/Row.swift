@@ -28,25 +28,6 @@ package struct RowHeader: Equatable, Sendable {
     }
 }
 
-/// A layout as rows refer to it: without counting references.
-struct RowShape {
-    let layout: Unmanaged<RowLayout>
-    let family: ObjectIdentifier
-    let slots: UnsafePointer<RowLayout.Slot>
-    let count: Int
-    let presenceOffset: Int
-    let variableOffset: Int
-
-    init(_ layout: RowLayout) {
-        self.layout = .passUnretained(layout)
-        family = layout.family
-        slots = UnsafePointer(layout.slotMemory)
-        count = layout.count
-        presenceOffset = layout.presenceOffset
-        variableOffset = layout.variableOffset
-    }
-}
-
 /// A row's bytes under the layout of its entity and schema version.
 ///
 /// 1. `rowBytes` is at most the count of the bytes given, and at least the layout's `variableOffset`: so slots and presence
@@ -92,10 +73,7 @@ package struct RowView {
     var variableOffset: Int { shape.variableOffset }
 
     @inline(__always)
-    func slot(at position: Int) -> RowLayout.Slot {
-        precondition(position >= 0 && position < count, "The entity has no attribute at that position.")
-        return shape.slots[position]
-    }
+    func slot(at position: Int) -> RowLayout.Slot { shape.slot(position) }
 
     // MARK: Fixed slots
 

@@ -3,9 +3,10 @@
 /// A row while it is written: begin, set slots in any order, append variable values in the order of their attributes, finish.
 ///
 /// What is not set is absent. Until `finish` nothing else may be appended to the writer. Positions and types must be those of
-/// the layout, and sizes within the limits; anything else is a mistake of the calling program and traps.
+/// the layout, and sizes within the limits; anything else is a mistake of the calling program and traps. The layout must live as long as the
+/// builder: the caller's promise.
 package struct RowBuilder: ~Copyable {
-    package let layout: RowLayout
+    private let shape: RowShape
     /// Where in the writer the row begins.
     package let start: Int
     /// Where the last variable value ended, from the row's start.
@@ -16,12 +17,14 @@ package struct RowBuilder: ~Copyable {
     package init(
         _ layout: RowLayout, entryDistance: UInt16, schemaVersion: UInt16, in writer: inout ByteWriter
     ) {
-        self.layout = layout
+        shape = RowShape(layout)
         start = writer.count
         end = layout.variableOffset
         writer.appendZeros(end)
         writer.patch(UInt32(entryDistance) | UInt32(schemaVersion) << 16, at: start)
     }
+
+    package var layout: RowLayout { shape.layout.takeUnretainedValue() }
 
     // MARK: Fixed slots
 
@@ -62,7 +65,7 @@ package struct RowBuilder: ~Copyable {
     /// Marks the attribute present, and says where in the writer its slot is.
     @inline(__always)
     private func claim(_ position: Int, _ type: AttributeType, _ writer: inout ByteWriter) -> Int {
-        let slot = layout.slots[position]
+        let slot = shape.slot(position)
         precondition(slot.type == type, "A value is not of its attribute's type.")
         markPresent(position, &writer)
         return start &+ Int(slot.offset)
@@ -71,7 +74,7 @@ package struct RowBuilder: ~Copyable {
     @inline(__always)
     private func markPresent(_ position: Int, _ writer: inout ByteWriter) {
         writer.setBits(
-            1 << UInt8(truncatingIfNeeded: position & 7), at: start &+ layout.presenceOffset &+ position >> 3)
+            1 << UInt8(truncatingIfNeeded: position & 7), at: start &+ shape.presenceOffset &+ position >> 3)
     }
 
     // MARK: Variable values
@@ -117,7 +120,7 @@ package struct RowBuilder: ~Copyable {
 
     @inline(__always)
     private mutating func claimVariable(_ position: Int, _ writer: inout ByteWriter) -> Int {
-        let slot = layout.slots[position]
+        let slot = shape.slot(position)
         let index = Int(slot.variableIndex)
         precondition(slot.type.isVariable && index >= nextVariable, "Variable values must come in their order.")
         if index > nextVariable { skipVariables(to: index, &writer) }
@@ -128,8 +131,8 @@ package struct RowBuilder: ~Copyable {
 
     /// The slot of an absent value says where its empty value ends.
     private mutating func skipVariables(to index: Int, _ writer: inout ByteWriter) {
-        for position in layout.variables[nextVariable..<index] {
-            let offset = start &+ Int(layout.slots[Int(position)].offset)
+        for variable in nextVariable..<index {
+            let offset = start &+ Int(shape.slot(shape.variable(variable)).offset)
             writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
         }
         nextVariable = index
@@ -138,7 +141,7 @@ package struct RowBuilder: ~Copyable {
     // MARK: The end
 
     /// What the row has behind its slots by now.
-    package var variableBytes: Int { end &- layout.variableOffset }
+    package var variableBytes: Int { end &- shape.variableOffset }
 
     /// Completes the row with its size and padding; gives back the size without the padding.
     @discardableResult
@@ -151,7 +154,7 @@ package struct RowBuilder: ~Copyable {
     @discardableResult
     consuming func finishOfAnyLength(in writer: inout ByteWriter) -> Int {
         precondition(writer.count == start &+ end, "Something else was appended while a row was written.")
-        if nextVariable < layout.variables.count { skipVariables(to: layout.variables.count, &writer) }
+        if nextVariable < shape.variableCount { skipVariables(to: shape.variableCount, &writer) }
         writer.patch(UInt32(truncatingIfNeeded: end), at: start &+ RowField.rowBytes)
         writer.appendZeros((8 &- end & 7) & 7)
         return end

@@ -34,6 +34,8 @@ package final class RowLayout: @unchecked Sendable {
     package let slots: [Slot]
     /// The same, where rows find them without counting references.
     let slotMemory: UnsafeMutablePointer<Slot>
+    let variableMemory: UnsafeMutablePointer<UInt16>
+    let hasDefaults: Bool
     package let presenceOffset: Int
     /// Where the variable values begin, and the size of a row that has none.
     package let variableOffset: Int
@@ -79,6 +81,9 @@ package final class RowLayout: @unchecked Sendable {
         slotMemory = .allocate(capacity: max(slots.count, 1))
         for (position, slot) in slots.enumerated() { (slotMemory + position).initialize(to: slot) }
         self.variables = variables
+        variableMemory = .allocate(capacity: max(variables.count, 1))
+        for (index, position) in variables.enumerated() { (variableMemory + index).initialize(to: position) }
+        hasDefaults = entity.attributes.contains { $0.defaultValue != nil }
         presenceOffset = offset
         variableOffset = offset + (slots.count + 7) / 8
         positions = entity.attributes.enumerated()
@@ -86,7 +91,10 @@ package final class RowLayout: @unchecked Sendable {
             .sorted { $0.number < $1.number }
     }
 
-    deinit { slotMemory.deallocate() }
+    deinit {
+        slotMemory.deallocate()
+        variableMemory.deallocate()
+    }
 
     /// Nil where the definition breaks a rule, or is of a removed entity.
     package static func make(_ entity: EntityDefinition) throws(FileError) -> RowLayout {

@@ -7,12 +7,12 @@
 /// A row while a closure sets its attributes. Positions are those of the entity's newest layout.
 ///
 /// Values of variable size (texts, data, lists) are set in ascending position. What is refused throws, and the row is not written.
-/// Sound although it holds pointers: it lives only while the closure runs that it is lent to, and they belong to its caller.
+/// Sound although it holds addresses: it lives only while the closure runs that it is lent to, and its caller holds what they are of.
 package struct RowWriter: ~Copyable {
-    package let layout: RowLayout
+    private let shape: RowShape
     private let row: UnsafeMutablePointer<RowBuilder>
     private let bytes: UnsafeMutablePointer<ByteWriter>
-    private let transaction: TransactionBuilder
+    private let transaction: Unmanaged<TransactionBuilder>
     /// The row that an update changes; nil for an insert.
     private let old: RowView?
     private let hasOldLayout: Bool
@@ -25,13 +25,15 @@ package struct RowWriter: ~Copyable {
         _ layout: RowLayout, _ row: UnsafeMutablePointer<RowBuilder>, _ bytes: UnsafeMutablePointer<ByteWriter>,
         _ transaction: TransactionBuilder, old: RowView?
     ) {
-        self.layout = layout
+        shape = RowShape(layout)
         self.row = row
         self.bytes = bytes
-        self.transaction = transaction
+        self.transaction = .passUnretained(transaction)
         self.old = old
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
+
+    package var layout: RowLayout { shape.layout.takeUnretainedValue() }
 
     // MARK: Fixed values
 
@@ -93,8 +95,8 @@ package struct RowWriter: ~Copyable {
     /// No value, where the attribute is optional.
     package mutating func setAbsent(at position: Int) throws(FileError) {
         try checkPosition(position)
-        guard layout.slots[position].isOptional else { throw missing(position) }
-        if layout.slots[position].type.isVariable { try fillVariables(below: position) }
+        guard shape.slot(position).isOptional else { throw missing(position) }
+        if shape.slot(position).type.isVariable { try fillVariables(below: position) }
         touched.insert(position)
         if let old, let place = oldPosition(position), !old.isPresent(place) {} else { changed.insert(position) }
     }
@@ -140,17 +142,17 @@ package struct RowWriter: ~Copyable {
         case .object(let object): try set(object: object, at: position)
         case .string(let text):
             try checkPosition(position)
-            guard layout.slots[position].type == .string else { throw wrongType() }
+            guard shape.slot(position).type == .string else { throw wrongType() }
             try set(text: text, at: position)
         case .json(let text):
             try checkPosition(position)
-            guard layout.slots[position].type == .json else { throw wrongType() }
+            guard shape.slot(position).type == .json else { throw wrongType() }
             try set(text: text, at: position)
         case .data, .orderedObjects, .objects: try setBytes(of: value, at: position)
         case .large(let reference):
             try checkPosition(position)
-            guard value.fits(layout.slots[position].type) else { throw wrongType() }
-            try touch(position, layout.slots[position].type)
+            guard value.fits(shape.slot(position).type) else { throw wrongType() }
+            try touch(position, shape.slot(position).type)
             try fillVariables(below: position)
             changed.insert(position)
             row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
@@ -159,11 +161,11 @@ package struct RowWriter: ~Copyable {
 
     private mutating func setBytes(of value: Value, at position: Int) throws(FileError) {
         try checkPosition(position)
-        guard value.fits(layout.slots[position].type) else { throw wrongType() }
+        guard value.fits(shape.slot(position).type) else { throw wrongType() }
         if case .orderedObjects(let objects) = value, !ObjectList.isDistinct(objects) {
             throw refused("An ordered list names an object twice.")
         }
-        try touch(position, layout.slots[position].type)
+        try touch(position, shape.slot(position).type)
         var content = ByteWriter(capacity: max(64, value.variableBytes))
         value.appendContent(to: &content)
         try append(content.bytes, at: position)
@@ -172,11 +174,11 @@ package struct RowWriter: ~Copyable {
     private mutating func append(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
         try fillVariables(below: position)
         if try differs(content, at: position) { changed.insert(position) }
-        guard content.count > transaction.limits.maximumInlineValueBytes else {
+        guard content.count > transaction.takeUnretainedValue().limits.maximumInlineValueBytes else {
             return row.pointee.append(content, at: position, in: &bytes.pointee)
         }
         var done = 0
-        let large = try transaction.addLargeValue(bytes: UInt64(content.count)) { (buffer) throws(FileError) in
+        let large = try transaction.takeUnretainedValue().addLargeValue(bytes: UInt64(content.count)) { (buffer) throws(FileError) in
             let count = min(buffer.count, content.count - done)
             buffer.copyMemory(from: content.slice(done, count))
             done += count
@@ -199,19 +201,19 @@ package struct RowWriter: ~Copyable {
     @inline(__always)
     private mutating func touch(_ position: Int, _ type: AttributeType) throws(FileError) {
         try checkPosition(position)
-        guard layout.slots[position].type == type else { throw wrongType() }
+        guard shape.slot(position).type == type else { throw wrongType() }
         touched.insert(position)
     }
 
     private mutating func touchText(_ position: Int) throws(FileError) {
         try checkPosition(position)
-        guard layout.slots[position].type.isText else { throw wrongType() }
+        guard shape.slot(position).type.isText else { throw wrongType() }
         touched.insert(position)
     }
 
     @inline(__always)
     private func checkPosition(_ position: Int) throws(FileError) {
-        guard position >= 0, position < layout.count else {
+        guard position >= 0, position < shape.count else {
             throw refused("The entity has no attribute at that position.")
         }
         guard !touched.contains(position) else { throw refused("An attribute is set twice.") }
@@ -240,11 +242,11 @@ package struct RowWriter: ~Copyable {
 
     /// Fills in the variable attributes that were passed over.
     private mutating func fillVariables(below position: Int) throws(FileError) {
-        while nextVariable < layout.variables.count, Int(layout.variables[nextVariable]) < position {
-            try fill(Int(layout.variables[nextVariable]))
+        while nextVariable < shape.variableCount, shape.variable(nextVariable) < position {
+            try fill(shape.variable(nextVariable))
             nextVariable += 1
         }
-        guard nextVariable < layout.variables.count, Int(layout.variables[nextVariable]) == position else {
+        guard nextVariable < shape.variableCount, shape.variable(nextVariable) == position else {
             throw refused("Texts, data and lists are set in the order of their attributes.")
         }
         nextVariable += 1
@@ -252,9 +254,11 @@ package struct RowWriter: ~Copyable {
 
     /// Fills in everything that was not set. The row can then be finished.
     mutating func finish() throws(FileError) {
-        for position in layout.variables[min(nextVariable, layout.variables.count)...] { try fill(Int(position)) }
-        nextVariable = layout.variables.count
-        for (position, slot) in layout.slots.enumerated() where !slot.type.isVariable { try fill(position) }
+        while nextVariable < shape.variableCount {
+            try fill(shape.variable(nextVariable))
+            nextVariable += 1
+        }
+        for position in 0..<shape.count where !shape.slot(position).type.isVariable { try fill(position) }
     }
 
     /// The value that the attribute has where it is not set.
@@ -262,6 +266,10 @@ package struct RowWriter: ~Copyable {
         if touched.contains(position) { return }
         if let old {
             if let place = oldPosition(position) { return try copy(old, place, to: position) }
+        }
+        guard shape.hasDefaults else {
+            if !shape.slot(position).isOptional { throw missing(position) }
+            return
         }
         let attribute = layout.entity.attributes[position]
         if attribute.defaultValue != nil {
@@ -274,7 +282,7 @@ package struct RowWriter: ~Copyable {
 
     private func copy(_ old: RowView, _ place: Int, to position: Int) throws(FileError) {
         guard old.isPresent(place) else { return }
-        let type = layout.slots[position].type
+        let type = shape.slot(position).type
         guard type.isVariable else {
             var value = RowFill(row: row, bytes: bytes)
             return try value.append(try old.value(at: place), position)
