@@ -3,6 +3,7 @@
 // Invariants:
 // W1  Variable attributes reach the row in the order of their positions: those that were passed over are filled in first.
 // W2  An update's row has every attribute of the row before it that was not set; an insert's has the defaults.
+// W3  What was absent before and may not be any more has the default in an update's row, and counts as changed.
 
 /// A row while a closure sets its attributes. Positions are those of the entity's newest layout.
 ///
@@ -19,6 +20,8 @@ package struct RowWriter: ~Copyable {
     private var touched = AttributeSet()
     /// What differs from the old row.
     private(set) var changed = AttributeSet()
+    /// What became the default because it may not be absent any more.
+    private var defaulted = AttributeSet()
     private var nextVariable = 0
 
     init(
@@ -255,13 +258,15 @@ package struct RowWriter: ~Copyable {
         for position in layout.variables[min(nextVariable, layout.variables.count)...] { try fill(Int(position)) }
         nextVariable = layout.variables.count
         for (position, slot) in layout.slots.enumerated() where !slot.type.isVariable { try fill(position) }
+        changed.formUnion(defaulted)
     }
 
     /// The value that the attribute has where it is not set.
-    private func fill(_ position: Int) throws(FileError) {
+    private mutating func fill(_ position: Int) throws(FileError) {
         if touched.contains(position) { return }
-        if let old {
-            if let place = oldPosition(position) { return try copy(old, place, to: position) }
+        if let old, let place = oldPosition(position) {
+            if old.isPresent(place) || layout.slots[position].isOptional { return try copy(old, place, to: position) }
+            defaulted.insert(position)
         }
         let attribute = layout.entity.attributes[position]
         if attribute.defaultValue != nil {
