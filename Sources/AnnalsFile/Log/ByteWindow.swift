@@ -20,6 +20,9 @@ package final class ByteWindow {
 
     deinit { buffer.deallocate() }
 
+    /// Another window on the same file, for reading little.
+    func beside(stepBytes: Int) -> ByteWindow { ByteWindow(files, file, stepBytes: stepBytes) }
+
     /// Up to `count` bytes at `offset`: fewer only where the file ends.
     func bytes(at offset: UInt64, count: Int) throws(FileError) -> UnsafeRawBufferPointer {
         if let held = held(offset, count) { return held }
