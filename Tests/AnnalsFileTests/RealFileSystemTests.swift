@@ -83,7 +83,7 @@ import Testing
         #expect(temporary.names == [name])
     }
 
-    @Test(.timeLimit(.minutes(1)), arguments: [FileAccess.readOnly, .readWrite])
+    @Test(.timeLimit(.minutes(20)), arguments: [FileAccess.readOnly, .readWrite])
     func opensRegularFilesOnly(access: FileAccess) throws {
         mkdir(temporary.path("directory"), 0o700)
         mkfifo(temporary.path("pipe"), 0o600)

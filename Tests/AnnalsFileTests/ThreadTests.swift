@@ -12,7 +12,7 @@ private final class Counter: Sendable {
     func add(_ amount: Int) { number.add(amount, ordering: .acquiringAndReleasing) }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ThreadTests {
+@Suite(.timeLimit(.minutes(20))) struct ThreadTests {
     let environment = RealEnvironment()
 
     @Test func joinWaitsForTheEnd() throws {

@@ -65,7 +65,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct InotifyWatchTests {
+@Suite(.timeLimit(.minutes(20))) struct InotifyWatchTests {
     let temporary: TemporaryDirectory
     let watch: InotifyWatch
 

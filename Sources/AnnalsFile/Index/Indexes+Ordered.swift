@@ -154,11 +154,16 @@ extension Indexes {
         return next
     }
 
-    /// What a new schema version makes of the indexes: those that it adds are empty where the entity is, else still to be built.
+    /// What a new schema version makes of the indexes: those that it adds are empty where the entity is, else still to be built; and so are
+    /// those whose keys it changes, of rows from before an attribute that now has another default.
     func after(_ catalog: SchemaCatalog) -> OrderedState {
         let next = StoreShape(catalog)
         let kept = next.indexes.map { (index) -> OrderedIndex? in
-            if let known = shape.indexes.firstIndex(where: { $0.id == index.id }) { return ordered[known] }
+            if let known = shape.indexes.firstIndex(where: { $0.id == index.id }),
+                shape.indexes[known].hasSameDefaults(as: index)
+            {
+                return ordered[known]
+            }
             return nextNumber(index.id.entity) == 1 ? OrderedIndex() : nil
         }
         return OrderedState(shape: next, ordered: kept)

@@ -15,6 +15,8 @@ package final class PendingTransaction {
     private var shape: StoreShape
     /// Objects that were there before and were changed or deleted here.
     private var changed = Set<UInt64>()
+    /// Objects that were inserted and deleted here: they never were.
+    private var vanished = Set<UInt64>()
     /// By entity: the numbers that were taken for it, of which those below `next` are inserted objects.
     private var taken: [UInt16: TakenNumbers] = [:]
     private var lastTaken: (entity: UInt16, numbers: TakenNumbers)?
@@ -97,14 +99,20 @@ package final class PendingTransaction {
     ) throws(FileError) -> ObjectID {
         let layout = try layout(entity)
         let object = try takeNumber(entity)
-        try builder.insert(object, layout: layout) { (row, bytes) throws(FileError) in
-            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
-                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
-                    var writer = RowWriter(layout, row, bytes, builder, old: nil)
-                    try set(&writer)
-                    try writer.finish()
+        do throws(FileError) {
+            try builder.insert(object, layout: layout) { (row, bytes) throws(FileError) in
+                try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
+                    try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
+                        var writer = RowWriter(layout, row, bytes, builder, old: nil)
+                        try set(&writer)
+                        try writer.finish()
+                    }
                 }
             }
+        } catch {
+            // Nothing has the number: the next object may.
+            lastTaken?.numbers.next -= 1
+            throw error
         }
         return object
     }
@@ -207,6 +215,7 @@ package final class PendingTransaction {
     /// Takes the object's change out of the transaction.
     private func takeOut(_ object: ObjectID) throws(FileError) -> RemovedChange {
         guard let change = try builder.removeChange(of: object) else {
+            if vanished.contains(object.rawValue) { throw notFound(object) }
             throw FileError(
                 .tooLarge,
                 "An object cannot be changed twice in a transaction of more than \(builder.limits.maximumFrameBytes) bytes: commit in "
@@ -239,7 +248,11 @@ package final class PendingTransaction {
         }
         // What was inserted here was never there.
         guard first.kind == .update, let previous = first.previous else {
-            if let previous = first.previous { try builder.delete(object, previous: previous) }
+            if let previous = first.previous {
+                try builder.delete(object, previous: previous)
+            } else {
+                vanished.insert(object.rawValue)
+            }
             return
         }
         try bytes.withRowView(layout) { (old) throws(FileError) in

@@ -244,8 +244,11 @@ final class RowIndex: @unchecked Sendable {
     }
 
     /// From now on these roots are the index: nodes in memory are given back when their last reader has ended.
+    ///
+    /// A root is replaced by one store: somebody may be reading, and must find every object all the time.
     func take(_ stored: [StoredRoot]) {
-        for entity in entities { root(entity).pointee.store(0, ordering: .releasing) }
+        let kept = Set(stored.map(\.entity))
+        for entity in entities where !kept.contains(entity) { root(entity).pointee.store(0, ordering: .releasing) }
         entities = stored.map(\.entity)
         for root in stored {
             self.root(root.entity).pointee.store(

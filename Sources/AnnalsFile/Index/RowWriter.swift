@@ -3,6 +3,7 @@
 // Invariants:
 // W1  Variable attributes reach the row in the order of their positions: those that were passed over are filled in first.
 // W2  An update's row has every attribute of the row before it that was not set; an insert's has the defaults.
+// W3  What was absent before and may not be any more has the default in an update's row, and counts as changed.
 
 /// A row while a closure sets its attributes. Positions are those of the entity's newest layout.
 ///
@@ -19,6 +20,8 @@ package struct RowWriter: ~Copyable {
     private var touched = AttributeSet()
     /// What differs from the old row.
     private(set) var changed = AttributeSet()
+    /// What became the default because it may not be absent any more.
+    private var defaulted = AttributeSet()
     private var nextVariable = 0
 
     init(
@@ -259,13 +262,15 @@ package struct RowWriter: ~Copyable {
             nextVariable += 1
         }
         for position in 0..<shape.count where !shape.slot(position).type.isVariable { try fill(position) }
+        if !defaulted.isEmpty { changed.formUnion(defaulted) }
     }
 
     /// The value that the attribute has where it is not set.
-    private func fill(_ position: Int) throws(FileError) {
+    private mutating func fill(_ position: Int) throws(FileError) {
         if touched.contains(position) { return }
-        if let old {
-            if let place = oldPosition(position) { return try copy(old, place, to: position) }
+        if let old, let place = oldPosition(position) {
+            if old.isPresent(place) || shape.slot(position).isOptional { return try copy(old, place, to: position) }
+            defaulted.insert(position)
         }
         guard shape.hasDefaults else {
             if !shape.slot(position).isOptional { throw missing(position) }

@@ -108,6 +108,13 @@ struct IndexShape: Sendable {
         return try IndexKey.append(row: row, columns: columns, to: &writer, large: large)
     }
 
+    /// Whether rows from before an attribute existed have the same keys in both.
+    func hasSameDefaults(as other: IndexShape) -> Bool {
+        zip(positions, other.positions).allSatisfy { (position, place) in
+            layout.entity.attributes[position].defaultValue == other.layout.entity.attributes[place].defaultValue
+        }
+    }
+
     /// Names of the attributes, for messages.
     var attributeNames: String {
         positions.map { "“\(layout.entity.attributes[$0].name)”" }.joined(separator: ", ")

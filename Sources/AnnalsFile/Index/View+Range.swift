@@ -118,9 +118,13 @@ extension View {
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
         var found: [(key: [UInt8], object: ObjectID)] = []
+        var kept = ByteWriter(capacity: 512)
         try scan(entity: index.id.entity) { (object, row) throws(FileError) in
-            let key = try fullKey(row, index)
-            if lower.isBelow(key), upper.isAbove(key) { found.append((key, object)) }
+            // Bounds are compared as in the index, where long keys are cut; rows are sorted by their whole keys.
+            kept.truncate()
+            _ = try index.appendKey(of: row, to: &kept, large: Indexes.noLargeKeys)
+            let bytes = Array(kept.bytes)
+            if lower.isBelow(bytes), upper.isAbove(bytes) { found.append((try fullKey(row, index), object)) }
             return true
         }
         found.sort { left, right in

@@ -25,6 +25,9 @@ package final class ByteWindow {
 
     private static let firstBytes = 16 << 10
 
+    /// Another window on the same file, for reading little.
+    func beside(stepBytes: Int) -> ByteWindow { ByteWindow(files, file, stepBytes: stepBytes) }
+
     /// Up to `count` bytes at `offset`: fewer only where the file ends.
     func bytes(at offset: UInt64, count: Int) throws(FileError) -> UnsafeRawBufferPointer {
         if let held = held(offset, count) { return held }

@@ -86,7 +86,7 @@ package struct LogWalk {
 
     private func lookAbove(_ place: UInt64) throws(FileError) -> StopFindings.Above {
         window.forget()
-        let (_, hints) = try Log.readHeader(window)
+        let (_, hints) = try Log.readHeader(window.beside(stepBytes: FormatLimits.pageBytes))
         return try LookAbove.look(
             window, from: place, position: state.end, salt: state.header.salt, hints: hints)
     }
