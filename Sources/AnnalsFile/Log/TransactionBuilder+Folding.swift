@@ -81,6 +81,7 @@ extension TransactionBuilder {
 
 extension ChangeView {
     /// An entry that this process wrote, at `position` of a change table. `rowShift` is how much further behind its row stands than it says.
+    @inline(__always)
     init(at position: Int, of table: UnsafeRawBufferPointer, rowShift: Int) {
         let shape = table.integer(at: position + ChangeField.shape, as: UInt8.self)
         let hasPrevious = shape & ChangeField.previousBit != 0
