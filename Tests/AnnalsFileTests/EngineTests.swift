@@ -147,4 +147,25 @@ import Testing
         try other.close()
         try machine.closeAndCheck(engine)
     }
+
+    @Test func numbersThatAnotherProcessUsedMeanwhileAreNotUsedAgain() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let other = try machine.open(2)
+        var runs = 0
+        _ = try engine.commit { transaction in
+            runs += 1
+            _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("first of \(runs)", nil))
+            if runs == 1 {
+                _ = try other.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("other", nil)) }
+                // Takes the next numbers, so that this transaction's do not follow each other.
+                _ = try engine.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("between", nil)) }
+            }
+            _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("second of \(runs)", nil))
+        }
+        #expect(runs == 2)
+        #expect(try engine.view().titles() == ["other", "between", "first of 2", "second of 2"])
+        try other.close()
+        try machine.closeAndCheck(engine)
+    }
 }

@@ -217,10 +217,7 @@ public final class Transaction {
         _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         let pending = open()
-        let catalog = pending.catalog
-        guard let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber) else {
-            throw Self.notFound(object)
-        }
+        guard let layout = pending.newestLayout(object.entityNumber) else { throw Self.notFound(object) }
         var failure: StoreError?
         do throws(FileError) {
             return try pending.update(object.file) { (writer) throws(FileError) in
@@ -276,8 +273,7 @@ public final class Transaction {
     }
 
     private func requireCurrent(_ entity: EntityHandle) throws(StoreError) {
-        let catalog = open().catalog
-        guard catalog.layout(version: catalog.newestVersion, entity: entity.number) === entity.layout else {
+        guard open().newestLayout(entity.number) === entity.layout else {
             throw StoreError(
                 .schemaChanged, "The schema of “\(entity.name)” has changed: ask the transaction for the entity again.")
         }

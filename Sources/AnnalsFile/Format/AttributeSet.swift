@@ -45,7 +45,13 @@ package struct AttributeSet: Equatable, Sendable {
         for (word, bits) in other.rest.enumerated() { rest[word] |= bits }
     }
 
+    @inline(__always)
     package func contains(_ position: Int) -> Bool {
+        if position >= 0, position < 64 { return first >> UInt64(position) & 1 == 1 }
+        return containsBehind(position)
+    }
+
+    private func containsBehind(_ position: Int) -> Bool {
         guard position >= 0, position < wordCount * 64 else { return false }
         return word(position / 64) >> UInt64(position % 64) & 1 == 1
     }

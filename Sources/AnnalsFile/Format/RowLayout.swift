@@ -56,7 +56,9 @@ package final class RowLayout: @unchecked Sendable {
         self.entity = entity
         let isAlike =
             earlier.map { earlier in
-                earlier.entity.attributes.elementsEqual(entity.attributes) { $0.number == $1.number && $0.type == $1.type }
+                earlier.entity.attributes.elementsEqual(entity.attributes) {
+                    $0.number == $1.number && $0.type == $1.type
+                }
             } ?? false
         if let earlier, isAlike { familyObject = earlier.familyObject } else { familyObject = Family() }
         family = ObjectIdentifier(familyObject)

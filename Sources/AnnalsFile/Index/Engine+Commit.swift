@@ -14,12 +14,12 @@ extension Engine {
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
         try checkNotWriting()
         for _ in 0..<2 {
-            let pending = PendingTransaction(self, try view(), author: author, context: context)
-            defer { pending.giveBackNumbers() }
+            var pending = begin(try view(), author, context)
+            defer { end(&pending) }
             let result = try body(pending)
             guard pending.hasChanges else { return (result, nil) }
             do throws(FileError) {
-                return (result, try append(pending, durability))
+                return (result, try commit(pending, durability))
             } catch {
                 guard error.code == .conflict || error.code == .schemaChanged else { throw error }
             }
@@ -34,10 +34,9 @@ extension Engine {
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
         try checkNotWriting()
         var outcome: Swift.Result<Result, any Error>?
-        let appended = try log.whileAppending(durability) { (appender) throws(FileError) -> AppendedTransaction? in
-            let pending = PendingTransaction(
-                self, indexes.view(of: appender.state), author: author, context: context)
-            defer { pending.giveBackNumbers() }
+        let appended = try log.whileAppending(durability) { (appender) throws(FileError) -> Appended? in
+            var pending = begin(indexes.view(of: appender.state), author, context)
+            defer { end(&pending) }
             writingThread.store(SystemCalls.currentThread, ordering: .relaxed)
             defer { writingThread.store(0, ordering: .relaxed) }
             do {
@@ -46,30 +45,51 @@ extension Engine {
                 outcome = .failure(error)
                 return nil
             }
+            // However long the body took: the transaction is of the moment in which it is appended.
+            appender.forgetTime()
             return pending.hasChanges ? try append(pending, &appender) : nil
         }
         guard let outcome else { throw FileError(.closed, "The store was closed: open it again.", path: log.path) }
         let result = try outcome.get()
         if let appended { try finish(appended, durability) }
-        return (result, appended)
+        return (result, appended?.transaction)
     }
 
-    private func append(
+    @inline(never)
+    private func begin(_ base: View, _ author: String?, _ context: String?) -> PendingTransaction {
+        let pending = spare.take() ?? PendingTransaction(numbers, base, log)
+        pending.begin(
+            base, author: author, context: context, expectedChanges: expectedChanges.load(ordering: .relaxed))
+        return pending
+    }
+
+    private func end(_ pending: inout PendingTransaction) {
+        pending.giveBackNumbers()
+        // Who keeps it against the rules must not meet another transaction in it.
+        if isKnownUniquelyReferenced(&pending), pending.isReusable { spare.put(pending) }
+    }
+
+    @inline(never)
+    private func commit(
         _ pending: PendingTransaction, _ durability: Durability
     ) throws(FileError) -> AppendedTransaction {
         pending.complete()
         let appended = try log.whileAppending(durability) { (appender) throws(FileError) in
-            try pending.checkStillNewest(indexes, appender.state)
+            try pending.checkStillNewest(indexes, lastNumber: appender.state.lastNumber)
             return try append(pending, &appender)
         }
         try finish(appended, durability)
-        return appended
+        return appended.transaction
+    }
+
+    /// A transaction that was appended, and whether there should be a checkpoint behind it: asked with the writer lock, which guards the indexes.
+    private struct Appended {
+        var transaction: AppendedTransaction
+        var needsCheckpoint: Bool
     }
 
     /// With the writer lock.
-    private func append(
-        _ pending: PendingTransaction, _ appender: inout Appender
-    ) throws(FileError) -> AppendedTransaction {
+    private func append(_ pending: PendingTransaction, _ appender: inout Appender) throws(FileError) -> Appended {
         let builder = pending.builder
         let before = appender.state.end
         try indexes.core.file.checkReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
@@ -82,23 +102,23 @@ extension Engine {
             log.ledger.poison(error)
             throw error
         }
-        log.hintAtCheckpointIfProved(appender.state)
+        log.hintAtCheckpointIfProved(appender.state.checkpoint)
         expectedChanges.store(Int(clamping: builder.changes), ordering: .relaxed)
-        return appended
+        // Where an index was built, others need not build it as well.
+        return Appended(
+            transaction: appended, needsCheckpoint: isCheckpointDue(appended.end) || indexes.hasBuiltIndex)
     }
 
     /// Behind the lock: a checkpoint where one is due, and what durability asks for.
-    private func finish(
-        _ appended: AppendedTransaction, _ durability: Durability
-    ) throws(FileError) {
-        // Where an index was built, others need not build it as well.
-        if isCheckpointDue(appended.end) || indexes.hasBuiltIndex { try? writeCheckpoint() }
-        if durability == .full { try log.makeDurable(through: appended.end) }
+    private func finish(_ appended: Appended, _ durability: Durability) throws(FileError) {
+        if appended.needsCheckpoint { try? writeCheckpoint() }
+        if durability == .full { try log.makeDurable(through: appended.transaction.end) }
     }
 }
 
 extension Log {
     /// `appending`, holding the handle open.
+    @inline(__always)
     func whileAppending<Result>(
         _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {

@@ -13,8 +13,9 @@ package final class Engine: Sendable {
     package let log: Log
     let indexes: Indexes
     let options: EngineOptions
-    /// The next object number of each entity that a transaction in the making of this handle has been given.
-    let numbers = Mutex<[UInt16: UInt64]>([:])
+    let numbers = ObjectNumbers()
+    /// The transaction that ended last, for the next one to begin with its memory.
+    let spare = SpareTransaction()
     /// How many changes the last transaction had: the next one may have as many.
     let expectedChanges = Atomic<Int>(1)
     /// The thread that runs a `write` body; 0 for none.

@@ -36,7 +36,9 @@ extension Engine {
                 for kind in FrameKind.allCases {
                     statistics.frameBytes[kind] = indexes.frameBytes[Int(kind.rawValue)]
                 }
-                for (entity, totals) in indexes.totals.enumerated() where totals.nextNumber > 1 {
+                for entity in 0..<indexes.totals.entityLimit {
+                    let totals = indexes.totals[UInt16(entity)]
+                    guard totals.nextNumber > 1 else { continue }
                     statistics.liveObjects[UInt16(entity)] = totals.live
                 }
                 statistics.dirtyNodeBytes = indexes.dirtyBytes

@@ -128,8 +128,11 @@ extension Indexes {
         var hasBuilt = false
     }
 
+    /// What a transaction makes of the schema and the ordered indexes; nil where there is nothing to change.
+    ///
     /// Throws `uniqueViolation` where a unique key would be two objects'. With the writer lock; changes nothing.
-    func orderedState(behind transaction: TransactionBuilder) throws(FileError) -> OrderedState {
+    func orderedState(behind transaction: TransactionBuilder) throws(FileError) -> OrderedState? {
+        if !transaction.changesSchema, shape.indexes.isEmpty { return nil }
         var next = OrderedState(shape: shape, ordered: ordered)
         if transaction.changesSchema { next = after(transaction.catalog) }
         if next.shape.indexes.isEmpty { return next }

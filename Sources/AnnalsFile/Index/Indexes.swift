@@ -3,32 +3,34 @@
 // Invariants:
 // I1  Between two calls the indexes are exactly those of the state that was published last, or adopted since.
 // I2  One thread changes them at a time: with the log's `follow` lock, or appending with the writer lock, which excludes the former.
-// I3  `current` is replaced, never changed; whoever holds a view reads on.
-// I4  An entry of the row index may be newer than `current.end`, never older: views leave it by the previous version.
+// I3  `newest` is replaced, never changed; whoever holds a view reads on.
+// I4  An entry of the row index may be newer than `newest.end`, never older: views leave it by the previous version.
 
-internal import Synchronization
-
-/// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `current`, which a mutex guards.
+/// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `newest`, which is touched with `follow` locked only. For
+/// the same reason accesses cannot overlap, and are not checked for it, which would cost a tenth of a commit.
 final class Indexes: LogFollower, @unchecked Sendable {
     let core: ReadCore
+    /// Of `core`.
+    let rows: RowIndex
+    private let file: VerifiedFile
+    private let sections: ReadSections
     let environment: any Environment
-    private(set) var shape: StoreShape
-    private(set) var totals: [EntityTotals] = []
+    @exclusivity(unchecked) private(set) var shape: StoreShape
+    @exclusivity(unchecked) private(set) var totals = StoreTotals()
     /// One for each of `shape.indexes`; nil where it has still to be built.
-    var ordered: [OrderedIndex?] = []
-    private(set) var landmarks = Landmarks()
+    @exclusivity(unchecked) var ordered: [OrderedIndex?] = []
+    @exclusivity(unchecked) private(set) var landmarks = Landmarks()
     /// Frames with a node full of landmarks each.
     private var landmarkFrames: [UInt64] = []
     private let reader: CheckpointReader
-    private(set) var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
-    private(set) var transactions: UInt64 = 0
+    @exclusivity(unchecked) private(set) var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
+    @exclusivity(unchecked) private(set) var transactions: UInt64 = 0
     /// Whether an ordered index was built that no checkpoint has.
-    private(set) var hasBuiltIndex = false
+    @exclusivity(unchecked) private(set) var hasBuiltIndex = false
     /// Where what is not in a checkpoint begins.
-    private(set) var checkpointEnd: UInt64
-    private let current: Mutex<View>
-
-    var rows: RowIndex { core.rows }
+    @exclusivity(unchecked) private(set) var checkpointEnd: UInt64
+    /// The state that was published last.
+    @exclusivity(unchecked) private(set) var newest: View
 
     /// Indexes of nothing, for a file that is read from `start` on.
     init(_ opening: FileBeingOpened, _ options: EngineOptions) throws(FileError) {
@@ -38,24 +40,22 @@ final class Indexes: LogFollower, @unchecked Sendable {
             reservedBytes: max(options.log.limits.mappingReserveBytes, 1 << 20))
         let core = try ReadCore(file, ReadSections())
         self.core = core
+        (rows, self.file, sections) = (core.rows, core.file, core.sections)
         environment = opening.environment
         reader = CheckpointReader(opening.files, opening.file, salt: opening.header.salt)
         shape = StoreShape(SchemaCatalog())
         checkpointEnd = UInt64(FormatLimits.pageBytes)
-        current = Mutex(
-            View(
-                end: UInt64(FormatLimits.pageBytes), number: opening.header.baseNumber, tag: opening.header.baseTag,
-                time: opening.header.baseTime, shape: shape, core: core, totals: [], ordered: []))
+        newest = View(
+            end: UInt64(FormatLimits.pageBytes), number: opening.header.baseNumber, tag: opening.header.baseTag,
+            time: opening.header.baseTime, shape: shape, core: core, totals: StoreTotals(), ordered: [])
     }
 
     // MARK: Views
 
-    var newest: View { current.withLock { $0 } }
-
     func publish(_ state: LogState) {
-        core.file.advance(to: state.end)
-        current.withLock { $0 = view(of: state) }
-        core.sections.reclaim()
+        file.advance(to: state.end)
+        newest = view(of: state)
+        sections.reclaim()
     }
 
     /// The state as a view, published or not.
@@ -135,41 +135,25 @@ final class Indexes: LogFollower, @unchecked Sendable {
             change.kind == .delete
             ? offset + UInt64(change.entryOffset) | 1 : offset + UInt64(change.rowOffset ?? 0)
         try rows.set(change.object, to: word)
-        count(change)
-    }
-
-    @inline(__always)
-    private func count(_ change: ChangeView) {
-        let entity = Int(change.object.entity)
-        if entity >= totals.count {
-            totals.append(contentsOf: repeatElement(EntityTotals(), count: entity + 1 - totals.count))
-        }
-        switch change.kind {
-        case .insert, .base:
-            if change.object.number >= totals[entity].nextNumber {
-                totals[entity].nextNumber = change.object.number + 1
-            }
-            totals[entity].live &+= 1
-        case .delete: totals[entity].live &-= 1
-        case .update: break
-        }
+        totals.note(change.kind, change.object)
     }
 
     /// The number that the next object of an entity may have.
-    func nextNumber(_ entity: UInt16) -> UInt64 {
-        Int(entity) < totals.count ? totals[Int(entity)].nextNumber : 1
-    }
+    func nextNumber(_ entity: UInt16) -> UInt64 { totals[entity].nextNumber }
 
     // MARK: Taking in what this handle appended
 
-    /// Takes in a transaction that this handle has just written from `before` on, small frames in front of it included.
+    /// Takes in a transaction that this handle has just written from `before` on, small frames in front of it included; `next` is nil where the schema and
+    /// the ordered indexes stay as they are.
     func take(
-        _ appended: AppendedTransaction, from before: UInt64, _ transaction: TransactionBuilder, _ next: OrderedState
+        _ appended: AppendedTransaction, from before: UInt64, _ transaction: TransactionBuilder, _ next: OrderedState?
     ) throws(FileError) {
-        core.file.advance(to: appended.end)
-        if transaction.changesSchema { shape = next.shape }
-        ordered = next.ordered
-        if next.hasBuilt { hasBuiltIndex = true }
+        file.advance(to: appended.end)
+        if let next {
+            if transaction.changesSchema { shape = next.shape }
+            ordered = next.ordered
+            if next.hasBuilt { hasBuiltIndex = true }
+        }
         guard before == appended.commitFrame else {
             return try forEachFrame(from: before, to: appended.end) { (frame) throws(FileError) in
                 note(frame.header, at: frame.offset)
@@ -180,10 +164,14 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
         let frameBytes = appended.end - appended.commitFrame
         note(.transaction, bytes: frameBytes, at: appended.commitFrame, number: appended.number)
-        var cursor = ChangeCursor(
-            table: transaction.lastFrameTable, first: TransactionField.bytes, frameBytes: Int(frameBytes),
-            allowsBase: false, frameOffset: appended.commitFrame)
-        while let change = try cursor.next() { try apply(change, frame: appended.commitFrame) }
+        // Entries that this process wrote need no checking.
+        let table = transaction.lastFrameTable
+        var position = TransactionField.bytes
+        while position < table.count {
+            let change = ChangeView(at: position, of: table, rowShift: 0)
+            try apply(change, frame: appended.commitFrame)
+            position += change.entryBytes
+        }
     }
 
     // MARK: Schema changes
@@ -236,7 +224,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         landmarkFrames = []
         frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
         transactions = 0
-        totals = []
+        totals = StoreTotals()
         ordered = []
         shape = StoreShape(SchemaCatalog())
         rows.take([])
@@ -257,11 +245,9 @@ final class Indexes: LogFollower, @unchecked Sendable {
     private func take(_ content: CheckpointContent) {
         landmarkFrames = content.landmarkFrames
         rows.take(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
-        totals = []
+        totals = StoreTotals()
         for root in content.entities {
-            let entity = Int(root.entity)
-            totals.append(contentsOf: repeatElement(EntityTotals(), count: entity + 1 - totals.count))
-            totals[entity] = EntityTotals(nextNumber: root.nextNumber, live: root.liveObjects)
+            totals.set(root.entity, to: EntityTotals(nextNumber: root.nextNumber, live: root.liveObjects))
         }
         ordered = shape.indexes.map { index in
             let stored = content.indexes.first {
@@ -296,7 +282,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Puts the roots into a checkpoint's document.
     func describe(_ roots: [RowIndex.StoredRoot], _ ordered: [OrderedIndex?], in content: inout CheckpointContent) {
         content.entities = roots.map { root in
-            let totals = totals[Int(root.entity)]
+            let totals = totals[root.entity]
             return EntityRoot(
                 entity: root.entity, depth: root.depth, root: root.offset, nextNumber: totals.nextNumber,
                 liveObjects: totals.live)

@@ -5,21 +5,22 @@
 // T2  Every version that the transaction replaces is the newest one that `base` sees.
 // T3  An object number is given to one transaction of this handle only.
 
-internal import Synchronization
-
+/// For one thread at a time, which is why its accesses to its own memory are not checked for overlaps.
+///
+/// When it has ended it may begin anew, with the memory that it has (`SpareTransaction`).
 package final class PendingTransaction {
     /// What it reads, its own changes apart.
-    package let base: View
+    @exclusivity(unchecked) package private(set) var base: View
     let builder: TransactionBuilder
-    private let engine: Engine
-    private var shape: StoreShape
+    private let numbers: ObjectNumbers
+    @exclusivity(unchecked) private var shape: StoreShape
     /// Objects that were there before and were changed or deleted here.
-    private var changed = Set<UInt64>()
+    @exclusivity(unchecked) private var changed = Set<UInt64>()
     /// Objects that were inserted and deleted here: they never were.
-    private var vanished = Set<UInt64>()
-    /// By entity: the numbers that were taken for it, of which those below `next` are inserted objects.
-    private var taken: [UInt16: TakenNumbers] = [:]
-    private var lastTaken: (entity: UInt16, numbers: TakenNumbers)?
+    @exclusivity(unchecked) private var vanished = Set<UInt64>()
+    /// By entity, but for the one of `lastTaken`: the numbers that were taken for it, of which those below `next` are inserted objects.
+    @exclusivity(unchecked) private var taken: [UInt16: TakenNumbers] = [:]
+    @exclusivity(unchecked) private var lastTaken: (entity: UInt16, numbers: TakenNumbers)?
 
     struct TakenNumbers {
         let first: UInt64
@@ -28,20 +29,35 @@ package final class PendingTransaction {
         /// Where another transaction took numbers in between: earlier stretches.
         var earlier: [Range<UInt64>] = []
 
+        /// No number of this transaction is below it.
+        var lowest: UInt64 { earlier.reduce(first) { min($0, $1.lowerBound) } }
+
         func contains(_ number: UInt64) -> Bool {
             (number >= first && number < next) || earlier.contains { $0.contains(number) }
         }
     }
 
-    init(_ engine: Engine, _ base: View, author: String?, context: String?) {
-        self.engine = engine
+    /// One that has still to begin.
+    init(_ numbers: ObjectNumbers, _ base: View, _ log: Log) {
+        self.numbers = numbers
         self.base = base
         shape = base.shape
-        builder = engine.log.makeTransaction(
-            expectedChanges: engine.expectedChanges.load(ordering: .relaxed), catalog: base.shape.catalog)
+        builder = log.makeTransaction(catalog: base.shape.catalog)
+    }
+
+    /// Begins on a state, as if nothing had been before.
+    func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
+        builder.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
         builder.author = author
         builder.context = context
+        self.base = base
+        if shape !== base.shape { shape = base.shape }
+        if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
+        if !vanished.isEmpty { vanished = [] }
     }
+
+    /// Whether it holds little enough to be kept for the next transaction.
+    var isReusable: Bool { builder.isReusable && changed.capacity <= 1 << 13 }
 
     package var author: String? {
         get { builder.author }
@@ -66,6 +82,10 @@ package final class PendingTransaction {
         try builder.changeSchema(definitions)
         shape = StoreShape(builder.catalog)
     }
+
+    /// How objects of the entity are written, this transaction's own schema changes included; nil where there is no such entity.
+    @inline(__always)
+    package func newestLayout(_ entity: UInt16) -> RowLayout? { shape.newestLayout(entity) }
 
     private func layout(_ entity: UInt16) throws(FileError) -> RowLayout {
         guard let layout = shape.newestLayout(entity) else {
@@ -316,7 +336,7 @@ package final class PendingTransaction {
     private func takeNumber(_ entity: UInt16) throws(FileError) -> ObjectID {
         if lastTaken?.entity != entity {
             if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
-            lastTaken = taken[entity].map { (entity, $0) }
+            lastTaken = taken.removeValue(forKey: entity).map { (entity, $0) }
         }
         if lastTaken == nil || lastTaken?.numbers.next == lastTaken?.numbers.end { takeMore(entity) }
         guard let number = lastTaken?.numbers.next, let object = ObjectID(entity: entity, number: number) else {
@@ -330,27 +350,29 @@ package final class PendingTransaction {
     private func takeMore(_ entity: UInt16) {
         let before = lastTaken?.numbers
         let count = before.map { min(($0.end - $0.first) * 2, 4096) } ?? 1
-        let first = engine.takeNumbers(entity, count: count, from: engine.nextNumber(entity, base))
-        var numbers = TakenNumbers(first: first, next: first, end: first + count)
+        let first = numbers.take(entity, count: count, from: base.totals?[entity].nextNumber ?? 1)
+        var more = TakenNumbers(first: first, next: first, end: first + count)
         if let before {
             if before.end == first {
-                numbers = TakenNumbers(first: before.first, next: first, end: first + count, earlier: before.earlier)
+                more = TakenNumbers(first: before.first, next: first, end: first + count, earlier: before.earlier)
             } else {
-                numbers.earlier = before.earlier + [before.first..<before.next]
+                more.earlier = before.earlier + [before.first..<before.next]
             }
         }
-        lastTaken = (entity, numbers)
+        lastTaken = (entity, more)
     }
 
     /// Numbers that were not used may be given to the next transaction.
     func giveBackNumbers() {
-        if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
-        for (entity, numbers) in taken {
-            let unused = builder.isCommitted ? numbers.next : numbers.first
-            engine.giveBackNumbers(entity, from: unused, end: numbers.end)
-        }
-        taken = [:]
+        if let lastTaken { giveBack(lastTaken.entity, lastTaken.numbers) }
         lastTaken = nil
+        if taken.isEmpty { return }
+        for (entity, stretch) in taken { giveBack(entity, stretch) }
+        taken = [:]
+    }
+
+    private func giveBack(_ entity: UInt16, _ stretch: TakenNumbers) {
+        numbers.giveBack(entity, from: builder.isCommitted ? stretch.next : stretch.first, end: stretch.end)
     }
 
     // MARK: Committing
@@ -359,10 +381,11 @@ package final class PendingTransaction {
     func complete() { _ = builder.lastFrame() }
 
     /// Throws `conflict` where a version that this transaction replaces is no longer the newest one, or a number is taken. With the writer lock.
-    func checkStillNewest(_ indexes: Indexes, _ state: LogState) throws(FileError) {
-        if state.lastNumber == base.number { return }
-        if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
-        let areNumbersFree = taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.first }
+    func checkStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(FileError) {
+        if lastNumber == base.number { return }
+        let areNumbersFree =
+            taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.lowest }
+            && lastTaken.map { indexes.nextNumber($0.entity) <= $0.numbers.lowest } ?? true
         if changed.isEmpty, areNumbersFree { return }
         try builder.forEachEntry { (change, _) throws(FileError) in
             let newest = try indexes.core.reading { () throws(FileError) in try indexes.rows.newest(change.object) }
@@ -382,29 +405,6 @@ extension [UInt8] {
     ) throws(FileError) {
         try withUnsafeBufferPointer { (bytes) throws(FileError) in
             try body(try RowView(UnsafeRawBufferPointer(bytes), layout: layout))
-        }
-    }
-}
-
-extension Engine {
-    /// The first number that no transaction in the file has for the entity, as far as a view knows.
-    func nextNumber(_ entity: UInt16, _ view: View) -> UInt64 {
-        guard let totals = view.totals, Int(entity) < totals.count else { return 1 }
-        return totals[Int(entity)].nextNumber
-    }
-
-    /// Takes numbers for a transaction in the making, at `first` or above.
-    func takeNumbers(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
-        numbers.withLock { next in
-            let start = Swift.max(next[entity] ?? 1, first)
-            next[entity] = start + count
-            return start
-        }
-    }
-
-    func giveBackNumbers(_ entity: UInt16, from first: UInt64, end: UInt64) {
-        numbers.withLock { next in
-            if next[entity] == end { next[entity] = first }
         }
     }
 }

@@ -10,7 +10,8 @@ internal import Synchronization
 /// Epoch-based reclamation (Fraser, "Practical lock-freedom", 2004), with counters instead of per-thread lists.
 ///
 /// Entering and leaving are two atomic additions each to a counter that few threads share, and never wait.
-/// Sound although it is shared: the counters are atomic; the lists of garbage are touched only by who holds the log's `follow` lock.
+/// Sound although it is shared: the counters are atomic; the lists of garbage are touched only by who holds the log's `follow` lock,
+/// and so accesses to them cannot overlap, and are not checked for it.
 final class ReadSections: @unchecked Sendable {
     /// Where a section is counted.
     struct Section { fileprivate let counter: Int }
@@ -21,8 +22,8 @@ final class ReadSections: @unchecked Sendable {
     private let counters: UnsafeMutableRawPointer
     private let epoch = Atomic<Int>(0)
     private let closed = Atomic<Bool>(false)
-    private var retired: [UnsafeMutableRawPointer] = []
-    private var waiting: [UnsafeMutableRawPointer] = []
+    @exclusivity(unchecked) private var retired: [UnsafeMutableRawPointer] = []
+    @exclusivity(unchecked) private var waiting: [UnsafeMutableRawPointer] = []
 
     init() {
         let bytes = 2 * Self.stripes * Self.strideBytes

@@ -181,7 +181,8 @@ package struct RowWriter: ~Copyable {
             return row.pointee.append(content, at: position, in: &bytes.pointee)
         }
         var done = 0
-        let large = try transaction.takeUnretainedValue().addLargeValue(bytes: UInt64(content.count)) { (buffer) throws(FileError) in
+        let large = try transaction.takeUnretainedValue().addLargeValue(bytes: UInt64(content.count)) {
+            (buffer) throws(FileError) in
             let count = min(buffer.count, content.count - done)
             buffer.copyMemory(from: content.slice(done, count))
             done += count

@@ -71,7 +71,9 @@ extension View {
     ) throws(FileError) -> Bool {
         try core.reading { () throws(FileError) in
             for object in batch.objects {
-                guard let offset = try core.visibleRow(object, below: end) else { throw ReadCore.badIndex(index.id.entity) }
+                guard let offset = try core.visibleRow(object, below: end) else {
+                    throw ReadCore.badIndex(index.id.entity)
+                }
                 batch.offsets.append(offset)
             }
             batch.touch(core.file)

@@ -11,14 +11,14 @@ package final class View: Sendable {
     package let time: Int64
     let shape: StoreShape
     let core: ReadCore
-    /// By entity number; nil for a state of the past, whose objects are counted when asked for.
-    let totals: [EntityTotals]?
+    /// Nil for a state of the past, whose objects are counted when asked for.
+    let totals: StoreTotals?
     /// One for each of `shape.indexes`; nil where it is not built, or for a state of the past.
     let ordered: [OrderedIndex?]
 
     init(
         end: UInt64, number: UInt64, tag: UInt64, time: Int64, shape: StoreShape, core: ReadCore,
-        totals: [EntityTotals]?, ordered: [OrderedIndex?]
+        totals: StoreTotals?, ordered: [OrderedIndex?]
     ) {
         self.end = end
         self.number = number
@@ -60,7 +60,7 @@ package final class View: Sendable {
     /// How many objects of the entity there are. Constant time, but for a state of the past: linear in the entity's objects.
     package func count(entity: UInt16) throws(FileError) -> UInt64 {
         guard shape.has(entity) else { return 0 }
-        if let totals { return Int(entity) < totals.count ? totals[Int(entity)].live : 0 }
+        if let totals { return totals[entity].live }
         var count: UInt64 = 0
         try scan(entity: entity) { (_, _) in
             count += 1

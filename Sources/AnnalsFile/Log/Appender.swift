@@ -16,7 +16,7 @@ struct Appender {
     private(set) var writtenEnd: UInt64
     private(set) var fileSize: UInt64 = 0
     private(set) var hasWritten = false
-    /// Whose transaction was appended, for the next one: mostly they are the same.
+    /// Whose transaction was appended, for the next one, where that was not the same as of the one before.
     private(set) var origin: TransactionOrigin?
     /// The file refused a write: what stands there is not known.
     private(set) var writeFailed = false
@@ -27,14 +27,20 @@ struct Appender {
     private var droppedBytes: UInt64 = 0
     /// The highest durable mark that is known; a frame's own is never above its group's start.
     private let mark: UInt64
+    /// What the wall clock showed just now; nil where that is too long ago.
+    private var time: Int64?
 
-    init(_ log: Log, state: LogState, tail: Tail) {
+    init(_ log: Log, state: consuming LogState, tail: Tail, time: Int64) {
         self.log = log
-        self.state = state
+        self.time = time
         writtenEnd = state.end
         self.tail = tail
         mark = max(log.ledger.mark, state.durableMark)
+        self.state = state
     }
+
+    /// Something that may have taken long was done since the lock was taken: the next transaction asks the clock.
+    mutating func forgetTime() { time = nil }
 
     // MARK: Transactions
 
@@ -68,11 +74,10 @@ struct Appender {
         record.tag = TransactionRecord.tag(
             previousTag: state.lastTag, previousChecksum: state.chainChecksum, bodyChecksum: body,
             table: UnsafeRawBufferPointer(table))
-        record.encode(into: table)
+        table.store(record.tag, at: TransactionField.tag)
         _ = try append(
             lastBytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
             number: state.lastNumber + 1)
-        self.origin = origin
         return AppendedTransaction(
             number: state.lastNumber, tag: record.tag, time: time, start: start, commitFrame: commitFrame,
             end: state.end)
@@ -153,7 +158,7 @@ struct Appender {
     private mutating func settle(
         _ transaction: TransactionBuilder
     ) throws(FileError) -> (Int64, TransactionOrigin) {
-        let now = log.environment.wallClockMicroseconds()
+        let now = self.time ?? log.environment.wallClockMicroseconds()
         var table: [UInt8] = []
         var time = now
         if now <= state.lastTime {
@@ -172,16 +177,18 @@ struct Appender {
         return (time, origin)
     }
 
-    private func settleOrigin(
+    private mutating func settleOrigin(
         _ transaction: TransactionBuilder, _ table: inout [UInt8]
     ) throws(FileError) -> TransactionOrigin {
         if let last = log.lastOrigin, last.isOrigin(of: transaction) { return last }
         var added: [IdentifierName] = []
-        return TransactionOrigin(
+        let origin = TransactionOrigin(
             author: transaction.author, context: transaction.context,
             authorNumber: try number(of: transaction.author, &added, &table),
             contextNumber: try number(of: transaction.context, &added, &table),
             processNumber: try number(of: log.processName, &added, &table))
+        self.origin = origin
+        return origin
     }
 
     private func number(
@@ -235,7 +242,7 @@ struct Appender {
             var failure: FileError?
             zeros.withUnsafeBytes { bytes in
                 do throws(FileError) {
-                    try log.files.writeAll(log.file, at: position, bytes.slice(0, Int(count)))
+                    try log.write(bytes.slice(0, Int(count)), at: position)
                 } catch { failure = error }
             }
             if let failure {
@@ -299,7 +306,7 @@ struct Appender {
         _ = try state.accept(frame)
         hasWritten = true
         do throws(FileError) {
-            try log.files.writeAll(log.file, at: place(of: offset), UnsafeRawBufferPointer(bytes))
+            try log.write(UnsafeRawBufferPointer(bytes), at: place(of: offset))
         } catch {
             writeFailed = true
             throw error
@@ -326,13 +333,13 @@ struct Appender {
         guard needed < FormatLimits.maximumFileBytes else {
             throw FileError(.tooLarge, "A store file has at most \(FormatLimits.maximumFileBytes) bytes.")
         }
-        fileSize = try log.files.size(log.file)
+        fileSize = try log.fileSize()
         if tail == .torn {
             droppedBytes = fileSize > state.end ? fileSize - state.end : 0
             if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
                 // What a torn tail holds is given back; that it may not be is no error.
                 try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
-                fileSize = try log.files.size(log.file)
+                fileSize = try log.fileSize()
             }
             tornEnd = fileSize
         }
@@ -353,12 +360,20 @@ struct Appender {
 }
 
 /// The names of a transaction that is in the log, and their numbers, which never change.
-struct TransactionOrigin {
-    var author: String?
-    var context: String?
-    var authorNumber: UInt32
-    var contextNumber: UInt32
-    var processNumber: UInt32
+final class TransactionOrigin: Sendable {
+    private let author: String?
+    private let context: String?
+    let authorNumber: UInt32
+    let contextNumber: UInt32
+    let processNumber: UInt32
+
+    init(author: String?, context: String?, authorNumber: UInt32, contextNumber: UInt32, processNumber: UInt32) {
+        self.author = author
+        self.context = context
+        self.authorNumber = authorNumber
+        self.contextNumber = contextNumber
+        self.processNumber = processNumber
+    }
 
     func isOrigin(of transaction: TransactionBuilder) -> Bool {
         Self.isSame(author, transaction.author) && Self.isSame(context, transaction.context)

@@ -10,7 +10,7 @@
 internal import Synchronization
 
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked; the three atomics repeat, for who asks at every
-/// commit, what was true when it was last unlocked.
+/// commit, what was true when it was last unlocked. With the lock accesses cannot overlap, and are not checked for it.
 package final class DurabilityLedger: @unchecked Sendable {
     private let monitor = Monitor()
     private let knownMark: Atomic<UInt64>
@@ -21,15 +21,15 @@ package final class DurabilityLedger: @unchecked Sendable {
     private let environment: any Environment
     private let file: Descriptor
     private let directory: Descriptor
-    private var written: UInt64
-    private var proven: UInt64
-    private var inheritedEnd: UInt64?
-    private var isSynchronizing = false
+    @exclusivity(unchecked) private var written: UInt64
+    @exclusivity(unchecked) private var proven: UInt64
+    @exclusivity(unchecked) private var inheritedEnd: UInt64?
+    @exclusivity(unchecked) private var isSynchronizing = false
     private var directoryIsDurable = false
     private var poison: FileError?
     /// When the oldest unproven byte was written, on the monotonic clock.
-    private var laggingSince: UInt64?
-    private var isLaggingKnown = false
+    @exclusivity(unchecked) private var laggingSince: UInt64?
+    @exclusivity(unchecked) private var isLaggingKnown = false
     #if ANNALS_MUTANTS
         private var hasRetried = false
     #endif
@@ -137,7 +137,8 @@ package final class DurabilityLedger: @unchecked Sendable {
 
     /// With `monitor` locked.
     private var isAttentionDue: Bool {
-        poison == nil && (!isLaggingKnown || (!isSynchronizing && written - proven >= syncLagBytes))
+        (!isLaggingKnown || (!isSynchronizing && written - proven >= syncLagBytes))
+            && !isPoisoned.load(ordering: .relaxed)
     }
 
     /// Returns when everything below `target` is durable. Threads that wait share syncs.

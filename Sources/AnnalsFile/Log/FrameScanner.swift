@@ -97,10 +97,12 @@ final class FrameScanner {
 extension UnsafeRawBufferPointer {
     /// Whether all bytes are zero.
     var allZero: Bool {
+        // Only an empty buffer may have no base address.
+        guard let base = baseAddress else { return true }
         var position = 0
-        while count - position >= 8 {
-            if loadUnaligned(fromByteOffset: position, as: UInt64.self) != 0 { return false }
-            position += 8
+        while count &- position >= 8 {
+            if base.loadUnaligned(fromByteOffset: position, as: UInt64.self) != 0 { return false }
+            position &+= 8
         }
         while position < count {
             if self[position] != 0 { return false }

@@ -59,6 +59,9 @@ extension Log {
     }
 
     /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open by the caller.
+    ///
+    /// This and what it calls are inlined, because a commit of one row would else spend a tenth of its time on counting references of closures.
+    @inline(__always)
     func appending<Result>(
         _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
@@ -88,6 +91,14 @@ extension Log {
         }
     }
 
+    /// How long the file is now: only the system can say, because a writer that failed gives space back without a word in the file.
+    func fileSize() throws(FileError) -> UInt64 { try files.size(file) }
+
+    /// Writes a frame, or a part of one, with the writer lock.
+    func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(FileError) {
+        try files.writeAll(file, at: offset, bytes)
+    }
+
     /// Waits until everything below `end` is durable. Threads share syncs.
     package func makeDurable(through end: UInt64) throws(FileError) {
         try whileOpen { () throws(FileError) in
@@ -102,9 +113,23 @@ extension Log {
     }
 
     /// Runs `body` with the store's writer lock, everything adopted, and publishes what it appended; rolls back what failed.
+    @inline(__always)
     func withWriterLock<Result>(
         _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
+        try lockWriter()
+        defer { writer.unlock() }
+        do throws(FileError) {
+            try ledger.checkUsable()
+            let held = try lockFile()
+            defer { try? files.unlock(file, held.range) }
+            return try append(durability, at: held.time, body)
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    private func lockWriter() throws(FileError) {
         guard access == .readWrite else {
             throw FileError(
                 .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
@@ -116,32 +141,27 @@ extension Log {
                 "Another thread of this process is writing and did not finish in time: try again, or wait longer.",
                 path: path)
         }
-        defer { writer.unlock() }
-        do throws(FileError) {
-            try ledger.checkUsable()
-            let held = try WriterLock.acquire(
-                files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds)
-            defer { try? files.unlock(file, held) }
-            return try append(durability, body)
-        } catch {
-            throw error.at(path: path)
-        }
     }
 
+    private func lockFile() throws(FileError) -> WriterLock.Held {
+        try WriterLock.acquire(
+            files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds)
+    }
+
+    @inline(__always)
     private func append<Result>(
-        _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
+        _ durability: Durability, at time: Int64, _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
-        try checkIdentity(always: durability == .full)
-        let (before, tail) = try beginAppending()
-        var appender = Appender(self, state: before, tail: tail)
+        try checkIdentity(always: durability == .full, at: time)
+        var appender = try beginAppending(at: time)
         do throws(FileError) {
             if durability == .full { try rewriteInheritedPart() }
             let result = try body(&appender)
-            follow.withLock {
-                take(appender.state)
-                seenSize = max(seenSize, appender.fileSize)
-                isAppending = false
-            }
+            follow.lock()
+            take(appender.state)
+            seenSize = max(seenSize, appender.fileSize)
+            isAppending = false
+            follow.unlock()
             if appender.hasWritten { hasAppended = true }
             if let origin = appender.origin { lastOrigin = origin }
             return result
@@ -151,25 +171,27 @@ extension Log {
     }
 
     /// Adopts what others appended and, the first time, looks at everything above the end.
-    private func beginAppending() throws(FileError) -> (LogState, Appender.Tail) {
-        try follow.withLock { () throws(FileError) -> (LogState, Appender.Tail) in
+    @inline(never)
+    private func beginAppending(at time: Int64) throws(FileError) -> Appender {
+        try follow.withLock { () throws(FileError) -> Appender in
             let isKnown = if isTailJudged { try isNothingNew() } else { false }
             if !isKnown {
                 isTailTorn = try adopt(asker: .judge).verdict == .tornTail
                 isTailJudged = true
             }
             isAppending = true
-            return (state, isTailTorn ? .torn : .clean)
+            return Appender(self, state: state, tail: isTailTorn ? .torn : .clean, time: time)
         }
     }
 
-    /// A lock on a file that no longer is the store would let two writers in.
-    private func checkIdentity(always: Bool) throws(FileError) {
+    /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was read already: where that is set to
+    /// another time, the file is looked at once more than it would have to be.
+    @inline(never)
+    private func checkIdentity(always: Bool, at now: Int64) throws(FileError) {
         #if ANNALS_MUTANTS
             if Mutant.isOn(.noIdentityCheckUnderLock) { return }
         #endif
-        let now = environment.monotonicMicroseconds()
-        guard always || now &- lastIdentityCheck >= 1000 || lastIdentityCheck == 0 else { return }
+        if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
         let found: FileIdentity
         do throws(FileError) {
             found = try files.identity(of: name, in: directory)
@@ -242,6 +264,7 @@ extension Log {
     /// After a failed write: what is complete is adopted (others may have), the rest is a torn tail for the next writer.
     ///
     /// - Returns: the error to throw.
+    @inline(never)
     private func rollBack(_ appender: Appender, _ error: FileError) -> FileError {
         guard appender.hasWritten else {
             follow.withLock { isAppending = false }

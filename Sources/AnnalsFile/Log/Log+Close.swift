@@ -82,8 +82,8 @@ extension Log {
     }
 
     /// With the writer lock: names a checkpoint in the header page once a sync has proved it.
-    func hintAtCheckpointIfProved(_ state: LogState) {
-        guard let place = state.checkpoint, place.offset != hintedCheckpoint, ledger.mark >= place.end else { return }
+    func hintAtCheckpointIfProved(_ newest: CheckpointPlace?) {
+        guard let place = newest, place.offset != hintedCheckpoint, ledger.mark >= place.end else { return }
         hintedCheckpoint = place.offset
         try? writeHint(durableEnd: place.end, number: place.number, checkpoint: place.offset)
     }

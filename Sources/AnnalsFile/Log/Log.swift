@@ -44,7 +44,8 @@ package final class Log: @unchecked Sendable {
     var seenSize: UInt64
     /// Touched with `writer` locked.
     var hasAppended = false
-    var lastIdentityCheck: UInt64 = 0
+    /// On the wall clock; nil for never.
+    var lastIdentityCheck: Int64?
     var lastOrigin: TransactionOrigin?
     let background = BackgroundWork()
     let follower: (any LogFollower)?
@@ -100,6 +101,7 @@ package final class Log: @unchecked Sendable {
     }
 
     /// Runs `body` with the descriptors held open: closing waits for it. Throws `closed` once closing has begun.
+    @inline(__always)
     func whileOpen<Result>(_ body: () throws(FileError) -> Result) throws(FileError) -> Result {
         try enter()
         defer { leave() }

@@ -7,7 +7,7 @@ extension TransactionBuilder {
         body.truncate()
         body.appendZeros(headroom)
         changesInFrame = 0
-        relocations.removeAll(keepingCapacity: true)
+        if !relocations.isEmpty { relocations.removeAll(keepingCapacity: true) }
     }
 
     /// What the frame in the making has by now.

@@ -19,13 +19,13 @@ package final class TransactionBuilder {
     @exclusivity(unchecked) package var author: String?
     @exclusivity(unchecked) package var context: String?
     /// The schema that rows are encoded with, this transaction's own changes included.
-    package private(set) var catalog: SchemaCatalog
+    @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog
     @exclusivity(unchecked) package internal(set) var changes: UInt64 = 0
 
     let limits: LogLimits
     /// The newest schema version when this was begun: the commit fails if it is no longer.
-    let baseSchemaVersion: UInt16
-    private(set) var changesSchema = false
+    @exclusivity(unchecked) private(set) var baseSchemaVersion: UInt16
+    @exclusivity(unchecked) private(set) var changesSchema = false
     @exclusivity(unchecked) var frames: [PreparedFrame] = []
     /// How many large values it has.
     @exclusivity(unchecked) var values = 0
@@ -33,7 +33,7 @@ package final class TransactionBuilder {
     /// Of the file that this transaction was begun for: its checksums fit no other.
     let salt: UInt64
     /// Whether it is in the store. It is committed once.
-    var isCommitted = false
+    @exclusivity(unchecked) var isCommitted = false
     @exclusivity(unchecked) var table = ByteWriter(capacity: 256)
     @exclusivity(unchecked) var body = ByteWriter(capacity: 1024)
     @exclusivity(unchecked) var headroom: Int
@@ -55,10 +55,29 @@ package final class TransactionBuilder {
         self.salt = salt
         self.spool = spool
         baseSchemaVersion = catalog.newestVersion
+        headroom = 0
+        begin(expectedChanges: expectedChanges, catalog: nil)
+    }
+
+    /// Begins anew, as if nothing had been before; with the catalog that it has, where none is given. Only while `isReusable`.
+    func begin(expectedChanges: Int, catalog: SchemaCatalog?) {
+        if let catalog {
+            self.catalog = catalog
+            baseSchemaVersion = catalog.newestVersion
+        }
+        (changes, completed, isCommitted) = (0, nil, false)
         let expected = max(1, min(expectedChanges, limits.maximumFrameBytes / 32))
         headroom = FrameField.bytes + TransactionField.bytes + expected * 2 * ChangeField.bytes
         beginFrame()
     }
+
+    /// Whether it can begin anew: it has one frame, of moderate size, and no schema of its own.
+    var isReusable: Bool {
+        frames.isEmpty && spool.count == 0 && values == 0 && !changesSchema && !isBroken && !isLent
+            && body.count + table.count <= Self.maximumKeptBytes
+    }
+
+    private static let maximumKeptBytes = 1 << 19
 
     // MARK: Schema
 

@@ -17,13 +17,20 @@ package enum WriterLock {
         return (UInt32(clamping: above), Int64(clamping: below))
     }
 
+    /// A lock that is held, and what the wall clock showed when it was asked for the last time.
+    struct Held {
+        let range: LockRange
+        let time: Int64
+    }
+
     /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed.
     static func acquire(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
         timeoutMicroseconds: UInt64
-    ) throws(FileError) -> LockRange {
-        let mine = range(processID: processID, timeMicroseconds: environment.wallClockMicroseconds())
-        guard case .held(let first) = try files.tryLock(file, mine) else { return mine }
+    ) throws(FileError) -> Held {
+        let asked = environment.wallClockMicroseconds()
+        let mine = range(processID: processID, timeMicroseconds: asked)
+        guard case .held(let first) = try files.tryLock(file, mine) else { return Held(range: mine, time: asked) }
         var other = first
         let end = environment.monotonicMicroseconds().addingReportingOverflow(timeoutMicroseconds)
         let deadline = end.overflow ? UInt64.max : end.partialValue
@@ -31,7 +38,9 @@ package enum WriterLock {
         while environment.monotonicMicroseconds() < deadline {
             environment.sleep(microseconds: pause)
             pause = min(pause * 2, 1000)
-            guard case .held(let now) = try files.tryLock(file, mine) else { return mine }
+            guard case .held(let now) = try files.tryLock(file, mine) else {
+                return Held(range: mine, time: environment.wallClockMicroseconds())
+            }
             other = now
         }
         let (holderID, since) = holder(of: other)

@@ -1,0 +1,29 @@
+// Which object numbers the transactions in the making of one handle have been given.
+
+internal import Synchronization
+
+/// Gives a number to one transaction only, as long as that is in the making. Any thread may call it.
+final class ObjectNumbers: Sendable {
+    /// At the index of an entity's number: the next one to give.
+    private let next = Mutex<[UInt64]>([])
+
+    /// Takes numbers for a transaction in the making, at `first` or above. Gives back the first of them.
+    func take(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
+        next.withLock { next in
+            let index = Int(entity)
+            if index >= next.count { next.append(contentsOf: repeatElement(1, count: index + 1 - next.count)) }
+            let start = max(next[index], first)
+            next[index] = start + count
+            return start
+        }
+    }
+
+    /// Numbers that were not used may be given to the next transaction, if no other has been given numbers behind them.
+    func giveBack(_ entity: UInt16, from first: UInt64, end: UInt64) {
+        if first == end { return }
+        next.withLock { next in
+            let index = Int(entity)
+            if index < next.count, next[index] == end { next[index] = first }
+        }
+    }
+}
