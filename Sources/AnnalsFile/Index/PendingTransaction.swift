@@ -48,8 +48,7 @@ package final class PendingTransaction {
     /// Begins on a state, as if nothing had been before.
     func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
         builder.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
-        builder.author = author
-        builder.context = context
+        builder.take(author: author, context: context)
         self.base = base
         if shape !== base.shape { shape = base.shape }
         if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }

@@ -4,13 +4,14 @@
 // A1  `state` has accepted every frame that was written, in the order they were written, and nothing else unless an error was thrown.
 // A2  Before a frame is written the file reaches one page beyond the frame's end.
 
+/// It lives no longer than the call that holds the lock, and that belongs to `log`: so the reference to it need not be counted.
 struct Appender {
     enum Tail {
         case clean
         case torn
     }
 
-    private let log: Log
+    private unowned(unsafe) let log: Log
     private(set) var state: LogState
     /// Where the last complete group that was written ends.
     private(set) var writtenEnd: UInt64
@@ -180,7 +181,12 @@ struct Appender {
     private mutating func settleOrigin(
         _ transaction: TransactionBuilder, _ table: inout [UInt8]
     ) throws(FileError) -> TransactionOrigin {
-        if let last = log.lastOrigin, last.isOrigin(of: transaction) { return last }
+        let last = log.lastOrigin
+        // Mostly the transaction has its names from the one before it.
+        if let last, last === transaction.origin || last.isOrigin(of: transaction.author, transaction.context) {
+            transaction.origin = last
+            return last
+        }
         var added: [IdentifierName] = []
         let origin = TransactionOrigin(
             author: transaction.author, context: transaction.context,
@@ -375,8 +381,8 @@ final class TransactionOrigin: Sendable {
         self.processNumber = processNumber
     }
 
-    func isOrigin(of transaction: TransactionBuilder) -> Bool {
-        Self.isSame(author, transaction.author) && Self.isSame(context, transaction.context)
+    func isOrigin(of author: String?, _ context: String?) -> Bool {
+        Self.isSame(self.author, author) && Self.isSame(self.context, context)
     }
 
     private static func isSame(_ left: String?, _ right: String?) -> Bool {

@@ -10,8 +10,8 @@ extension TransactionBuilder {
     /// The table of the commit frame, its record first, as it stands in the file once the transaction is committed: row and entry offsets count
     /// from `AppendedTransaction.commitFrame`. Lives as long as the transaction, which cannot change any more once this was asked for.
     package var lastFrameTable: UnsafeRawBufferPointer {
-        let frame = lastFrame()
-        return UnsafeRawBufferPointer(bytes(of: frame)).slice(FrameField.bytes, frame.tableBytes)
+        let start = completed?.start ?? lastFrame().start
+        return UnsafeRawBufferPointer(body.mutableBytes(start..<body.count)).slice(FrameField.bytes, table.count)
     }
 
     /// Hands out all changes in their order, until `body` returns false. Offsets count from the start of each change's frame.

@@ -16,8 +16,10 @@
 /// Its accesses to its own memory are not checked for overlaps, which would cost as much as writing a row. Sound: one thread uses it, and while
 /// code of others writes a row, the memory is lent out (`lendBody`), so no access to it is under way.
 package final class TransactionBuilder {
-    @exclusivity(unchecked) package var author: String?
-    @exclusivity(unchecked) package var context: String?
+    @exclusivity(unchecked) package var author: String? { didSet { origin = nil } }
+    @exclusivity(unchecked) package var context: String? { didSet { origin = nil } }
+    /// The same names as the log knew them, if it was asked since they were set.
+    @exclusivity(unchecked) var origin: TransactionOrigin?
     /// The schema that rows are encoded with, this transaction's own changes included.
     @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog
     @exclusivity(unchecked) package internal(set) var changes: UInt64 = 0
@@ -59,7 +61,14 @@ package final class TransactionBuilder {
         begin(expectedChanges: expectedChanges, catalog: nil)
     }
 
-    /// Begins anew, as if nothing had been before; with the catalog that it has, where none is given. Only while `isReusable`.
+    /// Sets both names, if they are others than before.
+    func take(author: String?, context: String?) {
+        if let origin, origin.isOrigin(of: author, context) { return }
+        self.author = author
+        self.context = context
+    }
+
+    /// Begins anew, as if nothing had been before but the names; with the catalog that it has, where none is given. Only while `isReusable`.
     func begin(expectedChanges: Int, catalog: SchemaCatalog?) {
         if let catalog {
             self.catalog = catalog
