@@ -24,6 +24,8 @@ final class CheckpointChecker {
     private var nodesBefore: [UInt64] = []
     private static let maximumPieces = FormatLimits.maximumNodeFrameBytes / 8
     private var shape = StoreShape(SchemaCatalog())
+    /// All schema versions up to that shape's.
+    private var schemas: [SchemaDefinition] = []
 
     init(
         _ files: any FileSystem, _ file: Descriptor, salt: UInt64, hinted: Set<UInt64>,
@@ -73,7 +75,7 @@ final class CheckpointChecker {
         do throws(FileError) {
             let stored = try reader.checkpoint(at: frame.offset)
             let content = stored.content
-            if shape.catalog.newestVersion != state.schemaVersion { shape = StoreShape(state.catalog) }
+            if schemas.count != Int(state.schemaVersion) { take(state.catalog) }
             let difference =
                 difference(content, state) ?? difference(content.entities) ?? difference(content.indexes)
                 ?? difference(content, stored.pieces, frame, before)
@@ -98,10 +100,15 @@ final class CheckpointChecker {
             return "counts other recoveries or clock steps than the log has there"
         }
         guard content.names == state.names else { return "holds other names than the log" }
-        guard content.schemas.count == Int(state.schemaVersion),
-            content.schemas.allSatisfy({ $0 == state.catalog.definition(version: $0.version) })
-        else { return "holds other schemas than the log" }
-        return nil
+        return content.schemas == schemas ? nil : "holds other schemas than the log"
+    }
+
+    /// What a version has defined never changes: only the new ones are looked up.
+    private func take(_ catalog: SchemaCatalog) {
+        shape = StoreShape(catalog)
+        while schemas.count < Int(catalog.newestVersion) {
+            schemas.append(catalog.definition(version: UInt16(schemas.count + 1)))
+        }
     }
 
     private func difference(_ roots: [EntityRoot]) -> String? {

@@ -89,7 +89,10 @@ extension Indexes {
         if change.kind != .delete, let row { new = try rowView(row, entity, shape) }
         for number in shape.indexes(of: entity) where state.ordered[number] != nil {
             let index = shape.indexes[number]
-            if change.kind == .update, !index.positions.contains(where: { change.contains(attributePosition: $0) }) {
+            // The set counts positions in the row's layout, which may be one from before the newest.
+            if change.kind == .update, new?.layout === index.layout,
+                !index.positions.contains(where: { change.contains(attributePosition: $0) })
+            {
                 continue
             }
             try core.reading { () throws(FileError) in
@@ -154,11 +157,14 @@ extension Indexes {
         return next
     }
 
-    /// What a new schema version makes of the indexes: those that it adds are empty where the entity is, else still to be built.
+    /// What a new schema version makes of the indexes: those that it adds, or whose defaults it changes, are empty where the entity is, else still to
+    /// be built.
     func after(_ catalog: SchemaCatalog) -> OrderedState {
         let next = StoreShape(catalog)
         let kept = next.indexes.map { (index) -> OrderedIndex? in
-            if let known = shape.indexes.firstIndex(where: { $0.id == index.id }) { return ordered[known] }
+            if let known = shape.indexes.firstIndex(where: { $0.id == index.id && $0.readsMissingAs(index) }) {
+                return ordered[known]
+            }
             return nextNumber(index.id.entity) == 1 ? OrderedIndex() : nil
         }
         return OrderedState(shape: next, ordered: kept)

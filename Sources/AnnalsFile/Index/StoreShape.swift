@@ -80,6 +80,13 @@ struct IndexShape: Sendable {
         return try IndexKey.append(row: row, columns: columns, to: &writer, large: large)
     }
 
+    /// Whether rows from before its attributes existed have the same key in both.
+    func readsMissingAs(_ other: IndexShape) -> Bool {
+        zip(positions, other.positions).allSatisfy { mine, others in
+            layout.entity.attributes[mine].defaultValue == other.layout.entity.attributes[others].defaultValue
+        }
+    }
+
     /// Names of the attributes, for messages.
     var attributeNames: String {
         positions.map { "“\(layout.entity.attributes[$0].name)”" }.joined(separator: ", ")
