@@ -220,6 +220,12 @@ import Testing
             engine = try machine.open()
         }
         try machine.closeAndCheck(engine)
+        // The same piece twice is refused: else a frame could ask for thousand times its size in memory.
+        var store = try CheckpointedStore(machine.machine.disk)
+        let offsets = Int(try store.checkpoint.offset) + FrameField.bytes + CheckpointField.bytes
+        #expect(store.word(offsets) > 4096 && store.word(offsets + 8) > store.word(offsets))
+        store.bytes.put(store.word(offsets), at: offsets + 8)
+        #expect(try store.brokenRules() == ["F29"])
     }
 
     @Test func storesWithManyCheckpointsOfTwoProcessesAreIntact() throws {
