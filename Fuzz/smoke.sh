@@ -31,7 +31,7 @@ for target in FuzzRecords FuzzFile; do
     cp Fuzz/Corpus/$name/* "$work/corpus/"
     code=0
     timeout $((seconds + 120)) "$scratch/release/$target" "$work/corpus" -max_total_time="$seconds" -max_len=$length \
-        -rss_limit_mb=$rss -timeout=10 -print_final_stats=1 -artifact_prefix="$work/" >"$work/log" 2>&1 || code=$?
+        -rss_limit_mb=$rss -timeout=20 -print_final_stats=1 -artifact_prefix="$work/" >"$work/log" 2>&1 || code=$?
     if ! grep -Eq 'Loaded 1 modules +\([1-9][0-9]* inline 8-bit counters\)' "$work/log"; then
         echo "$target: coverage is not counted" >&2
         status=1

@@ -27,14 +27,15 @@ private struct Mutation {
     mutating func sealSometimes() {
         guard random.next(below: 2) == 0 else { return }
         // Mostly everything is made to agree but for what one of the repairs would have mended.
-        var repairs: StorePieces.Repairs = [.numbers, .marks, .records, .tags, .references, .hints]
-        if random.next(below: 3) == 0 { repairs.remove(.init(rawValue: 1 << UInt8(random.next(below: 6)))) }
+        var repairs: StorePieces.Repairs = [.numbers, .marks, .records, .tags, .references, .hints, .checkpoints]
+        if random.next(below: 3) == 0 { repairs.remove(.init(rawValue: 1 << UInt8(random.next(below: 7)))) }
         pieces.seal(repairs)
     }
 
     mutating func step() {
         switch random.next(below: 20) {
-        case 0...7: changeFrame()
+        case 0...5: changeFrame()
+        case 6, 7: changeIndex()
         case 8, 9: changeHeaderField()
         case 10: duplicate()
         case 11: remove()
@@ -61,6 +62,27 @@ private struct Mutation {
         let inTable = random.next(below: 3) > 0
         let range = inTable && body > FrameField.bytes ? FrameField.bytes..<body : body..<count
         random.change(&pieces.frames[index].bytes, range)
+    }
+
+    /// A frame with nodes or a checkpoint, its words mostly: the offsets that they are lead anywhere.
+    private mutating func changeIndex() {
+        let kinds = [FrameKind.nodes.rawValue, FrameKind.checkpoint.rawValue]
+        let places = pieces.frames.indices.filter { kinds.contains(pieces.frames[$0].kind) }
+        guard !places.isEmpty else { return changeFrame() }
+        let index = places[random.next(below: places.count)]
+        let body = pieces.frames[index].bodyStart
+        let words = (pieces.frames[index].bytes.count - body) / 8
+        guard words > 0, random.next(below: 3) > 0 else { return changeFrame() }
+        let target = body + 8 * random.next(below: words)
+        let source = body + 8 * random.next(below: words)
+        let copied = pieces.frames[index].bytes.integer(source, as: UInt64.self)
+        let frame = UInt64(pieces.frames[places[random.next(below: places.count)]].offset ?? 0)
+        switch random.next(below: 4) {
+        case 0: pieces.frames[index].bytes.store(copied, at: target)
+        case 1: pieces.frames[index].bytes.store(frame + 72 + 4096 * UInt64(random.next(below: 3)), at: target)
+        case 2: pieces.frames[index].bytes.store(copied &+ 8, at: target)
+        default: random.change(&pieces.frames[index].bytes, body..<pieces.frames[index].bytes.count)
+        }
     }
 
     private mutating func changeHeaderField() {

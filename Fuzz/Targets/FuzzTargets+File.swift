@@ -22,10 +22,10 @@ extension FuzzTargets {
 
     @discardableResult
     package static func fileOutcome(_ bytes: UnsafeRawBufferPointer, planted: Planted? = nil) -> Outcome {
-        timed("A file") {
+        timed("A file", maximumFileMicroseconds) {
             if planted == .slowness {
                 let start = threadMicroseconds()
-                while threadMicroseconds() - start <= maximumMicroseconds {}
+                while threadMicroseconds() - start <= maximumFileMicroseconds {}
             }
             return run(Array(bytes.prefix(maximumStoreBytes)), planted)
         }
@@ -40,6 +40,7 @@ extension FuzzTargets {
             requireByteError(error, "Opening")
             require(!store.hasChanged, "Z4", "opening that failed changed the file")
             checkAgreement(store, opened: nil)
+            engine(store, nil, log: nil)
             return .refused(error.code)
         }
         var before = StoreContents(of: reader)
@@ -47,13 +48,16 @@ extension FuzzTargets {
         require(!store.hasChanged, "Z4", "reading changed the file")
         if planted == .forgottenTransaction { before.transactions = before.transactions.dropLast() }
 
-        checkAgreement(store, opened: state)
+        let report = checkAgreement(store, opened: state)
+        let hasTrueSets = engine(store, report, log: reader)
+        if isWorthOpening(state) { commitWithEngine(FuzzedStore(bytes), report, hasTrueSets: hasTrueSets) }
         let isCommitted = append(to: store, before, state)
         return .opened(transactions: before.transactions.count, isCommitted: isCommitted)
     }
 
     /// The whole-file checker comes as far as opening does: what opens has no break in its chain, what does not is not intact.
-    private static func checkAgreement(_ store: FuzzedStore, opened: LogState?) {
+    @discardableResult
+    private static func checkAgreement(_ store: FuzzedStore, opened: LogState?) -> CheckReport {
         do throws(FileError) {
             let report = try store.check()
             if let opened {
@@ -63,6 +67,7 @@ extension FuzzTargets {
             } else {
                 require(!report.isIntact, "Z7", "a store does not open, and the checker finds nothing")
             }
+            return report
         } catch {
             violation("Z7", "the checker cannot read a store: \(error)")
         }
@@ -134,7 +139,7 @@ extension FuzzTargets {
         return nil
     }
 
-    private static func smallestValue(of type: AttributeType) -> Value {
+    static func smallestValue(of type: AttributeType) -> Value {
         switch type {
         case .bool: .bool(false)
         case .int: .int(0)
@@ -152,7 +157,7 @@ extension FuzzTargets {
     }
 
     /// A machine whose disk holds one file.
-    private struct FuzzedStore {
+    struct FuzzedStore {
         let original: [UInt8]
         private let disk: SimulatedDisk
         private let environment: SimulatedEnvironment
@@ -183,6 +188,15 @@ extension FuzzTargets {
             options.limits.minimumPreallocationBytes = 4096
             options.synchronizesInBackground = false
             return try Log.open(path, access: access, options: options, files: disk, environment: environment)
+        }
+
+        func openEngine(_ access: FileAccess, _ reading: Reading) throws(FileError) -> Engine {
+            var options = EngineOptions.lowered
+            options.log.limits.windowBytes = 16384
+            options.log.limits.mappingReserveBytes = 2 << 20
+            options.log.synchronizesInBackground = false
+            options.reading = reading
+            return try Engine.open(path, access: access, options: options, files: disk, environment: environment)
         }
 
         func check() throws(FileError) -> CheckReport {

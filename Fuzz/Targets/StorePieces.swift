@@ -59,6 +59,7 @@ struct StorePieces {
         static let tags = Repairs(rawValue: 8)
         static let references = Repairs(rawValue: 16)
         static let hints = Repairs(rawValue: 32)
+        static let checkpoints = Repairs(rawValue: 64)
     }
 
     /// Recomputes every checksum along the file, and the chain; what `repairs` says as well.
@@ -112,6 +113,7 @@ private struct SealWalk {
         }
         if repairs.contains(.marks) { repairMark(&frame, begin) }
         if repairs.contains(.records) { repairRecord(&frame, begin, body) }
+        if repairs.contains(.checkpoints) { repairCheckpoint(&frame, body) }
         if repairs.contains(.references), !values.isEmpty { repairReferences(&frame, from: body) }
         frame.bytes.store(
             frame.bytes.hash(body..<frame.bytes.count, seed: ~salt), at: FrameField.bodyChecksum)
@@ -160,6 +162,16 @@ private struct SealWalk {
             frame.bytes.store(UInt64(first), at: table + ValueField.first)
         default: break
         }
+    }
+
+    /// A document that begins in its own frame names the last transaction, whose tag has changed with anything before it.
+    private func repairCheckpoint(_ frame: inout StorePieces.Frame, _ body: Int) {
+        let table = FrameField.bytes
+        guard frame.kind == FrameKind.checkpoint.rawValue, body - table >= CheckpointField.bytes,
+            frame.bytes.integer(table + CheckpointField.pieces, as: UInt32.self) == 0, frame.bytes.count >= body + 16
+        else { return }
+        frame.bytes.store(lastNumber, at: body)
+        frame.bytes.store(lastTag, at: body + 8)
     }
 
     private func repairTag(_ frame: inout StorePieces.Frame, _ body: Int) {

@@ -168,4 +168,36 @@ import Testing
         try other.close()
         try machine.closeAndCheck(engine)
     }
+
+    /// Rows from before an attribute existed read as the newest default says, and so must the index over it.
+    @Test(arguments: [false, true]) func anIndexFollowsAChangedDefault(_ isByAnother: Bool) throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let other = try machine.open(2)
+        let ids = try engine.insertNotes(1...3)
+        var changed = EngineNote.definition
+        for value: UInt8 in [7, 200, 1] {
+            changed.attributes.removeAll { $0.number == 4 }
+            changed.attributes.append(
+                AttributeDefinition(
+                    number: 4, type: .int, flags: [.indexed], name: "added",
+                    defaultValue: [value, 0, 0, 0, 0, 0, 0, 0]))
+            _ = try (isByAnother ? other : engine).commit { transaction in
+                try transaction.changeSchema([changed])
+                _ = try transaction.insert(
+                    entity: EngineNote.entity, EngineNote.row("with \(value)", nil) + [.int(100)])
+            }
+            var order: [ObjectID] = []
+            let index = IndexID(entity: EngineNote.entity, attributes: [4], isUnique: false)
+            try engine.view().range(index) { (object, _) in
+                order.append(object)
+                return true
+            }
+            #expect(Array(value > 100 ? order.suffix(3) : order.prefix(3)) == ids, "\(value)")
+            try engine.writeCheckpoint()
+            try expectIntact(machine.machine.disk)
+        }
+        try other.close()
+        try machine.closeAndCheck(engine)
+    }
 }

@@ -61,4 +61,79 @@ import Testing
                 "pieceBytes": ValueField.pieceBytes, "zero": ValueField.zero,
             ], bytes: ValueField.bytes)
     }
+
+    @Test func nodesAndCheckpoints() throws {
+        try check("nodes", ["nodes": NodesField.nodes, "zero": NodesField.zero], bytes: NodesField.bytes)
+        try check(
+            "checkpoint",
+            [
+                "documentBytes": CheckpointField.documentBytes, "pieces": CheckpointField.pieces,
+                "zero": CheckpointField.zero,
+            ], bytes: CheckpointField.bytes)
+        try check(
+            "landmark", ["offset": LandmarkField.offset, "number": LandmarkField.number], bytes: LandmarkField.bytes)
+    }
+
+    @Test func nodesOfOrderedIndexes() throws {
+        typealias Field = OrderedNodeField
+        try check(
+            "node",
+            [
+                "level": Field.level, "count": Field.count, "entryBytes": Field.entryBytes,
+                "lowestEntry": Field.lowestEntry, "prefixBytes": Field.prefixBytes, "zero": Field.zero,
+            ], bytes: Field.bytes)
+        try check(
+            "slot",
+            [
+                "head": OrderedSlotField.head, "entry": OrderedSlotField.entry,
+                "keyBytes": OrderedSlotField.keyBytes,
+            ], bytes: OrderedSlotField.bytes)
+        try check(
+            "entry", ["object": OrderedEntryField.object, "child": OrderedEntryField.child],
+            bytes: OrderedEntryField.innerBytes)
+        #expect(OrderedLimits.nodeBytes == 4096 && OrderedLimits.maximumLevel == 19)
+        #expect(IndexKey.uncutBytes == 240 && IndexKey.maximumBytes == 256)
+    }
+
+    /// The document is written as the page says: each field by its value.
+    @Test func documentsOfCheckpoints() throws {
+        var content = CheckpointContent()
+        (content.number, content.tag, content.time, content.recoveries) = (1, 2, 3, 4)
+        (content.frames, content.transactions, content.mayStepBack, content.countedEnd) = (5, 6, true, 7)
+        content.frameBytes = (0..<16).map { 100 + UInt64($0) }
+        content.entities = [EntityRoot(entity: 11, depth: 2, root: 4208, nextNumber: 14, liveObjects: 12)]
+        let bytes = content.encoded()
+        let page = try FormatDocument()
+        let document = page.fields(of: "document")
+        let words: [(name: String, value: UInt64)] = [
+            ("number", 1), ("tag", 2), ("time", 3), ("recoveries", 4), ("frames", 5), ("transactions", 6),
+            ("mayStepBack", 1), ("countedEnd", 7), ("frameBytes", 100),
+        ]
+        #expect(Set(document.keys) == Set(words.map(\.name)))
+        for (name, value) in words {
+            #expect(bytes.integer(at: try #require(document[name]).offset, as: UInt64.self) == value, "\(name)")
+        }
+        let fixed = document.values.map { $0.offset + $0.bytes }.max() ?? 0
+        // No names, no schemas, one root.
+        let start = fixed + 12
+        let root = page.fields(of: "root")
+        #expect(bytes.integer(at: start - 4, as: UInt32.self) == 1)
+        let values: [String: UInt64] = ["entity": 11, "depth": 2, "root": 4208, "nextNumber": 14, "liveObjects": 12]
+        #expect(Set(root.keys) == Set(values.keys))
+        for (name, field) in root {
+            let value =
+                field.bytes == 2
+                ? UInt64(bytes.integer(at: start + field.offset, as: UInt16.self))
+                : bytes.integer(at: start + field.offset, as: UInt64.self)
+            #expect(value == values[name], "\(name)")
+        }
+        // No indexes, no landmarks.
+        #expect(bytes.count == start + (root.values.map { $0.offset + $0.bytes }.max() ?? 0) + 12)
+    }
+}
+
+extension [UInt8] {
+    fileprivate func integer<Integer: FixedWidthInteger>(at offset: Int, as type: Integer.Type) -> Integer {
+        (0..<(Integer.bitWidth / 8)).reduce(0) { $0 | Integer(self[offset + $1]) << Integer($1 * 8) }
+    }
 }

@@ -34,7 +34,7 @@ import Testing
         #if DEBUG
             let usual = 1000
         #else
-            let usual = 20_000
+            let usual = 2000
         #endif
         let count = environment["ANNALS_FUZZ_RUNS"].flatMap { Int($0) } ?? usual
         let counts = MutationRun.run(try FuzzCorpus.inputs(of: "file").map(\.bytes), first: first, count: count)

@@ -93,8 +93,8 @@ SLOT_BYTES = [None, 1, 8, 8, 4, 4, 8, 16, 20, 4, 8, 4, 4]
 VARIABLE = {4, 5, 9, 11, 12}
 OPTIONAL, PRESERVED = 1, 8
 
-Entity = namedtuple("Entity", "name attributes")           # one definition, as of one schema version or more
-Attribute = namedtuple("Attribute", "number type flags name")
+Entity = namedtuple("Entity", "name attributes keys")      # one definition, as of one schema version or more
+Attribute = namedtuple("Attribute", "number type flags name default")
 
 
 def object_id(raw, rule="F22"):
@@ -157,22 +157,45 @@ def definition(d):
         need(attribute and 1 <= kind <= 12 and flags < 16 and rule < 4 and zero == 0, "F25: an attribute")
         need(target == inverse == rule == 0 if kind < 10 else target or not inverse, "F25: target or inverse")
         need(1 <= name_bytes <= 255, "F25: an attribute's name")
-        attributes.append(Attribute(attribute, kind, flags, text(d[at - name_bytes:at], "F25")))
+        name_at, default = at - name_bytes, None
         if default_bytes != 0xffffffff:
             limit = MAX_INLINE if kind in VARIABLE else SLOT_BYTES[kind]
             need(default_bytes <= limit and (kind in VARIABLE or default_bytes == limit), "F25: defaultBytes")
             need(at + default_bytes <= len(d), "F25: defaultBytes")
-            decode(kind, d[at:at + default_bytes])
+            default = d[at:at + default_bytes]
+            decode(kind, default)
             at += default_bytes
-    numbers = {a.number for a in attributes}
+        attributes.append(Attribute(attribute, kind, flags, text(d[name_at:name_at + name_bytes], "F25"), default))
+    numbers, compound = {a.number for a in attributes}, []
     need(len(numbers) == len({a.name for a in attributes}) == count, "F25: two attributes of one name or number")
     for _ in range(keys):
         flags, parts = struct.unpack_from("<HH", d, at)
         key = struct.unpack_from(f"<{parts}H", d, at + 4)
         need(flags < 2 and key and len(set(key)) == parts and numbers.issuperset(key), "F25: a key")
         at += 4 + 2 * parts
+        compound.append((flags, key))
     need(padded(at) == len(d) and not any(d[at:]), "F25: definitionBytes or padding")
-    return Entity(name, attributes)
+    return Entity(name, attributes, compound)
+
+
+def definitions(table):
+    """The version that the table of a schema frame defines, and its entities by number; None for a removed one."""
+    need(len(table) >= 8, "F25: the sizes of a schema frame")
+    version, count, zero = struct.unpack_from("<HHI", table)
+    need(zero == 0, "F6: the table of a schema frame")
+    defined, at = {}, 8
+    for _ in range(count):
+        need(at + 16 <= len(table), "F25: more definitions than there is room for")
+        size, number = u32(table, at), u16(table, at + 4)
+        need(size >= 16 and size % 8 == 0 and at + size <= len(table), "F25: definitionBytes")
+        need(number and number not in defined, "F25: an entity number again")
+        try:
+            defined[number] = definition(table[at:at + size])
+        except (struct.error, IndexError):
+            raise Broken("F25: a definition that does not fit its size") from None
+        at += size
+    need(at == len(table), "F25: bytes behind the definitions")
+    return version, defined
 
 
 # ---------------------------------------------------------------------------------------------- the header page

@@ -13,8 +13,9 @@ import struct
 import sys
 from collections import namedtuple
 
+import annals_index
 from annals_parts import (M64, MAX_INLINE, OPTIONAL, PAGE, PRESERVED, SLOT_BYTES, VARIABLE, Broken, Damaged, Header, Unsupported,
-                          decode, definition, hash64, i64, is_zero, need, object_id, padded, text, u16, u32, u64)
+                          decode, definitions, hash64, i64, is_zero, need, object_id, padded, text, u16, u32, u64)
 
 MAX_FRAME, MAX_NODE_FRAME, MAX_INLINE_ROW = 524288, 65536, 262144
 TRANSACTION, PART, VALUE, SCHEMA, ROWS, NODES, CHECKPOINT, _, METADATA, _, RECOVERY, SEAL, _ = range(1, 14)
@@ -40,6 +41,12 @@ class Store:
         self.objects = {}                # object ID -> (is deleted, what the next entry names as previous version)
         self.values = {}                 # offset of the first value frame -> Large
         self.stepped = False             # a clock step stands behind the last transaction
+        self.recoveries = 0
+        self.frames = {}                 # offset -> number, of all frames read
+        self.kind_bytes = [0] * 16
+        self.transaction_count = 0
+        self.nodes = set()               # offsets of nodes
+        self.nodes_before = []           # the nodes frames directly before the frame at hand
 
     def header_checks(self, at):
         """The header at an offset, if it checks: its own checksum and its sizes."""
@@ -70,7 +77,7 @@ class Store:
         while f := self.frame(self.reached):
             try:
                 need(f.flags or f.kind not in (PART, VALUE, SCHEMA), "F8: a member frame without its flag")
-                need(not f.flags or f.kind in (PART, VALUE, SCHEMA, NODES), "F8: this kind cannot be a member")
+                need(not f.flags or f.kind in (PART, VALUE, SCHEMA), "F8: this kind cannot be a member")
                 need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
                 need(f.flags or f.kind == TRANSACTION or not members, "F9: a frame between members and commit frame")
                 own = f.flags or f.kind == TRANSACTION
@@ -87,6 +94,11 @@ class Store:
                     self.standalone(f)
             except Broken as broken:
                 raise Damaged(f.offset, broken) from None
+            self.frames[f.offset] = f.number
+            self.kind_bytes[f.kind] += f.end - f.offset
+            self.transaction_count += f.kind == TRANSACTION
+            if f.kind != NODES:
+                self.nodes_before = []
             self.mark, self.previous, self.reached, self.last_kind = f.mark, f.checksum, f.end, f.kind
             if not f.flags:
                 self.end = f.end
@@ -123,6 +135,11 @@ class Store:
         elif f.kind in (RECOVERY, SEAL):
             need(len(table) == (24 if f.kind == RECOVERY else 16) and f.table_end == f.end, "F26: the frame's size")
             need(f.kind == RECOVERY or u64(table, 8) < f.offset, "F26: a seal names a checkpoint above itself")
+            self.recoveries += f.kind == RECOVERY
+        elif f.kind == NODES:
+            annals_index.nodes_frame(self, f)
+        elif f.kind == CHECKPOINT:
+            annals_index.checkpoint(self, f)
 
     def metadata(self, kind, content):
         if kind == 1:
@@ -211,26 +228,18 @@ class Store:
     def schema_version(self, frames):
         version, before, defined = len(self.versions), self.versions[-1], {}
         for f in frames:
-            need(f.table_end - f.offset >= 72 and f.table_end == f.end, "F25: the sizes of a schema frame")
-            its_version, definitions, zero = struct.unpack_from("<HHI", self.data, f.offset + 64)
-            need(its_version == version and zero == 0, "F16: a new version is one more than the last")
-            at = f.offset + 72
-            for _ in range(definitions):
-                need(at + 16 <= f.table_end, "F25: more definitions than there is room for")
-                size, number = u32(self.data, at), u16(self.data, at + 4)
-                need(size >= 16 and size % 8 == 0 and at + size <= f.table_end, "F25: definitionBytes")
-                need(number and number not in defined and number not in self.removed, "F25: an entity number again")
-                try:
-                    defined[number] = definition(self.data[at:at + size])
-                except (struct.error, IndexError):
-                    raise Broken("F25: a definition that does not fit its size") from None
-                self.as_before(number, defined[number], before.get(number))
-                at += size
-            need(at == f.table_end, "F25: bytes behind the definitions")
+            need(f.table_end == f.end, "F25: the sizes of a schema frame")
+            its_version, its_entities = definitions(self.data[f.offset + 64:f.table_end])
+            need(its_version == version, "F16: a new version is one more than the last")
+            for number, entity in its_entities.items():
+                need(number not in defined and number not in self.removed, "F25: an entity number again")
+                defined[number] = entity
+                self.as_before(number, entity, before.get(number))
         now = {number: e for number, e in {**before, **defined}.items() if e}
         need(len({e.name for e in now.values()}) == len(now), "F25: two entities of one name")
         self.removed |= {number for number, e in defined.items() if e is None}
         self.versions.append(now)
+
     def as_before(self, number, entity, before):
         need(entity or before, "F25: an entity is removed that does not exist")
         numbers_before = {a.number for a in before.attributes} if before else set()

@@ -1,6 +1,6 @@
 // Verifies every invariant of FileFormat.md over a whole file. It only reads, takes no lock, and needs little memory.
 
-/// Checks a store file from its first byte to its last, in one pass and three sorts.
+/// Checks a store file from its first byte to its last, in one pass and a few sorts.
 ///
 /// Rules F4 to F16 and F24 to F26 are those of the log itself: what opening a store refuses is found here in the same words. After a
 /// break in the chain of frames nothing above can be checked: `CheckReport.stoppedAt` says where that is.
@@ -67,7 +67,7 @@ struct CheckPass {
             return finish(findings)
         }
         report.header = header
-        let checker = try FrameChecker(files, options, header: header, hints: hints)
+        let checker = try FrameChecker(files, file, options, header: header, hints: hints)
         try checkHintSlots(hints, checker)
         var walk = LogWalk(state: LogState(header: header), window: window)
         try read(&walk, checker, progress)

@@ -1,5 +1,5 @@
 // Checks the frames that the log's state has accepted more deeply: entries, rows and values (F17, F20 to F22), and notes what can
-// only be checked when everything was read (F3, F10, F18, F19, F23).
+// only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31).
 //
 // Invariants:
 // K1  `counts` holds the groups that are complete, `open` the members read since.
@@ -12,6 +12,11 @@ final class FrameChecker {
     private let changes: ExternalSorter<ChangeRecord>
     private let values: ExternalSorter<ValueRecord>
     private let places: ExternalSorter<PlaceRecord>
+    private let checkpoints: CheckpointChecker
+    private let files: any FileSystem
+    private let file: Descriptor
+    private let options: CheckOptions
+    private let sortingUnit: Int
     private var largeValue: OpenLargeValue?
     private var lastMark: UInt64
     private var layouts = LayoutCache()
@@ -22,9 +27,13 @@ final class FrameChecker {
         var form = LargeValueForm()
     }
 
-    init(_ files: any FileSystem, _ options: CheckOptions, header: FileHeader, hints: [HintSlot]) throws(FileError) {
+    init(
+        _ files: any FileSystem, _ file: Descriptor, _ options: CheckOptions, header: FileHeader, hints: [HintSlot]
+    ) throws(FileError) {
         findings = FindingList(maximum: options.maximumFindings)
-        let unit = options.sortingBytes / 12
+        (self.files, self.file, self.options) = (files, file, options)
+        let unit = options.sortingBytes / 14
+        sortingUnit = unit
         let directory = options.spillDirectory
         changes = ExternalSorter(files, directory: directory, memoryBytes: unit * 8)
         values = ExternalSorter(files, directory: directory, memoryBytes: unit * 3)
@@ -33,6 +42,9 @@ final class FrameChecker {
         self.hints = zip(HintField.slots, hints).compactMap { (offset, slot) in
             if case .good(let hint) = slot { (UInt64(offset), hint) } else { nil }
         }
+        checkpoints = CheckpointChecker(
+            files, file, salt: header.salt, hinted: Set(self.hints.map(\.hint.checkpoint)),
+            nodes: ExternalSorter(files, directory: directory, memoryBytes: unit))
         let first = UInt64(FormatLimits.pageBytes)
         try places.append(PlaceRecord(.groupEnd, first, source: 0))
         checkHintNumbers(end: first, lastNumber: header.baseNumber)
@@ -53,6 +65,7 @@ final class FrameChecker {
         } catch  where error.code == .damaged {
             findings.add(error.at(offset: frame.offset), rule: "F21")
         }
+        try checkpoints.check(frame, before: counts, state, into: &findings)
         guard !frame.header.isMember else { return }
         if frame.header.kind == .transaction { open.transactions += 1 }
         counts.add(open)
@@ -68,8 +81,14 @@ final class FrameChecker {
             if hint.checkpoint != 0 { try notePlace(.hintCheckpoint, hint.checkpoint, source: slot) }
         }
         try PlaceRecord.check(places, into: &findings)
-        try VersionChain.check(changes, lastNumber: lastNumber, into: &findings)
         try ValueRecord.check(values, lastNumber: lastNumber, into: &findings)
+        // The values' memory is free by now, and that of the changes when entries of indexes are sorted.
+        let indexes = IndexChecker(
+            files, file, options, checkpoints.found, checkpoints.nodes, memoryBytes: sortingUnit * 3)
+        try VersionChain.check(changes, lastNumber: lastNumber, into: &findings) { (change) throws(FileError) in
+            try indexes.take(change)
+        }
+        try indexes.finish(into: &findings)
     }
 
     // MARK: Places
@@ -133,6 +152,7 @@ final class FrameChecker {
                 }
                 position += try checkRow(change, at: row, frame, catalog)
             }
+            checkpoints.note(change)
             try changes.append(ChangeRecord(change, number: frame.header.number, frameOffset: frame.offset))
         }
         open.changes += entries

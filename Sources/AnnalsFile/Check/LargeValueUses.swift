@@ -62,6 +62,7 @@ struct ValueRecord: SortRecord {
         guard value.number <= number else {
             return ("F23", "A reference names a large value of a later transaction.")
         }
+        guard value.place < row else { return ("F23", "A reference stands before the large value that it names.") }
         return forms.isSubset(of: value.forms)
             ? nil : ("F22", "A large value is not one of the type of an attribute that refers to it.")
     }

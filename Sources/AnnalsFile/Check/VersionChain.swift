@@ -38,14 +38,16 @@ struct VersionChain {
     /// The newest version of the object at hand.
     private var newest: ChangeRecord?
 
-    /// Checks changes that come sorted, but those of transactions after `lastNumber`, which do not count.
+    /// Checks changes that come sorted, but those of transactions after `lastNumber`, which do not count, and hands on the others.
     static func check(
-        _ changes: ExternalSorter<ChangeRecord>, lastNumber: UInt64, into findings: inout FindingList
+        _ changes: ExternalSorter<ChangeRecord>, lastNumber: UInt64, into findings: inout FindingList,
+        _ visit: (ChangeRecord) throws(FileError) -> Void
     ) throws(FileError) {
         var chain = VersionChain()
         try changes.drain { record throws(FileError) in
             guard record.number <= lastNumber else { return }
             if let (rule, sentence) = chain.take(record) { findings.add(rule, at: record.entryOffset, sentence) }
+            try visit(record)
         }
     }
 

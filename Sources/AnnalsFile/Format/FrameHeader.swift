@@ -31,19 +31,12 @@ package enum FrameKind: UInt8, CaseIterable, Sendable {
     case seal = 12
     case replacing = 13
 
-    /// Whether a frame of this kind may, or must, be a member of a transaction (F8).
-    package var membership: Membership {
+    /// Whether frames of this kind are members of a transaction; no others are (F8).
+    package var isAlwaysMember: Bool {
         switch self {
-        case .part, .value, .schema: .always
-        case .nodes: .possible
-        default: .never
+        case .part, .value, .schema: true
+        default: false
         }
-    }
-
-    package enum Membership: Sendable {
-        case never
-        case possible
-        case always
     }
 }
 

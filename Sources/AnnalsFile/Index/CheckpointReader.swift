@@ -1,9 +1,9 @@
 // Reads a checkpoint: the document in its frame or in frames before it, and the landmarks that it names.
 
-enum LandmarkField {
-    static let offset = 0
-    static let number = 8
-    static let bytes = 16
+package enum LandmarkField {
+    package static let offset = 0
+    package static let number = 8
+    package static let bytes = 16
     static let inNode = IndexNode.bytes / bytes
 }
 
@@ -19,8 +19,15 @@ struct CheckpointReader: Sendable {
         self.salt = salt
     }
 
-    /// The checkpoint frame at an offset, and its document. Throws `damaged` where there is none.
-    func checkpoint(at offset: UInt64) throws(FileError) -> (header: FrameHeader, content: CheckpointContent) {
+    /// A checkpoint frame, its document, and the frames that hold the document's beginning.
+    struct Stored {
+        let header: FrameHeader
+        let content: CheckpointContent
+        let pieces: [UInt64]
+    }
+
+    /// The checkpoint frame at an offset, with its document. Throws `damaged` where there is none.
+    func checkpoint(at offset: UInt64) throws(FileError) -> Stored {
         let window = self.window
         let frame = try self.frame(at: offset, .checkpoint, window)
         let table = frame.table
@@ -32,37 +39,45 @@ struct CheckpointReader: Sendable {
         guard table.count == CheckpointField.bytes + pieces * 8,
             bytes <= UInt64(pieces * FormatLimits.maximumNodeFrameBytes + frame.body.count)
         else { throw Self.malformed(offset) }
-        let last = Array(frame.body)
+        let ending = Array(frame.body)
         let offsets = (0..<pieces).map { table.integer(at: CheckpointField.bytes + $0 * 8, as: UInt64.self) }
         var document: [UInt8] = []
+        var last: UInt64 = 0
         for piece in offsets {
-            guard piece < offset else { throw Self.malformed(offset) }
+            // Ascending, so that no frame is taken into memory again and again.
+            guard piece > last, piece < offset else { throw Self.malformed(offset) }
+            last = piece
             document += try self.frame(at: piece, .nodes, window).body
         }
-        document += last
-        guard Int(bytes) <= document.count, document.count - Int(bytes) < IndexNode.bytes else {
-            throw Self.malformed(offset)
-        }
-        let content = try document.withContent(Int(bytes))
-        return (frame.header, content)
+        document += ending
+        guard Int(bytes) <= document.count, document.count - Int(bytes) < IndexNode.bytes,
+            document[Int(bytes)...].allSatisfy({ $0 == 0 })
+        else { throw Self.malformed(offset) }
+        return Stored(header: frame.header, content: try document.withContent(Int(bytes)), pieces: offsets)
     }
 
     /// The landmarks that a checkpoint at `end` names.
     func landmarks(_ content: CheckpointContent, below end: UInt64) throws(FileError) -> Landmarks {
-        let window = self.window
         var stored: [Landmark] = []
+        var last: UInt64 = 0
         for offset in content.landmarkFrames {
-            let node = try frame(at: offset, .nodes, window).body
-            guard node.count == IndexNode.bytes else { throw Self.malformed(offset) }
-            for entry in stride(from: 0, to: IndexNode.bytes, by: LandmarkField.bytes) {
-                stored.append(
-                    Landmark(
-                        offset: node.integer(at: entry + LandmarkField.offset, as: UInt64.self),
-                        number: node.integer(at: entry + LandmarkField.number, as: UInt64.self)))
-            }
+            guard offset > last else { throw Self.malformed(offset) }
+            last = offset
+            stored += try landmarks(inFrameAt: offset)
         }
         stored += content.landmarks.map { Landmark(offset: $0.offset, number: $0.number) }
         return try Landmarks(stored: stored, below: end)
+    }
+
+    /// The landmarks that fill the one node of a nodes frame.
+    func landmarks(inFrameAt offset: UInt64) throws(FileError) -> [Landmark] {
+        let node = try frame(at: offset, .nodes, window).body
+        guard node.count == IndexNode.bytes else { throw Self.malformed(offset) }
+        return stride(from: 0, to: IndexNode.bytes, by: LandmarkField.bytes).map { entry in
+            Landmark(
+                offset: node.integer(at: entry + LandmarkField.offset, as: UInt64.self),
+                number: node.integer(at: entry + LandmarkField.number, as: UInt64.self))
+        }
     }
 
     private var window: ByteWindow { ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes) }

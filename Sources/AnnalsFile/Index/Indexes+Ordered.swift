@@ -89,7 +89,10 @@ extension Indexes {
         if change.kind != .delete, let row { new = try rowView(row, entity, shape) }
         for number in shape.indexes(of: entity) where state.ordered[number] != nil {
             let index = shape.indexes[number]
-            if change.kind == .update, !index.positions.contains(where: { change.contains(attributePosition: $0) }) {
+            // The set counts positions in the row's layout, which may be one from before the newest.
+            if change.kind == .update, new?.layout === index.layout,
+                !index.positions.contains(where: { change.contains(attributePosition: $0) })
+            {
                 continue
             }
             try core.reading { () throws(FileError) in

@@ -201,8 +201,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
     }
 
     private func restore(_ opening: FileBeingOpened, checkpointAt offset: UInt64) throws(FileError) -> LogState {
-        let (header, content) = try reader.checkpoint(at: offset)
-        let state = try LogState(header: opening.header, checkpoint: header, at: offset, content)
+        let stored = try reader.checkpoint(at: offset)
+        let content = stored.content
+        let state = try LogState(
+            header: opening.header, checkpoint: stored.header, at: offset, pieces: stored.pieces.count, content)
         try core.file.checkReach(state.end)
         landmarks = try reader.landmarks(content, below: offset)
         core.file.take(landmarks)
@@ -233,7 +235,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// A checkpoint was appended by somebody else: what it holds is what is here, and stands in the file.
     private func takeCheckpoint(_ frame: FrameView, _ state: LogState) throws(FileError) {
-        let (_, content) = try reader.checkpoint(at: frame.offset)
+        let content = try reader.checkpoint(at: frame.offset).content
         guard content.number == state.lastNumber, content.tag == state.lastTag else {
             throw FileError(.damaged, "F29: a checkpoint is not of the place where it stands.", offset: frame.offset)
         }

@@ -7,6 +7,13 @@ extension View {
     /// The ordered indexes of an entity.
     package func indexes(entity: UInt16) -> [IndexID] { shape.indexes(of: entity).map { shape.indexes[$0].id } }
 
+    /// Whether the entries of an index stand ready: else `range` sorts the entity's rows.
+    package func hasBuilt(_ id: IndexID) -> Bool {
+        shape.indexes(of: id.entity).contains { number in
+            shape.indexes[number].id == id && number < ordered.count && ordered[number] != nil
+        }
+    }
+
     /// Lends rows in the order of an index, or the other way round, until `body` returns false.
     ///
     /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes, and while an index is

@@ -117,7 +117,8 @@ package struct LogState: Sendable {
 
     /// The state behind a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts itself.
     package init(
-        header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, _ content: CheckpointContent
+        header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, pieces: Int,
+        _ content: CheckpointContent
     ) throws(FileError) {
         self.init(header: header)
         guard content.number == frame.number, content.number >= header.baseNumber, frame.kind == .checkpoint,
@@ -135,7 +136,7 @@ package struct LogState: Sendable {
         }
         (lastNumber, lastTag, lastTime) = (content.number, content.tag, content.time)
         (recoveries, frames, mayStepBack) = (
-            Int(clamping: content.recoveries), content.frames &+ 1, content.mayStepBack
+            Int(clamping: content.recoveries), content.frames &+ UInt64(pieces) &+ 1, content.mayStepBack
         )
         end = offset + UInt64(frame.frameBytes)
         endChecksum = frame.checksum
@@ -155,8 +156,8 @@ package struct LogState: Sendable {
     package mutating func accept(_ frame: FrameView) throws(FileError) -> Accepted {
         do {
             let header = frame.header
-            try check(header.kind.membership != .never || !header.isMember, "F8: this frame cannot be a member")
-            try check(header.kind.membership != .always || header.isMember, "F8: this frame must be a member")
+            try check(header.kind.isAlwaysMember || !header.isMember, "F8: this frame cannot be a member")
+            try check(!header.kind.isAlwaysMember || header.isMember, "F8: this frame must be a member")
             try checkMark(header, offset: frame.offset)
             if header.isMember { return try acceptMember(frame) }
             if header.kind == .transaction { return try acceptCommit(frame) }

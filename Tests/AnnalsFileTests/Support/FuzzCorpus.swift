@@ -36,6 +36,8 @@ enum FuzzCorpus {
         }
         let several = trimmed(try severalFrames())
         files.append(("several-frames", several))
+        let checkpoints = trimmed(try CheckpointStores.small())
+        files += [("checkpoints", checkpoints), ("checkpoints-cut", Array(checkpoints.dropLast(72)))]
         files.append(("finding-many-versions", trimmed(try manyVersions())))
         let unsealed = try #require(files.first { $0.name == "unsealed" }).bytes
         files += tornVariants(unsealed, "unsealed") + tornVariants(several, "several-frames")

@@ -15,6 +15,7 @@ enum GoldenStores {
         ("clock", { try store { log, environment in try clock(log, environment) } }),
         ("torn", { try torn(recovering: false) }),
         ("recovered", { try torn(recovering: true) }),
+        ("checkpoint", { try CheckpointStores.golden() }),
     ]
 
     static func store(

@@ -1,0 +1,86 @@
+// Stores with checkpoints in few bytes: for the golden files and the fuzz corpus.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+enum CheckpointStores {
+    /// One attribute of every type that an index can hold, all indexed, and a key over two of them.
+    private static let everything: EntityDefinition = {
+        let types = AttributeType.allCases.filter(\.isIndexable)
+        let attributes = types.enumerated().map { index, type in
+            AttributeDefinition(
+                number: UInt16(index + 1), type: type, flags: [.optional, .indexed], name: .init("\(type)"))
+        }
+        return EntityDefinition(
+            number: 7, name: "Everything", attributes: attributes,
+            keys: [KeyDefinition(isUnique: false, attributes: [4, 2])])
+    }()
+
+    private static func everythingRow(_ number: Int) -> [Value] {
+        everything.attributes.map { attribute in
+            let values = Samples.values(of: attribute.type).filter { $0.variableBytes < 4096 }
+            return number == 5 ? .absent : values[number % values.count]
+        }
+    }
+
+    /// All kinds of keys, cut ones too, nodes on two levels of both kinds of index, two checkpoints, and a transaction behind the last.
+    static func golden() throws -> [UInt8] {
+        try store { engine in
+            let (ids, _) = try engine.commit(author: "golden") { transaction in
+                for number in 0..<7 { _ = try transaction.insert(entity: 7, everythingRow(number)) }
+                return try (1...24).map { number in
+                    let title = String(repeating: "long ", count: number < 20 ? 38 : 60) + "\(number)"
+                    return try transaction.insert(
+                        entity: EngineNote.entity, EngineNote.row(title, Int64(100 - number)))
+                }
+            }
+            try engine.writeCheckpoint()
+            _ = try engine.commit(author: "golden", context: "changes") { transaction in
+                try transaction.update(ids[0], [(EngineNote.rank, .absent)])
+                try transaction.update(ids[1], [(EngineNote.title, .string("renamed"))])
+                try transaction.delete(ids[2])
+            }
+            try engine.writeCheckpoint()
+            _ = try engine.commit(author: "golden") { transaction in
+                _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("behind", 1))
+            }
+        }
+    }
+
+    /// Few objects of one entity, changed between checkpoints.
+    static func small() throws -> [UInt8] {
+        try store { engine in
+            for round in 0..<3 {
+                _ = try engine.commit { transaction in
+                    let id = try transaction.insert(
+                        entity: EngineNote.entity, EngineNote.row("round \(round)", Int64(round)))
+                    if round == 1 { try transaction.delete(id) }
+                }
+                try engine.writeCheckpoint()
+            }
+        }
+    }
+
+    /// A store that begins with the notes 1 and 600, by the log alone.
+    private static func store(_ body: (Engine) throws -> Void) throws -> [UInt8] {
+        let machine = Machine(seed: 42, clockStepMicroseconds: 0)
+        let log = try machine.create()
+        let transaction = log.makeTransaction()
+        transaction.author = "golden"
+        try transaction.changeSchema([EngineNote.definition, everything])
+        for number in [1, 600] {
+            try transaction.insert(Note.object(number), EngineNote.row("note \(number)", Int64(number)))
+        }
+        try log.commit(transaction)
+        try log.close()
+        var options = EngineOptions()
+        options.log = machine.options
+        options.log.limits.mappingReserveBytes = 16 << 20
+        let engine = try Engine.open(
+            Machine.path, options: options, files: machine.files(), environment: machine.environment)
+        try body(engine)
+        try engine.close()
+        return try #require(machine.disk.contents(of: Machine.path))
+    }
+}
