@@ -91,6 +91,10 @@ extension Engine {
     /// With the writer lock.
     private func append(_ pending: PendingTransaction, _ appender: inout Appender) throws(FileError) -> Appended {
         let builder = pending.builder
+        // Before its rows are held against indexes that are those of another schema.
+        guard builder.baseSchemaVersion == appender.state.schemaVersion else {
+            throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
+        }
         let before = appender.state.end
         try indexes.core.file.checkReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
         let next = try indexes.orderedState(behind: builder)

@@ -144,4 +144,34 @@ import Testing
         #expect(ids.map(\.number) == Array(1...UInt64(ids.count)))
         try machine.closeAndCheck(engine)
     }
+
+    @Test func aSchemaChangeThatAnotherOvertakesIsMadeAgain() throws {
+        let engine = try machine.create()
+        let other = try machine.open(2)
+        _ = try engine.insertNotes(1...3)
+        var runs = 0
+        _ = try engine.commit { transaction in
+            runs += 1
+            var definition = transaction.catalog.newestLayout(entity: 1)?.layout.entity ?? EngineNote.definition
+            definition.attributes[EngineNote.body].flags.insert(.indexed)
+            for number in UInt16(10)..<20 {
+                definition.attributes.append(
+                    AttributeDefinition(number: number, type: .uuid, flags: [.optional], name: "more \(number)"))
+            }
+            try transaction.changeSchema([definition])
+            guard runs == 1 else { return }
+            // Rows of the other's second version are shorter than those of this one's.
+            var renamed = EngineNote.definition
+            renamed.name = IdentifierName("Renamed")
+            _ = try other.commit {
+                try $0.changeSchema([renamed])
+                _ = try $0.insert(entity: 1, EngineNote.row("of the other", 1))
+            }
+        }
+        #expect(runs == 2)
+        #expect(try engine.view().catalog.number(ofEntity: "Renamed") == 1)
+        #expect(try engine.view().titles().count == 4)
+        try other.close()
+        try machine.closeAndCheck(engine)
+    }
 }

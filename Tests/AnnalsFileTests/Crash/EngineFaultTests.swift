@@ -1,0 +1,211 @@
+// An error of every call that the engine makes, once and for ever: what was acknowledged is there, the indexes are those of the rows.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct EngineFaultTests {
+    /// EIO, ENOSPC, EINTR, ENOMEM.
+    private static let errors: [Int32] = [5, 28, 4, 12]
+
+    @Test func anErrorAtEveryCallOfTheEngine() async throws {
+        let clean = try Self.run(nil)
+        var faults: [Fault] = []
+        for kind in CallKind.allCases {
+            for occurrence in 1...max(1, clean[kind] ?? 0) where clean[kind] ?? 0 > 0 {
+                for isPermanent in [false, true] {
+                    faults += Self.effects(of: kind).map {
+                        Fault($0, on: kind, occurrence: occurrence, isPermanent: isPermanent)
+                    }
+                }
+            }
+        }
+        let halves = [0, 1].map { half in faults.indices.filter { $0 % 2 == half }.map { faults[$0] } }
+        try await withThrowingTaskGroup(of: [String].self) { group in
+            for half in halves {
+                group.addTask {
+                    half.compactMap { fault in
+                        do {
+                            _ = try Self.run(fault)
+                            return nil
+                        } catch {
+                            return "\(fault): \(error)"
+                        }
+                    }
+                }
+            }
+            for try await failures in group {
+                for failure in failures.prefix(10) { Issue.record("\(failure)") }
+            }
+        }
+        print("\(faults.count) injected errors in the engine, checkpoints \(try Self.checkpointCount()) a run")
+        #expect(faults.count > 1000)
+    }
+
+    private static func effects(of kind: CallKind) -> [Fault.Effect] {
+        var effects = errors.map { Fault.Effect.failure($0) }
+        if kind == .synchronize { effects += [.synchronize(.cleanAndLost), .synchronize(.cacheReverted)] }
+        if kind == .write { effects += [.short(8), .short(5000)] }
+        if kind == .read { effects.append(.short(50)) }
+        return effects
+    }
+
+    private static func makeRun() -> EngineCrashRun {
+        let run = EngineCrashRun(
+            name: "engineFaults", options: EngineCrashTests.options(dirtyNodeBytes: 8 << 10), seed: 5,
+            imageOptions: CrashOptions())
+        run.machine.disk.setOnChange(nil)
+        return run
+    }
+
+    /// So the workload writes some.
+    private static func checkpointCount() throws -> UInt64 {
+        let run = makeRun()
+        try work(run, nil)
+        return try check(run.machine.disk).counts.bytes(of: .checkpoint) / 500
+    }
+
+    /// Runs the workload under a fault. Returns how many calls of each kind were made.
+    private static func run(_ fault: Fault?) throws -> [CallKind: Int] {
+        let run = makeRun()
+        if let fault { run.machine.disk.addFault(fault) }
+        try work(run, fault)
+        var calls: [CallKind: Int] = [:]
+        for kind in CallKind.allCases { calls[kind] = run.machine.disk.callCount(of: kind) }
+        run.machine.disk.removeAllFaults()
+        try survives(run)
+        return calls
+    }
+
+    private static func work(_ run: EngineCrashRun, _ fault: Fault?) throws {
+        guard let engine = try tolerating(fault, { try run.create() }) else { return }
+        let steps: [(Engine) throws -> Void] = [
+            { try run.define($0) },
+            { try run.change($0, 12, 0, 0, .relaxed) },
+            { try run.change($0, 5, 3, 1, .full) },
+            { try run.change($0, 30, 5, 2, bodyBytes: 300, .relaxed) },
+            { try $0.writeCheckpoint() },
+            { try run.change($0, 2, 3, 1, bodyBytes: 1200, .full) },
+            { try run.change($0, 9, 3, 1, .relaxed) },
+        ]
+        guard try take(steps, engine, run, fault) else { return }
+        guard try tolerating(fault, { try engine.close() }) != nil else {
+            if fault?.effect == .synchronize(.cacheReverted) { run.expectation.visible = run.expectation.durable }
+            return
+        }
+        run.everythingIsDurable()
+        guard let again = try tolerating(fault, { try run.open(1) }) else { return }
+        guard try take([{ try run.change($0, 1, 2, 1, .full) }], again, run, fault) else { return }
+        if try tolerating(fault, { try again.close() }) != nil { run.everythingIsDurable() }
+        if fault?.effect == .synchronize(.cacheReverted) { run.expectation.visible = run.expectation.durable }
+    }
+
+    /// Takes the steps; after an error the handle must go on, or refuse, as designed, and read on in any case. False where it refuses.
+    private static func take(
+        _ steps: [(Engine) throws -> Void], _ engine: Engine, _ run: EngineCrashRun, _ fault: Fault?
+    ) throws -> Bool {
+        for step in steps {
+            do {
+                try step(engine)
+            } catch let error as FileError {
+                guard let fault else { throw error }
+                if fault.effect == .synchronize(.cacheReverted) {
+                    // A file system that drops what it could not write takes what was only acknowledged as relaxed with it.
+                    run.expectation.visible = run.expectation.durable
+                    return false
+                }
+                let isPoisoned = error.code == .durabilityUnknown
+                guard !isPoisoned || mayPoison(fault) else {
+                    throw CrashFailure(description: "a commit failed with \(error.code): \(error)")
+                }
+                run.machine.disk.removeAllFaults()
+                let states = run.expectation.states
+                try engine.view().expect(states[Int(try engine.view().number)])
+                if isPoisoned {
+                    try refuses(engine)
+                    return false
+                }
+                do {
+                    if engine.log.current.schemaVersion == 0 {
+                        try run.define(engine)
+                    } else {
+                        try run.change(engine, 1, 1, 1, .full)
+                    }
+                } catch let later as FileError {
+                    guard later.code == .durabilityUnknown, mayPoison(fault) else {
+                        throw CrashFailure(description: "after \(error.code), with the fault gone: \(later)")
+                    }
+                    run.expectation.states = states
+                    return false
+                }
+            }
+        }
+        return true
+    }
+
+    private static func refuses(_ engine: Engine) throws {
+        do {
+            _ = try engine.commit { transaction in
+                if engine.log.current.schemaVersion == 0 {
+                    return try transaction.changeSchema([EngineNote.definition])
+                }
+                _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("refused", 1))
+            }
+        } catch let error as FileError where error.code == .durabilityUnknown { return }
+        throw CrashFailure(description: "a poisoned handle went on")
+    }
+
+    /// Only these leave it open what is durable: a sync that failed, an input/output error in a write.
+    private static func mayPoison(_ fault: Fault) -> Bool {
+        switch (fault.call, fault.effect) {
+        case (.synchronize, _), (.synchronizeDirectory, _): true
+        case (.write, .failure(5)): true
+        default: false
+        }
+    }
+
+    private static func tolerating<Result>(_ fault: Fault?, _ body: () throws -> Result) throws -> Result? {
+        do {
+            return try body()
+        } catch let error as FileError {
+            if fault == nil { throw error }
+            return nil
+        }
+    }
+
+    /// With the fault gone: another process sees everything acknowledged, and so does one after a power cut.
+    private static func survives(_ run: EngineCrashRun) throws {
+        let disk = run.machine.disk
+        disk.kill(1)
+        guard disk.openDescriptorCount() == 0, disk.mappingCount == 0 else {
+            throw CrashFailure(description: "descriptors or mappings are left open")
+        }
+        guard disk.names(in: "/data").allSatisfy({ $0 == "s.annals" }) else {
+            throw CrashFailure(description: "files are left behind: \(disk.names(in: "/data"))")
+        }
+        var options = CrashOptions(seed: 3)
+        options.exhaustiveBits = 1
+        options.randomChoices = 1
+        options.maximumOfEachList = 1
+        options.maximumSizes = 2
+        options.tearing = .never
+        try disk.forEachCrashImage(options) { image in
+            if run.tally.images.count > 6 { return }
+            let check = EngineImageCheck(
+                expectation: run.expectation, options: run.options, hash: image.hash | 7, tally: run.tally, depth: 3)
+            let count = try check.run(image.makeDisk())
+            guard count >= run.expectation.durable || (count < 0 && !run.expectation.storeIsDurable) else {
+                throw CrashFailure(description: "\(image): \(count) left of \(run.expectation.durable)")
+            }
+        }
+        guard disk.names(in: "/data").contains("s.annals") else { return }
+        let engine = try run.open(9)
+        if engine.log.current.schemaVersion == 0 {
+            try run.define(engine)
+        } else {
+            try run.change(engine, 1, 1, 1, .full)
+        }
+        try engine.close()
+        try expectIntact(run.machine)
+    }
+}

@@ -1,0 +1,292 @@
+// Views and history against the oracle: a little often, everything now and then.
+
+import AnnalsFile
+
+extension OracleRun {
+    // MARK: Views
+
+    func compareSome() throws {
+        let handle = try anyHandle()
+        let view = try handle.engine.view()
+        guard view.number == UInt64(model.number) else {
+            throw OracleFailure("the newest view is of \(view.number) instead of \(model.number)")
+        }
+        for _ in 0..<8 { try compareObject(view, model.number) }
+        if let entity = random.element(model.schema.entities.keys.sorted()) {
+            try compareIndex(view, model.number, entity)
+        }
+    }
+
+    func comparePast() throws {
+        let handle = try anyHandle()
+        let number = random.below(model.number + 1)
+        try compare(try handle.engine.view(asOf: UInt64(number)), number)
+        do {
+            _ = try handle.engine.view(asOf: UInt64(model.number + 1 + random.below(3)))
+            throw OracleFailure("there is a view of a transaction that there is not")
+        } catch let error as FileError where error.code == .invalidArgument {}
+    }
+
+    func compareAll(_ handle: OracleHandle) throws {
+        let view = try handle.engine.view()
+        guard view.number == UInt64(model.number) else {
+            throw OracleFailure("the newest view is of \(view.number) instead of \(model.number)")
+        }
+        try compare(view, model.number)
+        let statistics = try handle.engine.statistics()
+        guard statistics.transactions == UInt64(model.number), statistics.lastNumber == UInt64(model.number) else {
+            throw OracleFailure("\(statistics.transactions) transactions are counted instead of \(model.number)")
+        }
+        let bytes = statistics.frameBytes.values.reduce(0, +)
+        guard bytes + 4096 == statistics.end else {
+            throw OracleFailure("\(bytes) bytes of frames are counted of \(statistics.end)")
+        }
+    }
+
+    /// Everything that a view shows.
+    func compare(_ view: View, _ number: Int) throws {
+        let schema = model.schema(asOf: number)
+        guard view.number == UInt64(number), Int(view.catalog.newestVersion) == schema.version else {
+            throw OracleFailure("a view has schema \(view.catalog.newestVersion) instead of \(schema.version)")
+        }
+        for entity in 1...UInt16(8) {
+            guard let definition = schema.entities[entity] else {
+                try view.scan(entity: entity) { (_, _) throws(FileError) in
+                    throw FileError(.invalidArgument, "A removed entity has objects.")
+                }
+                continue
+            }
+            guard view.catalog.newestLayout(entity: entity)?.layout.entity == definition else {
+                throw OracleFailure("a view of \(number) has another definition of entity \(entity)")
+            }
+            try compareScan(view, number, entity)
+            try compareIndex(view, number, entity)
+        }
+        for _ in 0..<4 { try compareObject(view, number) }
+    }
+
+    private func compareScan(_ view: View, _ number: Int, _ entity: UInt16) throws {
+        let all = model.objects(of: entity, asOf: number)
+        let isReversed = random.chance(1, in: 3)
+        let lower: UInt64 = random.chance(1, in: 2) ? 1 : UInt64(1 + random.below(700))
+        let upper: UInt64 = random.chance(1, in: 2) ? .max : lower + UInt64(random.below(700))
+        var expected = all.filter { $0.object.number >= lower && $0.object.number <= upper }
+        if isReversed { expected.reverse() }
+        var place = 0
+        var difference: String?
+        try view.scan(entity: entity, from: lower, through: upper, reversed: isReversed) {
+            (object, row) throws(FileError) in
+            if place >= expected.count || expected[place].object != object {
+                difference = "\(object.number) stands at \(place)"
+            } else {
+                difference = try self.difference(view, row, expected[place].row)
+            }
+            place += 1
+            return difference == nil
+        }
+        counts.comparisons += place + 1
+        guard difference == nil, place == expected.count else {
+            throw OracleFailure(
+                "a scan of entity \(entity) as of \(number): \(difference ?? "\(place) rows of \(expected.count)")")
+        }
+        guard try view.count(entity: entity) == UInt64(all.count) else {
+            throw OracleFailure("entity \(entity) as of \(number) has not \(all.count) objects")
+        }
+    }
+
+    private func compareObject(_ view: View, _ number: Int) throws {
+        let entities = model.schema(asOf: number).entities
+        let isAny = random.chance(1, in: 5)
+        let any = ObjectID(entity: UInt16(1 + random.below(5)), number: UInt64(1 + random.below(4000)))
+        guard let object = isAny ? any : random.element(model.live) else { return }
+        let expected = entities[object.entity] == nil ? nil : model.row(object, asOf: number)
+        var difference: String?
+        let isThere = try view.withRow(object) { (row) throws(FileError) in
+            if let expected { difference = try self.difference(view, row, expected) }
+        }
+        counts.comparisons += 1
+        guard isThere == (expected != nil), try view.contains(object) == isThere, difference == nil else {
+            throw OracleFailure("\(object) as of \(number): \(difference ?? "is there: \(isThere)")")
+        }
+    }
+
+    func difference(_ view: View, _ row: RowView, _ expected: ModelRow) throws(FileError) -> String? {
+        let attributes = row.layout.entity.attributes
+        guard attributes.count == expected.values.count else { return "a row has another layout" }
+        for position in attributes.indices {
+            guard attributes[position].number == expected.entity.attributes[position].number else {
+                return "a row has other attributes"
+            }
+            let value = try view.value(row, at: position)
+            if value != expected.values[position] { return "\(value) instead of \(expected.values[position])" }
+        }
+        return nil
+    }
+
+    // MARK: Indexes
+
+    private func compareIndex(_ view: View, _ number: Int, _ entity: UInt16) throws {
+        guard let definition = model.schema(asOf: number).entities[entity] else { return }
+        let ids = IndexID.all(of: definition)
+        guard view.indexes(entity: entity) == ids else {
+            throw OracleFailure("entity \(entity) as of \(number) has other indexes")
+        }
+        guard let id = random.element(ids) else { return }
+        var keyed = model.objects(of: entity, asOf: number).map {
+            (key: ModelKey.key($0.row, id, definition).key, object: $0.object, row: $0.row)
+        }
+        keyed.sort {
+            $0.key == $1.key ? $0.object < $1.object : $0.key.lexicographicallyPrecedes($1.key)
+        }
+        let types = id.attributes.compactMap { number in
+            definition.attributes.first { $0.number == number }?.type
+        }
+        let samples = [0, 1].map { _ in keyed.isEmpty ? nil : keyed[random.below(keyed.count)].row }
+        let bounds = try samples.map { try bound($0, id, definition, types) }
+        let isReversed = random.chance(1, in: 2)
+        var expected = keyed.filter { bounds[0].isBelow($0.key) && bounds[1].isAbove($0.key) }
+        if isReversed { expected.reverse() }
+        let limit = random.chance(1, in: 2) ? Int.max : random.below(300)
+        try compareRange(
+            view, id, (bounds[0], bounds[1]), isReversed, Array(expected.prefix(limit)).map { ($0.object, $0.row) },
+            "index \(id.attributes) of entity \(entity) as of \(number)")
+        if let sample = samples[0] { try compareFirst(view, id, definition, types, sample, keyed.map { ($0.0, $0.1) }) }
+    }
+
+    private func bound(
+        _ row: ModelRow?, _ id: IndexID, _ entity: EntityDefinition, _ types: [AttributeType]
+    ) throws -> IndexBound {
+        guard let row, random.chance(2, in: 3) else { return .unbounded }
+        let values = keyValues(row, id, entity).prefix(1 + random.below(id.attributes.count))
+        return try IndexKey.bound(values: Array(values), types: types, isIncluded: random.chance(1, in: 2)).bound
+    }
+
+    private func keyValues(_ row: ModelRow, _ id: IndexID, _ entity: EntityDefinition) -> [Value] {
+        id.attributes.compactMap { number in
+            entity.attributes.first { $0.number == number }.map { row.value(of: $0) }
+        }
+    }
+
+    private func compareRange(
+        _ view: View, _ id: IndexID, _ bounds: (IndexBound, IndexBound), _ isReversed: Bool,
+        _ expected: [(object: ObjectID, row: ModelRow)], _ what: String
+    ) throws {
+        var place = 0
+        var difference: String?
+        if expected.isEmpty { return }
+        try view.range(id, from: bounds.0, to: bounds.1, reversed: isReversed) { (object, row) throws(FileError) in
+            if expected[place].object != object {
+                difference = "\(object.number) instead of \(expected[place].object.number) stands at \(place)"
+            } else {
+                difference = try self.difference(view, row, expected[place].row)
+            }
+            place += 1
+            return difference == nil && place < expected.count
+        }
+        counts.comparisons += place
+        guard difference == nil, place == expected.count else {
+            throw OracleFailure("\(what): \(difference ?? "\(place) rows of \(expected.count)")")
+        }
+    }
+
+    /// The object with a whole key.
+    private func compareFirst(
+        _ view: View, _ id: IndexID, _ entity: EntityDefinition, _ types: [AttributeType], _ sample: ModelRow,
+        _ keyed: [(key: [UInt8], object: ObjectID)]
+    ) throws {
+        let values = keyValues(sample, id, entity)
+        var key = ByteWriter(capacity: 256)
+        try IndexKey.append(values: values, types: types, to: &key)
+        let whole = ModelKey.key(sample, id, entity).key
+        let expected = keyed.filter { $0.key == whole }.map(\.object)
+        let found = try view.first(id, key: Array(key.bytes))
+        guard let found, expected.contains(found) else {
+            throw OracleFailure(
+                "by the key \(values) of index \(id.attributes) \(found.map { "\($0)" } ?? "nothing") was found, not \(expected)"
+            )
+        }
+    }
+
+    // MARK: History
+
+    func compareHistory() throws { try compareHistory(try anyHandle(), after: random.below(model.number + 1)) }
+
+    func compareHistory(_ handle: OracleHandle, after number: Int) throws {
+        let view = try handle.engine.view()
+        var next = number + 1
+        var difference: String?
+        let limit = random.chance(1, in: 5) ? 1 << 40 : 30
+        try handle.engine.forEachTransaction(after: UInt64(number), in: view) { (transaction) throws(FileError) in
+            difference = try self.difference(transaction, next, view)
+            next += 1
+            return difference == nil && next <= number + limit
+        }
+        counts.comparisons += next - number
+        let last = min(model.number, number + limit)
+        guard difference == nil, next == last + 1 || number == model.number else {
+            throw OracleFailure("history, transaction \(next - 1): \(difference ?? "the last one is \(last)")")
+        }
+    }
+
+    private func difference(
+        _ transaction: TransactionView, _ number: Int, _ view: View
+    ) throws(FileError) -> String? {
+        guard number <= model.number, transaction.number == UInt64(number) else { return "it has another number" }
+        let expected = model.transactions[number - 1]
+        if let tag = expected.tag, tag != transaction.tag { return "it has another tag" }
+        guard transaction.author == expected.author, transaction.context == expected.context else {
+            return "it has another author or context"
+        }
+        guard transaction.totalChanges == UInt64(expected.changes.count),
+            transaction.changesSchema == (expected.schema != nil)
+        else { return "it has \(transaction.totalChanges) changes instead of \(expected.changes.count)" }
+        var seen = Set<ObjectID>()
+        var difference: String?
+        try transaction.forEachChange { (change) throws(FileError) in
+            seen.insert(change.object)
+            difference = try self.difference(change, expected.changes[change.object], view, number)
+            return difference == nil
+        }
+        return difference ?? (seen.count == expected.changes.count ? nil : "an object is missing in it")
+    }
+
+    private func difference(
+        _ change: ChangeView, _ expected: ModelChange?, _ view: View, _ number: Int
+    ) throws(FileError) -> String? {
+        guard let expected, expected.kind == change.kind else { return "\(change.object) has another kind of change" }
+        let attributes = model.schema(asOf: number).entities[change.object.entity]?.attributes ?? []
+        let positions = change.attributePositions
+        guard Set(positions.map { $0 < attributes.count ? attributes[$0].number : 0 }) == expected.attributes else {
+            return "\(change.object) has other attributes changed"
+        }
+        var difference: String?
+        let hasBefore = try view.withRow(before: change) { (row) throws(FileError) in
+            if let before = expected.before { difference = try self.difference(view, row, before) }
+        }
+        if let difference { return "before \(change.object): \(difference)" }
+        let hasAfter = try view.withRow(after: change) { (row) throws(FileError) in
+            if let written = expected.written { difference = try self.difference(view, row, written) }
+        }
+        if let difference { return "after \(change.object): \(difference)" }
+        let isRight = hasBefore == (expected.before != nil) && hasAfter == (expected.written != nil)
+        return isRight ? nil : "\(change.object) has a row before or after too many or too few"
+    }
+}
+
+extension IndexBound {
+    fileprivate func isBelow(_ key: [UInt8]) -> Bool {
+        switch self {
+        case .including(let bound): key.starts(with: bound) || bound.lexicographicallyPrecedes(key)
+        case .excluding(let bound): !key.starts(with: bound) && bound.lexicographicallyPrecedes(key)
+        case .unbounded, .beside: true
+        }
+    }
+
+    fileprivate func isAbove(_ key: [UInt8]) -> Bool {
+        switch self {
+        case .including(let bound): key.starts(with: bound) || key.lexicographicallyPrecedes(bound)
+        case .excluding(let bound): !key.starts(with: bound) && key.lexicographicallyPrecedes(bound)
+        case .unbounded, .beside: true
+        }
+    }
+}
