@@ -379,16 +379,7 @@ struct Workloads {
 /// The checksum of a row as the peers compute it.
 enum Checksum {
     static func of(_ text: String) -> UInt64 {
-        var sum: UInt64 = 0
-        var word: UInt64 = 0
-        for (position, byte) in text.utf8.enumerated() {
-            word |= UInt64(byte) << UInt64(position % 8 * 8)
-            if position % 8 == 7 {
-                sum &+= word
-                word = 0
-            }
-        }
-        return sum &+ word
+        text.utf8.withContiguousStorageIfAvailable { BenchRow.sum(UnsafeRawBufferPointer($0)) } ?? 0
     }
 
     static func of(_ row: borrowing StoredRow) throws(StoreError) -> UInt64 {

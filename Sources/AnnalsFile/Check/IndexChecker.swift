@@ -44,6 +44,7 @@ final class IndexChecker {
         findings = FindingList(maximum: options.maximumFindings)
         checked = checkpoints.map { found in
             let window = ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes)
+            defer { withExtendedLifetime(window) {} }
             return CheckedCheckpoint(found, CheckedNodes(window, nodes, checkpoint: found.offset, .rowIndex))
         }
     }
@@ -130,6 +131,7 @@ final class IndexChecker {
     private func readIndexes(_ place: Int, _ entries: ExternalSorter<IndexEntryRecord>) throws(FileError) {
         let found = checked[place].found
         let window = ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes)
+        defer { withExtendedLifetime(window) {} }
         let source = CheckedNodes(window, nodes, checkpoint: found.offset, .orderedIndex)
         for (number, root) in found.content.indexes.enumerated() where root.isComplete {
             do throws(FileError) {
@@ -149,6 +151,7 @@ final class IndexChecker {
     /// The entries as the rows ask for them, which are read in the order of the file.
     private func readRows(_ entries: ExternalSorter<IndexEntryRecord>) throws(FileError) {
         let window = ByteWindow(files, file, stepBytes: options.windowBytes)
+        defer { withExtendedLifetime(window) {} }
         var key = ByteWriter(capacity: 256)
         try liveRows.drain { record throws(FileError) in
             guard let object = ObjectID(rawValue: record.object) else { return }

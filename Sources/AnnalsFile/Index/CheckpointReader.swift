@@ -29,6 +29,7 @@ struct CheckpointReader: Sendable {
     /// The checkpoint frame at an offset, with its document. Throws `damaged` where there is none.
     func checkpoint(at offset: UInt64) throws(FileError) -> Stored {
         let window = self.window
+        defer { withExtendedLifetime(window) {} }
         let frame = try self.frame(at: offset, .checkpoint, window)
         let table = frame.table
         guard table.count >= CheckpointField.bytes, table.integer(at: CheckpointField.zero, as: UInt32.self) == 0 else {
@@ -71,6 +72,8 @@ struct CheckpointReader: Sendable {
 
     /// The landmarks that fill the one node of a nodes frame.
     func landmarks(inFrameAt offset: UInt64) throws(FileError) -> [Landmark] {
+        let window = self.window
+        defer { withExtendedLifetime(window) {} }
         let node = try frame(at: offset, .nodes, window).body
         guard node.count == IndexNode.bytes else { throw Self.malformed(offset) }
         return stride(from: 0, to: IndexNode.bytes, by: LandmarkField.bytes).map { entry in
@@ -80,6 +83,7 @@ struct CheckpointReader: Sendable {
         }
     }
 
+    /// A new one each time: who asks for it keeps it.
     private var window: ByteWindow { ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes) }
 
     private func frame(

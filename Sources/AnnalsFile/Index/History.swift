@@ -1,28 +1,48 @@
 // Reading history: transactions in order, looked at where they stand.
 
 /// One transaction of the history. Its bytes are lent: it lives until the closure returns that it was given to.
+///
+/// A few words that point into the table of its commit frame, because millions of them are handed on. Sound although it counts no references:
+/// who lends it holds the view, the names and the table.
 package struct TransactionView {
     package let number: UInt64
-    package let tag: UInt64
-    /// Microseconds since 1970.
-    package let time: Int64
-    package let processID: UInt32
-    package let totalChanges: UInt64
-    package let changesSchema: Bool
-    /// Where it begins, and where its commit frame stands.
-    package let start: UInt64
+    /// Where its commit frame stands.
     package let commitFrame: UInt64
     let end: UInt64
-    package let schemaVersion: UInt16
-    let names: (author: UInt32, context: UInt32, process: UInt32)
-    let view: View
-    let nameTable: NameTable
-    /// The table of its commit frame.
-    let table: UnsafeRawBufferPointer
+    private let viewReference: Unmanaged<View>
+    private let names: Unmanaged<NameTable>
+    /// The table of its commit frame; a record stands at its beginning.
+    private let table: UnsafeRawBufferPointer
 
-    package var author: String? { nameTable.name(names.author) }
-    package var context: String? { nameTable.name(names.context) }
-    package var process: String? { nameTable.name(names.process) }
+    init(
+        number: UInt64, commitFrame: UInt64, end: UInt64, view: View, names: NameTable, table: UnsafeRawBufferPointer
+    ) {
+        self.number = number
+        self.commitFrame = commitFrame
+        self.end = end
+        viewReference = .passUnretained(view)
+        self.names = .passUnretained(names)
+        self.table = table
+    }
+
+    package var tag: UInt64 { table.integer(at: TransactionField.tag, as: UInt64.self) }
+    /// Microseconds since 1970.
+    package var time: Int64 { table.integer(at: TransactionField.time, as: Int64.self) }
+    package var processID: UInt32 { table.integer(at: TransactionField.processID, as: UInt32.self) }
+    package var totalChanges: UInt64 { table.integer(at: TransactionField.totalChanges, as: UInt64.self) }
+    package var changesSchema: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 1 != 0 }
+    package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
+    /// Where it begins.
+    package var start: UInt64 { table.integer(at: TransactionField.start, as: UInt64.self) }
+    package var author: String? { name(TransactionField.author) }
+    package var context: String? { name(TransactionField.context) }
+    package var process: String? { name(TransactionField.process) }
+
+    var view: View { viewReference.takeUnretainedValue() }
+
+    private func name(_ field: Int) -> String? {
+        names.takeUnretainedValue().name(table.integer(at: field, as: UInt32.self))
+    }
 
     /// Lends the changes in their order until `body` returns false.
     @inline(__always)
@@ -75,6 +95,8 @@ extension Engine {
         let names = NameTable(log.current.names)
         var position = indexes.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
         let core = view.core
+        // What is lent refers to them without counting.
+        defer { withExtendedLifetime((view, names)) {} }
         while position < view.end {
             // A section holds back the memory of old nodes: it does not last for the whole history.
             let sectionEnd = min(view.end, position + 1 << 22)
@@ -133,10 +155,9 @@ extension ReadCore {
             throw FileError(.damaged, "F13: a transaction begins elsewhere than it says.", offset: offset)
         }
         return TransactionView(
-            number: header.number, tag: record.tag, time: record.time, processID: record.processID,
-            totalChanges: record.totalChanges, changesSchema: record.changesSchema, start: record.start,
-            commitFrame: offset, end: offset + UInt64(header.frameBytes), schemaVersion: record.schemaVersion,
-            names: (record.author, record.context, record.process), view: view, nameTable: names, table: table)
+            number: header.number, commitFrame: offset, end: offset + UInt64(header.frameBytes), view: view,
+            names: names,
+            table: table)
     }
 }
 

@@ -199,6 +199,7 @@ final class VerifiedFile: @unchecked Sendable {
         let limit = min(readable.load(ordering: .relaxed), trustedStart.load(ordering: .relaxed))
         let end = min(start + Self.blockBytes, limit)
         let window = isMapped ? nil : ByteWindow(files, file, stepBytes: 1 << 18)
+        defer { withExtendedLifetime(window) {} }
         var position = landmarks.last(at: start)?.offset ?? UInt64(FormatLimits.pageBytes)
         var previous: UInt64? = position == UInt64(FormatLimits.pageBytes) ? headerChecksum : nil
         var firstVerified: UInt64?

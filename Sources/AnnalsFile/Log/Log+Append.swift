@@ -222,6 +222,7 @@ extension Log {
             if Mutant.isOn(.rewriteLastFrameOnly) { position = max(position, current.lastFrame ?? 0) }
         #endif
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
+        defer { withExtendedLifetime(window) {} }
         let start = try window.bytes(at: position, count: FrameField.bytes)
         var previousChecksum = header.checksum
         if case .good(let first) = FrameHeader.decode(start, offset: position, salt: header.salt) {

@@ -90,6 +90,7 @@ extension Log {
 
     private func writeHint(durableEnd: UInt64, number: UInt64, checkpoint: UInt64) throws(FileError) {
         let window = ByteWindow(files, file, stepBytes: FormatLimits.pageBytes)
+        defer { withExtendedLifetime(window) {} }
         let (_, slots) = try Log.readHeader(window)
         let hint = Hint(
             sequence: (HintSlot.newest(slots)?.sequence ?? 0) + 1, checkpoint: checkpoint, durableEnd: durableEnd,

@@ -21,6 +21,7 @@ extension Log {
     /// Takes in everything that stands behind `state.end`. With `follow` locked.
     func adopt(asker: StopFindings.Asker) throws(FileError) -> WalkEnd {
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
+        defer { withExtendedLifetime(window) {} }
         try compareLastFrame()
         var walk = LogWalk(state: state, window: window)
         defer {
@@ -58,6 +59,7 @@ extension Log {
             return body(mapping.bytes.slice(Int(offset), FrameField.bytes))
         }
         let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
+        defer { withExtendedLifetime(window) {} }
         let bytes = try window.bytes(at: offset, count: FrameField.bytes)
         return bytes.count == FrameField.bytes ? body(bytes) : nil
     }

@@ -35,6 +35,7 @@ extension Log {
             }
             let path = place.directory + "/" + place.name
             let window = ByteWindow(files, file, stepBytes: options.limits.windowBytes)
+            defer { withExtendedLifetime(window) {} }
             let (header, slots) = try readHeader(window.beside(stepBytes: FormatLimits.pageBytes))
             let mapping = SharedMapping(files, file, reservedBytes: options.limits.mappingReserveBytes)
             let hint = HintSlot.newest(slots)

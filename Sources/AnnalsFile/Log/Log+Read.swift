@@ -15,6 +15,7 @@ extension Log {
     private func readFrames(_ visit: (FrameView, LogState) throws(FileError) -> Void) throws(FileError) {
         let end = current.end
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
+        defer { withExtendedLifetime(window) {} }
         var reading = LogState(header: header)
         let scanner = FrameScanner(
             window: window, salt: header.salt, position: reading.end, previousChecksum: reading.endChecksum)
@@ -49,6 +50,7 @@ extension Log {
         _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(FileError) -> Void
     ) throws(FileError) {
         let window = ByteWindow(files, file, stepBytes: FormatLimits.maximumFrameBytes)
+        defer { withExtendedLifetime(window) {} }
         do throws(FileError) {
             var offset = reference.offset
             var position: UInt64 = 0
