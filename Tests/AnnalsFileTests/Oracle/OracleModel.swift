@@ -85,7 +85,8 @@ struct OracleModel {
             schemas.append((number, schema))
             uniqueKeys = nil
         }
-        for (object, change) in transaction.changes {
+        // In order, so that the same seed finds the same objects at the same places.
+        for (object, change) in transaction.changes.sorted(by: { $0.key < $1.key }) {
             if versions[object] == nil { add(object) }
             versions[object, default: []].append((number, change.after))
             if change.before == nil, change.after != nil { revive(object) }
@@ -159,15 +160,15 @@ struct OracleModel {
         return false
     }
 
-    /// An index that is new is built over the rows as they were before; so these must not have duplicates either.
+    /// An index that is new, or whose attributes have other defaults, is built over the rows as they were before; so these must not have
+    /// duplicates either.
     private func violatesWithSchema(_ draft: OracleDraft) -> Bool {
         for entity in draft.schema.entities.values {
-            let known = Set(schema.entities[entity.number].map { IndexID.all(of: $0) } ?? [])
             for id in IndexID.all(of: entity) where id.isUnique {
                 var before = Set<[UInt8]>()
                 var after = Set<[UInt8]>()
                 for (object, row) in objects(of: entity.number, asOf: number) {
-                    if let key = ModelKey.unique(row, id, entity), !before.insert(key).inserted, !known.contains(id) {
+                    if let key = ModelKey.unique(row, id, entity), !before.insert(key).inserted {
                         return true
                     }
                     guard draft.changes[object] == nil, let key = ModelKey.unique(row, id, entity) else { continue }
