@@ -43,6 +43,16 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// Nobody else holds the store when it is read.
+    @Test func aSnapshotKeepsItsStoreOpen() throws {
+        func snapshot() throws -> (Snapshot, [ObjectID]) {
+            let (store, ids) = try filled()
+            return (try store.snapshot(), ids)
+        }
+        let (snapshot, ids) = try snapshot()
+        #expect(try snapshot.row(ids[0])?["title"] == "A")
+    }
+
     @Test func onlyDifferencesAreWritten() throws {
         let (store, ids) = try filled()
         let before = try store.currentToken

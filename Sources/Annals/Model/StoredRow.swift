@@ -120,6 +120,14 @@ public struct StoredRow: ~Copyable {
         guard let place = isCurrent ? position : place(of: position) else {
             return Self.withBytes(of: fallback(position), body)
         }
+        do throws(FileError) {
+            if let bytes = try row.pointee.inlineBytes(at: place) {
+                body(bytes)
+                return true
+            }
+        } catch {
+            throw StoreError(error)
+        }
         let variable = try mapping { () throws(FileError) in try row.pointee.variable(at: place) }
         switch variable {
         case .absent: return false

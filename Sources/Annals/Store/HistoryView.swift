@@ -10,8 +10,9 @@ internal import FoundationEssentials
 /// What a view of a transaction refers to.
 struct HistoryContext {
     let view: View
-    let transaction: TransactionView
     let storeIdentifier: UUID
+    /// The one that is looked at now.
+    var transaction: TransactionView
 }
 
 /// One transaction of the history. It lives until the closure that was given it returns.

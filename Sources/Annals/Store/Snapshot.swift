@@ -5,13 +5,16 @@ internal import FoundationEssentials
 
 /// A state of a store, which no later commit changes. Any thread may read from it, any number may be held, and none holds anybody up.
 ///
-/// It reads through the store: when that is closed, it throws `closed`.
+/// It keeps its store open for as long as it is held, unless somebody closes the store: then it throws `closed`.
 public struct Snapshot: Sendable {
     let view: View
+    /// Keeps the store open.
+    private let engine: Engine
     private let storeIdentifier: UUID
 
-    init(_ view: View, _ storeIdentifier: UUID) {
+    init(_ view: View, _ engine: Engine, _ storeIdentifier: UUID) {
         self.view = view
+        self.engine = engine
         self.storeIdentifier = storeIdentifier
     }
 

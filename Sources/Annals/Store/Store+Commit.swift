@@ -25,7 +25,7 @@ extension Store {
         do {
             let (result, appended) = try engine.commit(
                 author: author, context: context, durability: (durability ?? options.durability).file
-            ) { pending in try Transaction.run(pending, identifier, body) }
+            ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
         } catch let error as FileError {
             throw StoreError(error)
@@ -44,7 +44,7 @@ extension Store {
         do {
             let (result, appended) = try engine.write(
                 author: author, context: context, durability: (durability ?? options.durability).file
-            ) { pending in try Transaction.run(pending, identifier, body) }
+            ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
         } catch let error as FileError {
             throw StoreError(error)

@@ -19,15 +19,25 @@ extension Store {
         if let snapshot { view = snapshot.view } else { view = try self.snapshot().view }
         try check(number, view)
         let storeIdentifier = identifier
+        // One for all: what refers to it cannot be kept beyond a call of `body`.
+        let context = UnsafeMutablePointer<HistoryContext>.allocate(capacity: 1)
+        var isInitialized = false
+        defer {
+            if isInitialized { context.deinitialize(count: 1) }
+            context.deallocate()
+        }
         var failure: StoreError?
         try mapping { () throws(FileError) in
             try engine.forEachTransaction(after: number, in: view) { (transaction) throws(FileError) in
+                if isInitialized {
+                    context.pointee.transaction = transaction
+                } else {
+                    context.initialize(
+                        to: HistoryContext(view: view, storeIdentifier: storeIdentifier, transaction: transaction))
+                    isInitialized = true
+                }
                 do throws(StoreError) {
-                    let context = HistoryContext(view: view, transaction: transaction, storeIdentifier: storeIdentifier)
-                    // Sound: the context lives until `body` has returned, and what refers to it cannot be kept.
-                    return try withUnsafePointer(to: context) { (context) throws(StoreError) in
-                        try body(HistoryTransactionView(context))
-                    }
+                    return try body(HistoryTransactionView(UnsafePointer(context)))
                 } catch {
                     failure = error
                     return false

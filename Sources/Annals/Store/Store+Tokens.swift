@@ -42,7 +42,7 @@ extension Store {
     public func snapshot(asOf number: UInt64) throws(StoreError) -> Snapshot {
         let newest = try mapping { () throws(FileError) in try engine.view() }
         try check(number, newest)
-        return Snapshot(try mapping { () throws(FileError) in try engine.view(asOf: number) }, identifier)
+        return Snapshot(try mapping { () throws(FileError) in try engine.view(asOf: number) }, engine, identifier)
     }
 
     /// The state at that place in history. Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.

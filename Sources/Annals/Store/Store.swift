@@ -6,7 +6,7 @@ public import FoundationEssentials
 /// An open store file. Any thread may use it, and several processes may have the file open at once.
 ///
 /// Reading goes through snapshots and never waits for anybody. Writing goes through `commit` and `write`, one transaction at a time
-/// across all processes. Reading with nothing but a `Snapshot` needs the store to stay open. After `close` everything throws `closed`.
+/// across all processes. A `Snapshot` keeps the store open. After `close` everything throws `closed`.
 public final class Store: Sendable {
     /// What can be chosen when a store is opened.
     public struct Options: Sendable {
@@ -141,7 +141,7 @@ public final class Store: Sendable {
 
     /// The newest state: it contains everything acknowledged before the call, in any process. Cheap; takes no lock.
     public func snapshot() throws(StoreError) -> Snapshot {
-        Snapshot(try mapping { () throws(FileError) in try engine.view() }, identifier)
+        Snapshot(try mapping { () throws(FileError) in try engine.view() }, engine, identifier)
     }
 
     /// The entities of the newest schema, in the order in which they were added.

@@ -6,18 +6,18 @@ internal import FoundationEssentials
 /// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One thread uses it.
 public final class Transaction {
     private let pending: PendingTransaction
-    private let storeIdentifier: UUID
+    private let store: Store
     private var isOver = false
 
-    private init(_ pending: PendingTransaction, _ storeIdentifier: UUID) {
+    private init(_ pending: PendingTransaction, _ store: Store) {
         self.pending = pending
-        self.storeIdentifier = storeIdentifier
+        self.store = store
     }
 
     static func run<Result>(
-        _ pending: PendingTransaction, _ storeIdentifier: UUID, _ body: (Transaction) throws -> Result
+        _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        let transaction = Transaction(pending, storeIdentifier)
+        let transaction = Transaction(pending, store)
         defer { transaction.isOver = true }
         return try body(transaction)
     }
@@ -40,7 +40,7 @@ public final class Transaction {
     }
 
     /// The state that the transaction began from, without its own changes. In `write` it is the newest.
-    public var snapshot: Snapshot { Snapshot(open().base, storeIdentifier) }
+    public var snapshot: Snapshot { Snapshot(open().base, store.engine, store.identifier) }
 
     /// An entity as this transaction writes it, its own schema changes included. Throws `unknownEntity`.
     public func entity(_ name: String) throws(StoreError) -> EntityHandle {

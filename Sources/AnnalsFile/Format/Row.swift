@@ -79,6 +79,12 @@ package struct RowView {
 
     package func isPresent(_ position: Int) -> Bool {
         precondition(position >= 0 && position < count, "The entity has no attribute at that position.")
+        return presence(position)
+    }
+
+    /// The same for a position that was checked.
+    @inline(__always)
+    private func presence(_ position: Int) -> Bool {
         let byte = base.load(fromByteOffset: presenceOffset &+ position >> 3, as: UInt8.self)
         return byte >> UInt8(truncatingIfNeeded: position & 7) & 1 != 0
     }
@@ -130,7 +136,7 @@ package struct RowView {
     private func slot(_ position: Int, _ type: AttributeType) -> UnsafeRawPointer? {
         let slot = slot(at: position)
         precondition(slot.type == type, "The attribute is of another type.")
-        return isPresent(position) ? base + Int(slot.offset) : nil
+        return presence(position) ? base + Int(slot.offset) : nil
     }
 
     @inline(__always)
@@ -152,9 +158,16 @@ package struct RowView {
         case large(LargeValueReference)
     }
 
-    package func variable(at position: Int) throws(FileError) -> Variable {
-        guard isPresent(position) else { return .absent }
+    /// The bytes of a variable value in the row, as `variable` gives them; nil for an absent one and for a reference.
+    @inline(__always)
+    package func inlineBytes(at position: Int) throws(FileError) -> UnsafeRawBufferPointer? {
         let (content, isLarge) = try variableBytes(position)
+        return isLarge || !presence(position) ? nil : content
+    }
+
+    package func variable(at position: Int) throws(FileError) -> Variable {
+        let (content, isLarge) = try variableBytes(position)
+        guard presence(position) else { return .absent }
         guard isLarge else { return .inline(content) }
         guard let reference = reference(content, slot(at: position).type) else { throw malformed(position) }
         return .large(reference)

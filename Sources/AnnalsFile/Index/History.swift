@@ -10,7 +10,8 @@ package struct TransactionView {
     package let commitFrame: UInt64
     let end: UInt64
     private let viewReference: Unmanaged<View>
-    private let names: Unmanaged<NameTable>
+    private let names: UnsafeMutablePointer<String>
+    private let nameCount: UInt32
     /// The table of its commit frame; a record stands at its beginning.
     private let table: UnsafeRawBufferPointer
 
@@ -21,7 +22,8 @@ package struct TransactionView {
         self.commitFrame = commitFrame
         self.end = end
         viewReference = .passUnretained(view)
-        self.names = .passUnretained(names)
+        self.names = names.names
+        nameCount = names.count
         self.table = table
     }
 
@@ -41,7 +43,8 @@ package struct TransactionView {
     var view: View { viewReference.takeUnretainedValue() }
 
     private func name(_ field: Int) -> String? {
-        names.takeUnretainedValue().name(table.integer(at: field, as: UInt32.self))
+        let number = table.integer(at: field, as: UInt32.self)
+        return number > 0 && number <= nameCount ? names[Int(number) - 1] : nil
     }
 
     /// Lends the changes in their order until `body` returns false.
@@ -76,12 +79,22 @@ package struct TransactionView {
 }
 
 /// Author, context and process names by number.
-final class NameTable: Sendable {
-    private let names: [String]
+///
+/// Sound although it is shared: nothing changes after `init`, its memory included.
+final class NameTable: @unchecked Sendable {
+    let count: UInt32
+    let names: UnsafeMutablePointer<String>
 
-    init(_ names: [String]) { self.names = names }
+    init(_ names: [String]) {
+        count = UInt32(names.count)
+        self.names = .allocate(capacity: max(names.count, 1))
+        for (index, name) in names.enumerated() { (self.names + index).initialize(to: name) }
+    }
 
-    func name(_ number: UInt32) -> String? { number > 0 && number <= names.count ? names[Int(number) - 1] : nil }
+    deinit {
+        names.deinitialize(count: Int(count))
+        names.deallocate()
+    }
 }
 
 extension Engine {
