@@ -136,6 +136,18 @@ package struct FrameHeader: Equatable, Sendable {
         return .good(header)
     }
 
+    /// Whether 64 bytes are a header that `decode` takes as good: for those who then read a field or two of it.
+    @inline(__always)
+    static func isGood(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> Bool {
+        guard bytes.count >= FrameField.bytes, isPlausible(bytes),
+            checksum(of: bytes, offset: offset, salt: salt) == bytes.integer(at: FrameField.checksum, as: UInt64.self)
+        else { return false }
+        // Kind, flags and the zero bytes behind them are one word.
+        let word = bytes.integer(at: FrameField.kind, as: UInt32.self)
+        return word >> 8 & 0xFF <= 1 && word >> 16 == 0 && FrameKind(rawValue: UInt8(truncatingIfNeeded: word)) != nil
+            && bytes.integer(at: FrameField.zero2, as: UInt32.self) == 0
+    }
+
     /// Whether a header at `offset` has the right checksum and sizes that no frame can have (F6).
     package static func hasImpossibleSize(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> Bool {
         bytes.count >= FrameField.bytes && !isPlausible(bytes)

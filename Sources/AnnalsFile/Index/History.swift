@@ -62,17 +62,18 @@ package struct TransactionView {
     private func forEachChangeOfParts(_ body: (ChangeView) throws(FileError) -> Bool) throws(FileError) -> Bool {
         var position = start
         while position < commitFrame {
-            let header = try view.core.frameHeader(at: position)
-            if header.kind == .part {
-                let table = try view.core.table(header, at: position)
+            let header = try view.core.goodHeader(at: position)
+            let frameBytes = header.integer(at: FrameField.frameBytes, as: UInt32.self)
+            if header[FrameField.kind] == FrameKind.part.rawValue {
+                let table = try view.core.table(of: header, at: position)
                 var cursor = ChangeCursor(
-                    table: table, first: TransactionField.bytes, frameBytes: Int(header.frameBytes), allowsBase: false,
+                    table: table, first: TransactionField.bytes, frameBytes: Int(frameBytes), allowsBase: false,
                     frameOffset: position)
                 while let change = try cursor.next() {
                     if try !body(change) { return false }
                 }
             }
-            position += UInt64(header.frameBytes)
+            position += UInt64(frameBytes)
         }
         return true
     }
@@ -115,10 +116,12 @@ extension Engine {
             let sectionEnd = min(view.end, position + 1 << 22)
             let goesOn = try core.reading { () throws(FileError) -> Bool in
                 while position < sectionEnd {
-                    let header = try core.frameHeader(at: position)
-                    let next = position + UInt64(header.frameBytes)
-                    if header.kind == .transaction, header.number > number {
-                        let transaction = try core.transaction(header, at: position, view, names)
+                    let header = try core.goodHeader(at: position)
+                    let next = position &+ UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+                    if header[FrameField.kind] == FrameKind.transaction.rawValue,
+                        header.integer(at: FrameField.number, as: UInt64.self) > number
+                    {
+                        let transaction = try core.transaction(header, at: position, to: next, view, names)
                         if try !body(transaction) { return false }
                     }
                     position = next
@@ -160,15 +163,18 @@ extension ReadCore {
     /// The transaction whose commit frame stands at an offset. Inside a read section.
     @inline(__always)
     func transaction(
-        _ header: FrameHeader, at offset: UInt64, _ view: View, _ names: NameTable
+        _ header: UnsafeRawBufferPointer, at offset: UInt64, to end: UInt64, _ view: View, _ names: NameTable
     ) throws(FileError) -> TransactionView {
-        let table = try table(header, at: offset)
-        let record = try TransactionRecord.decode(table)
-        guard record.start <= offset, record.start >= UInt64(FormatLimits.pageBytes) else {
+        let table = try table(of: header, at: offset)
+        guard table.count >= TransactionField.bytes else {
+            throw FileError(.damaged, "F13: a transaction's table is shorter than its record.", offset: offset)
+        }
+        let start = table.integer(at: TransactionField.start, as: UInt64.self)
+        guard start <= offset, start >= UInt64(FormatLimits.pageBytes) else {
             throw FileError(.damaged, "F13: a transaction begins elsewhere than it says.", offset: offset)
         }
         return TransactionView(
-            number: header.number, commitFrame: offset, end: offset + UInt64(header.frameBytes), view: view,
+            number: header.integer(at: FrameField.number, as: UInt64.self), commitFrame: offset, end: end, view: view,
             names: names,
             table: table)
     }
