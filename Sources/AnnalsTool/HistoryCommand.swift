@@ -142,9 +142,11 @@ enum HistoryCommand {
             "transaction \(transaction.number)  \(Timestamp.text(transaction.microseconds))\(author)\(context)"
             + ", process \(transaction.processID)\(process)"
         let token = "  token \(transaction.token)"
+        let isSchemaChange = transaction.changesSchema
         var failure = printing(&output) { (output) throws(ToolFailure) in
             try output.line(head)
             try output.line(token)
+            if isSchemaChange { try output.line("  changes the schema") }
         }
         try transaction.forEachChange { (change) throws(StoreError) in
             guard failure == nil else { return false }

@@ -56,6 +56,11 @@ package enum JSONText {
         return double.isNaN ? "\"NaN\"" : double < 0 ? "\"-Infinity\"" : "\"Infinity\""
     }
 
+    /// The text of a JSON attribute. What a program stored there and is no JSON becomes a string.
+    package static func append(json: String, to bytes: inout [UInt8]) {
+        if (try? JSONReader.value(json)) == nil { appendString(json, to: &bytes) } else { appendRaw(json, to: &bytes) }
+    }
+
     /// A text that is JSON, as it is but for what a terminal would obey: that can only stand in its strings, where an escape means the same.
     /// Line ends between its values become spaces, so that it stays on its line.
     package static func appendRaw(_ json: String, to bytes: inout [UInt8]) {

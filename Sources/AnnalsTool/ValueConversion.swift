@@ -67,7 +67,7 @@ package enum ValueConversion {
         case .date(let date): JSONText.appendString(Timestamp.text(microseconds(date)), to: &bytes)
         case .uuid(let uuid): JSONText.appendString(uuid.uuidString, to: &bytes)
         case .decimal(let decimal): bytes += (decimal.isNaN ? "\"NaN\"" : decimal.description).utf8
-        case .json(let text): JSONText.appendRaw(text, to: &bytes)
+        case .json(let text): JSONText.append(json: text, to: &bytes)
         case .object(let object): JSONText.appendString(object.description, to: &bytes)
         case .orderedObjects(let objects), .objects(let objects):
             bytes += ("[" + objects.map { "\"\($0)\"" }.joined(separator: ",") + "]").utf8

@@ -20,35 +20,61 @@ import Testing
         let note = EntityDescription(
             "Note",
             attributes: [
-                AttributeDescription("title", .string, isOptional: false, isUnique: true),
+                AttributeDescription("title", .string, isOptional: false),
                 AttributeDescription("rank", .int, isIndexed: true),
             ])
         let store = try Store(at: path, entities: [note])
+        let token = try store.currentToken
 
         let (id, _) = try store.commit(author: "app") { transaction in
             try transaction.insert("Note", ["title": "Swift", "rank": 3])
         }
         try store.commit(author: "app") { try $0.update(id, ["rank": 4]) }
 
-        print(try store.snapshot().row(id)?["rank"] ?? .absent)
-        for transaction in try store.history(after: 0) where transaction.author == "app" {
-            print(transaction.number, transaction.changes.map(\.kind))
+        for transaction in try store.history(after: token, includingValues: true) {
+            for change in transaction.changes { print(transaction.number, change.kind, change.before?["rank"] ?? "-") }
         }
         try store.close()
         // README ends
     }
 
+    @Test func whatElseThereIsRuns() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path("notes.annals")
+        try Self.quickStart(path)
+        let store = try Store(at: path)
+        let token = try store.currentToken
+        try Self.more(store, token)
+        #expect(try store.entity("Note").attributes == ["title", "rank", "done"])
+        try store.close()
+    }
+
+    static func more(_ store: Store, _ token: HistoryToken) throws {
+        // More begins
+        let snapshot = try store.snapshot()  // one state, for as long as you like
+        let handle = try snapshot.entity("Note")
+        try snapshot.forEachRow(of: handle, by: ["rank"], from: .including([2]), reversed: true) {
+            (row) throws(StoreError) in
+            print(row.id, row.int(at: 1) ?? 0, try row.string(at: 0) ?? "")
+            return true
+        }
+        let before = try store.snapshot(asOf: token)  // as it was
+        try store.changeSchema([.addAttribute(AttributeDescription("done", .bool, defaultValue: false), to: "Note")])
+        // More ends
+        #expect(before.token == token)
+    }
+
     @Test func theReadmeSaysTheSame() throws {
         let source = try String(contentsOfFile: #filePath, encoding: .utf8)
         let lines = source.split(separator: "\n", omittingEmptySubsequences: false)
-        guard let start = lines.firstIndex(where: { $0.hasSuffix("// README begins") }),
-            let end = lines.firstIndex(where: { $0.hasSuffix("// README ends") })
-        else { preconditionFailure("The markers are in this file.") }
-        let code = lines[(start + 1)..<end].map { $0.hasPrefix("        ") ? $0.dropFirst(8) : $0 }.joined(
-            separator: "\n")
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let readme = try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8)
-        #expect(readme.contains("```swift\nimport Annals\n\n" + code + "\n```"))
+        for name in ["README", "More"] {
+            let start = try #require(lines.firstIndex { $0.hasSuffix("// \(name) begins") })
+            let end = try #require(lines.firstIndex { $0.hasSuffix("// \(name) ends") })
+            let code = lines[(start + 1)..<end].map { $0.hasPrefix("        ") ? $0.dropFirst(8) : $0 }
+            #expect(readme.contains(code.joined(separator: "\n") + "\n```"))
+        }
     }
 }

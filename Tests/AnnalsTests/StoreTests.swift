@@ -53,6 +53,32 @@ import Testing
         #expect(try snapshot.row(ids[0])?["title"] == "A")
     }
 
+    /// The row before a change is what the state before the transaction shows, also of attributes that are younger than the row.
+    @Test func beforeAChangeIsTheStateBeforeIt() throws {
+        let (store, ids) = try filled()
+        try store.changeSchema([
+            .addAttribute(AttributeDescription("color", .string, defaultValue: "grey"), to: "Clip")
+        ])
+        let token = try store.currentToken
+        try store.commit { try $0.update(ids[0], ["color": "red"]) }
+        try store.commit { try $0.delete(ids[1]) }
+        for transaction in try store.history(after: token, includingValues: true) {
+            let earlier = try store.snapshot(asOf: transaction.number - 1)
+            for change in transaction.changes { #expect(try change.before == earlier.row(change.object)) }
+            #expect(!transaction.changesSchema)
+        }
+        #expect(try store.history(after: token.number - 1)[0].changesSchema)
+        try store.close()
+    }
+
+    /// IDs may come from outside.
+    @Test func anObjectOfAnotherEntityIsNotThere() throws {
+        let (store, _) = try filled()
+        let clips = try store.entity("Clip")
+        #expect(try !store.snapshot().withRow(#require(ObjectID("2:1")), in: clips) { _ in })
+        try store.close()
+    }
+
     @Test func onlyDifferencesAreWritten() throws {
         let (store, ids) = try filled()
         let before = try store.currentToken

@@ -16,6 +16,8 @@ public struct HistoryTransaction: Hashable, Sendable {
     public let processID: UInt32
     /// The file name of the program.
     public let process: String?
+    /// Whether it changes the schema: entities and handles are to be asked for again.
+    public let changesSchema: Bool
     /// In the order in which they were made. An object is changed at most once.
     public let changes: [HistoryChange]
 

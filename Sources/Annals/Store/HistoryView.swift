@@ -40,6 +40,9 @@ public struct HistoryTransactionView: ~Copyable {
     /// The file name of the program.
     public var process: String? { context.pointee.transaction.process }
 
+    /// Whether it changes the schema: entities and handles are to be asked for again.
+    public var changesSchema: Bool { context.pointee.transaction.changesSchema }
+
     /// How many changes it made.
     public var changeCount: UInt64 { context.pointee.transaction.totalChanges }
 
@@ -73,7 +76,7 @@ public struct HistoryTransactionView: ~Copyable {
         }
         return HistoryTransaction(
             number: number, token: token, microseconds: microseconds, author: author, contextName: contextName,
-            processID: processID, process: process, changes: changes)
+            processID: processID, process: process, changesSchema: changesSchema, changes: changes)
     }
 }
 
@@ -167,14 +170,17 @@ public struct HistoryChangeView: ~Copyable {
         return isThere
     }
 
-    /// With the attributes that the entity had when the row was written.
+    /// With the attributes that the entity had behind the transaction.
     private func row(isBefore: Bool) throws(StoreError) -> Row? {
         var result: Row?
         let (view, object) = (context.pointee.view, change.object)
+        let version = context.pointee.transaction.schemaVersion
         _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
-            let entity = row.layout.entity
+            // As the schema of the time has it: a row from before an attribute existed reads as its default.
+            let layout = view.catalog.layout(version: version, entity: object.entity) ?? row.layout
+            let entity = layout.entity
             result = try withUnsafePointer(to: row) { (place) throws(StoreError) in
-                try StoredRow(object, place, view: view, layout: row.layout)
+                try StoredRow(object, place, view: view, layout: layout)
                     .row(entity: entity.name.text, names: entity.attributes.map(\.name.text))
             }
         }

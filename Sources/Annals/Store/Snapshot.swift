@@ -70,7 +70,8 @@ public struct Snapshot: Sendable {
         _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing StoredRow) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
-        precondition(layout.entity.number == object.entityNumber, "The object is of another entity than the handle.")
+        // An ID may come from outside: one of another entity names nothing here.
+        guard layout.entity.number == object.entityNumber else { return false }
         var failure: StoreError?
         let isThere = try mapping { () throws(FileError) in
             try view.withRow(object.file) { (row) throws(FileError) in

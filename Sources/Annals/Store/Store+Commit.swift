@@ -34,8 +34,8 @@ extension Store {
 
     /// The same, but `body` runs once and under the writer lock, on the newest state: for counters and whatever else reads and then writes.
     ///
-    /// Everybody else who wants to write waits meanwhile, in all processes. Any other call on this store from `body` throws
-    /// `invalidArgument`; what there is to read, the transaction reads.
+    /// Everybody else who wants to write waits meanwhile, in all processes. Another commit, write or close of this store from `body` throws
+    /// `invalidArgument`. Reading works there, and does not see the changes of this transaction, which the transaction itself reads.
     @discardableResult
     public func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability? = nil,

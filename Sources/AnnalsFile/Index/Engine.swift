@@ -128,7 +128,7 @@ package final class Engine: Sendable {
         }
         throw FileError(
             .invalidArgument,
-            "The body of a write works with its transaction only: no other call on the store is possible there.",
+            "Another commit, write or close is not possible in the body of a write: it would wait for itself. Make all changes with the body's transaction.",
             path: log.path)
     }
 }

@@ -154,7 +154,7 @@ extension Indexes {
         try changes.apply(to: &next.ordered, next.shape, core.file) { (content, index, key, object) throws(FileError) in
             // Of a key that is cut, its length and hash stand for the rest.
             if let other = try content.first(key, core.file), other != object {
-                throw Self.violation(index, [(object, other)])
+                throw Self.taken(index, by: other)
             }
         }
         return next
@@ -173,6 +173,13 @@ extension Indexes {
             return nextNumber(index.id.entity) == 1 ? OrderedIndex() : nil
         }
         return OrderedState(shape: next, ordered: kept)
+    }
+
+    static func taken(_ index: IndexShape, by other: ObjectID) -> FileError {
+        FileError(
+            .uniqueViolation,
+            "\(index.attributeNames) of “\(index.layout.entity.name)” must be unique, and object \(other.entity):\(other.number) has this "
+                + "value already: choose another value, or change that object.")
     }
 
     static func violation(_ index: IndexShape, _ pairs: [(ObjectID, ObjectID)]) -> FileError {
