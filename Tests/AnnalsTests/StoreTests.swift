@@ -79,6 +79,84 @@ import Testing
         try store.close()
     }
 
+    @Test func aTransactionReadsItsOwnLongValues() throws {
+        let (store, ids) = try filled()
+        let long = String(repeating: "long ", count: 40_000)
+        try store.commit { transaction in
+            let id = try transaction.insert("Clip", ["title": .string(long), "url": "d", "rank": 4])
+            #expect(try transaction.row(id)?["title"] == .string(long))
+            try transaction.update(ids[0], ["title": .string(long + "er")])
+            #expect(try transaction.row(ids[0])?["title"] == .string(long + "er"))
+        }
+        #expect(try store.snapshot().row(ids[0])?["title"] == .string(long + "er"))
+        try store.close()
+    }
+
+    /// An error that is caught inside does not leave half a row.
+    @Test func aRowOfWhichAValueWasRefusedIsNotWritten() throws {
+        let (store, ids) = try filled()
+        let clips = try store.entity("Clip")
+        let invalid: [UInt8] = [0xFF]
+        #expect(throws: StoreError.self) {
+            try store.commit { transaction in
+                try transaction.update(ids[0]) { (row) throws(StoreError) in
+                    do throws(StoreError) {
+                        try invalid.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+                            try row.set(utf8: UnsafeRawBufferPointer(bytes), at: 0)
+                        }
+                    } catch {}
+                    try row.set(int: 9, at: 2)
+                }
+            }
+        }
+        #expect(throws: StoreError.self) {
+            try store.commit { transaction in
+                try transaction.insert(clips) { (row) throws(StoreError) in
+                    do throws(StoreError) { try row.set(int: 1, at: 0) } catch {}
+                    try row.set(string: "u", at: 1)
+                }
+            }
+        }
+        #expect(try store.snapshot().row(ids[0])?["title"] == "A" && store.snapshot().count(of: "Clip") == 3)
+        try store.close()
+    }
+
+    /// While a row is written nothing else of its transaction can be done, and no number is given twice.
+    @Test func anInsertInsideOfAnotherIsRefused() throws {
+        let (store, ids) = try filled()
+        try store.changeSchema([
+            .addEntity(EntityDescription("Other", attributes: [AttributeDescription("x", .string)]))
+        ])
+        let other = try store.entity("Other")
+        try store.commit { transaction in
+            _ = try? transaction.insert(other) { (row) throws(StoreError) in
+                try transaction.insert("Clip", ["url": "inner"])
+                try row.set(string: "x", at: 0)
+            }
+            try transaction.insert("Clip", ["url": "behind"])
+        }
+        let snapshot = try store.snapshot()
+        #expect(try snapshot.rows(of: "Clip").map { $0["url"] } == ["a", "b", "c", "behind"])
+        #expect(try snapshot.count(of: "Other") == 0 && snapshot.row(ids[2])?["url"] == "c")
+        try store.close()
+    }
+
+    @Test func rangesOfNoNumbersAreEmptyAndSnapshotsOfOthersRefused() throws {
+        let (store, _) = try filled()
+        var found = 0
+        try store.snapshot().forEachRow(of: store.entity("Clip"), numbers: 0...0) { _ in
+            found += 1
+            return true
+        }
+        #expect(found == 0)
+        let again = try folder.open([])
+        #expect(throws: StoreError.self) {
+            try store.forEachTransaction(after: 0, in: again.snapshot()) { _ in true }
+        }
+        try again.close()
+        try store.close()
+    }
+
     @Test func onlyDifferencesAreWritten() throws {
         let (store, ids) = try filled()
         let before = try store.currentToken

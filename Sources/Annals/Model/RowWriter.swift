@@ -86,14 +86,23 @@ public struct RowWriter: ~Copyable {
         if value.isAbsent {
             try mapping { () throws(FileError) in try writer.pointee.setAbsent(at: position) }
         } else {
-            let value = try value.fileValue()
-            try mapping { () throws(FileError) in try writer.pointee.set(value, at: position) }
+            let converted: FileValue
+            do throws(StoreError) {
+                converted = try value.fileValue()
+            } catch {
+                writer.pointee.refuse()
+                throw error
+            }
+            try mapping { () throws(FileError) in try writer.pointee.set(converted, at: position) }
         }
     }
 
     @inline(__always)
     private func check(_ position: Int) throws(StoreError) {
-        guard position >= 0 && position < count else { throw Self.noSuchPosition(position) }
+        guard position >= 0 && position < count else {
+            writer.pointee.refuse()
+            throw Self.noSuchPosition(position)
+        }
     }
 
     @inline(never)

@@ -166,10 +166,15 @@ public struct StoredRow: ~Copyable {
 
     // MARK: Another schema version
 
-    /// Where in the row the attribute at that position is; nil where the row has none.
+    /// Where in the row the attribute at that position is; nil where the row has none of that number and type.
     @inline(never)
     private func place(of position: Int) -> Int? {
-        row.pointee.layout.position(ofAttribute: layout.takeUnretainedValue().entity.attributes[position].number)
+        let (mine, asked) = (row.pointee.layout, layout.takeUnretainedValue())
+        let attribute = asked.entity.attributes[position]
+        guard let place = mine.position(ofAttribute: attribute.number),
+            mine.entity.attributes[place].type == attribute.type
+        else { return nil }
+        return place
     }
 
     @inline(never)

@@ -24,9 +24,14 @@ struct IndexRange {
         attributes = index.attributes.compactMap { number in layout.entity.attributes.first { $0.number == number } }
         let (low, isLowExact) = try Self.bound(lower, attributes)
         let (high, isHighExact) = try Self.bound(upper, attributes)
-        self.lower = low
-        self.upper = high
         isExact = isLowExact && isHighExact
+        if !isExact, case .including(let values) = lower, lower == upper, values.count == attributes.count {
+            // One key: of a long one the index keeps the length and a hash too, so that few others are looked at.
+            let key = try Self.keptKey(lower, attributes)
+            (self.lower, self.upper) = (.including(key), .including(key))
+        } else {
+            (self.lower, self.upper) = (low, high)
+        }
         from = try Self.end(lower)
         to = try Self.end(upper)
     }
@@ -53,6 +58,18 @@ struct IndexRange {
             try IndexKey.bound(values: values, types: attributes.map(\.type), isIncluded: isIncluded)
         }
         return (made.bound, made.isExact)
+    }
+
+    /// The key as the index keeps it.
+    private static func keptKey(
+        _ bound: RangeBound, _ attributes: [AttributeDefinition]
+    ) throws(StoreError) -> [UInt8] {
+        let values = try fileValues(bound)
+        return try mapping { () throws(FileError) in
+            var writer = ByteWriter()
+            try IndexKey.append(values: values, types: attributes.map(\.type), to: &writer)
+            return Array(writer.bytes)
+        }
     }
 
     private static func fileValues(_ bound: RangeBound) throws(StoreError) -> [FileValue] {

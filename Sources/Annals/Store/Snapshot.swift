@@ -18,6 +18,8 @@ public struct Snapshot: Sendable {
         self.storeIdentifier = storeIdentifier
     }
 
+    func isOf(_ engine: Engine) -> Bool { self.engine === engine }
+
     /// The place in history that this is the state of.
     public var token: HistoryToken {
         HistoryToken(storeIdentifier: storeIdentifier, number: view.number, tag: view.tag)

@@ -16,7 +16,15 @@ extension Store {
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let view: View
-        if let snapshot { view = snapshot.view } else { view = try self.snapshot().view }
+        if let snapshot {
+            guard snapshot.isOf(engine) else {
+                throw StoreError(
+                    .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)
+            }
+            view = snapshot.view
+        } else {
+            view = try self.snapshot().view
+        }
         try check(number, view)
         let storeIdentifier = identifier
         // One for all: what refers to it cannot be kept beyond a call of `body`.

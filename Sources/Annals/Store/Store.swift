@@ -132,7 +132,8 @@ public final class Store: Sendable {
         }
     }
 
-    /// Makes everything durable and closes the file. Waits for calls on other threads; later ones throw `closed`, snapshots too.
+    /// Makes everything durable and closes the file. Waits for calls on other threads; later ones throw `closed`, snapshots too. Not to be
+    /// called from a body that reads rows or history: it would wait for that body.
     ///
     /// Throws what kept the last transactions from becoming durable; the store is closed all the same. A second time does nothing.
     public func close() throws(StoreError) { try mapping { () throws(FileError) in try engine.close() } }

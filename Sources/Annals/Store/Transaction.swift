@@ -245,10 +245,7 @@ public final class Transaction {
         _ = try mapping { () throws(FileError) in
             try pending.withRow(object.file) { (stored) throws(FileError) in
                 do throws(StoreError) {
-                    row = try withUnsafePointer(to: stored) { (place) throws(StoreError) in
-                        try StoredRow(object.file, place, view: pending.base, layout: handle.layout)
-                            .row(entity: handle.name, names: handle.attributes)
-                    }
+                    row = try self.row(object, stored, handle, pending)
                 } catch {
                     failure = error
                 }
@@ -256,6 +253,23 @@ public final class Transaction {
         }
         if let failure { throw failure }
         return row
+    }
+
+    /// A copy of a row, in the newest schema. What this transaction wrote stands in no file yet.
+    private func row(
+        _ object: ObjectID, _ stored: RowView, _ handle: EntityHandle, _ pending: PendingTransaction
+    ) throws(StoreError) -> Row {
+        var values: [Value] = []
+        values.reserveCapacity(handle.attributes.count)
+        for attribute in handle.layout.entity.attributes {
+            if let place = stored.layout.position(ofAttribute: attribute.number) {
+                let value = try mapping { () throws(FileError) in try pending.value(stored, at: place) }
+                values.append(try Value(value))
+            } else {
+                values.append(try Value(attribute.valueBeforeItExisted))
+            }
+        }
+        return Row(id: object, entity: handle.name, attributes: handle.attributes, values: values)
     }
 
     // MARK: Checks

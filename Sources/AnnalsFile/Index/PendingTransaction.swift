@@ -117,6 +117,8 @@ package final class PendingTransaction {
         entity: UInt16, _ set: (inout RowWriter) throws(FileError) -> Void
     ) throws(FileError) -> ObjectID {
         let layout = try layout(entity)
+        // Refused here, not below: a row that is being written may be of an object that has its number already.
+        try builder.checkUsable()
         let object = try takeNumber(entity)
         do throws(FileError) {
             try builder.insert(object, layout: layout) { (row, bytes) throws(FileError) in
@@ -130,7 +132,9 @@ package final class PendingTransaction {
             }
         } catch {
             // Nothing has the number: the next object may.
-            lastTaken?.numbers.next -= 1
+            if let last = lastTaken, last.entity == entity, last.numbers.next == object.number + 1 {
+                lastTaken?.numbers.next -= 1
+            }
             throw error
         }
         return object
@@ -274,8 +278,13 @@ package final class PendingTransaction {
             }
             return
         }
-        try bytes.withRowView(layout) { (old) throws(FileError) in
-            try builder.delete(object, preserved: try preserved(layout) { old }, previous: previous)
+        do throws(FileError) {
+            try bytes.withRowView(layout) { (old) throws(FileError) in
+                try builder.delete(object, preserved: try preserved(layout) { old }, previous: previous)
+            }
+        } catch {
+            try builder.putBack(first)
+            throw error
         }
     }
 
@@ -321,6 +330,16 @@ package final class PendingTransaction {
             return false
         }
         return isFound
+    }
+
+    /// A value of a row that `withRow` lent, whole, wherever it stands.
+    package func value(_ row: RowView, at position: Int) throws(FileError) -> Value {
+        guard case .large(let reference) = try row.value(at: position),
+            let content = try builder.pendingContent(of: reference)
+        else { return try base.value(row, at: position) }
+        let type = row.slot(at: position).type
+        guard let value = content.withUnsafeBytes({ Value($0, type) }) else { throw row.malformed(position) }
+        return value
     }
 
     /// Whether this transaction has inserted, updated or deleted the object.
@@ -381,11 +400,10 @@ package final class PendingTransaction {
 
     /// Throws `conflict` where a version that this transaction replaces is no longer the newest one, or a number is taken. With the writer lock.
     func checkStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(FileError) {
-        if lastNumber == base.number { return }
         let areNumbersFree =
             taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.lowest }
             && lastTaken.map { indexes.nextNumber($0.entity) <= $0.numbers.lowest } ?? true
-        if changed.isEmpty, areNumbersFree { return }
+        if areNumbersFree, changed.isEmpty || lastNumber == base.number { return }
         try builder.forEachEntry { (change, _) throws(FileError) in
             let newest = try indexes.core.reading { () throws(FileError) in try indexes.rows.newest(change.object) }
             guard newest == change.previous?.rawValue ?? 0 else {

@@ -23,6 +23,8 @@ package struct RowWriter: ~Copyable {
     /// What became the default because it may not be absent any more.
     private var defaulted = AttributeSet()
     private var nextVariable = 0
+    /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
+    private var isRefused = false
 
     init(
         _ layout: RowLayout, _ row: UnsafeMutablePointer<RowBuilder>, _ bytes: UnsafeMutablePointer<ByteWriter>,
@@ -181,12 +183,18 @@ package struct RowWriter: ~Copyable {
             return row.pointee.append(content, at: position, in: &bytes.pointee)
         }
         var done = 0
-        let large = try transaction.takeUnretainedValue().addLargeValue(bytes: UInt64(content.count)) {
-            (buffer) throws(FileError) in
-            let count = min(buffer.count, content.count - done)
-            buffer.copyMemory(from: content.slice(done, count))
-            done += count
-            return count
+        let large: Value
+        do throws(FileError) {
+            large = try transaction.takeUnretainedValue().addLargeValue(bytes: UInt64(content.count)) {
+                (buffer) throws(FileError) in
+                let count = min(buffer.count, content.count - done)
+                buffer.copyMemory(from: content.slice(done, count))
+                done += count
+                return count
+            }
+        } catch {
+            isRefused = true
+            throw error
         }
         guard case .large(let reference) = large else { return }
         row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
@@ -199,6 +207,9 @@ package struct RowWriter: ~Copyable {
         }
         return !before.hasSameBytes(as: content)
     }
+
+    /// Says that a value could not be given: the row is not written then.
+    package mutating func refuse() { isRefused = true }
 
     // MARK: Checks
 
@@ -216,7 +227,7 @@ package struct RowWriter: ~Copyable {
     }
 
     @inline(__always)
-    private func checkPosition(_ position: Int) throws(FileError) {
+    private mutating func checkPosition(_ position: Int) throws(FileError) {
         guard position >= 0, position < shape.count else {
             throw refused("The entity has no attribute at that position.")
         }
@@ -224,14 +235,18 @@ package struct RowWriter: ~Copyable {
     }
 
     @inline(never)
-    private func wrongType() -> FileError { refused("A value is not of its attribute's type.") }
+    private mutating func wrongType() -> FileError { refused("A value is not of its attribute's type.") }
 
     @inline(never)
-    private func refused(_ message: String) -> FileError { FileError(.invalidArgument, message) }
+    private mutating func refused(_ message: String) -> FileError {
+        isRefused = true
+        return FileError(.invalidArgument, message)
+    }
 
     @inline(never)
-    private func missing(_ position: Int) -> FileError {
-        FileError(
+    private mutating func missing(_ position: Int) -> FileError {
+        isRefused = true
+        return FileError(
             .requiredMissing,
             "“\(layout.entity.attributes[position].name)” of “\(layout.entity.name)” must have a value: it is not optional."
         )
@@ -258,6 +273,11 @@ package struct RowWriter: ~Copyable {
 
     /// Fills in everything that was not set. The row can then be finished.
     mutating func finish() throws(FileError) {
+        if isRefused {
+            throw refused(
+                "A value of this row was refused, so the row is not written: let the error pass, or write the row anew."
+            )
+        }
         while nextVariable < shape.variableCount {
             try fill(shape.variable(nextVariable))
             nextVariable += 1

@@ -76,7 +76,7 @@ package final class View: Sendable {
         entity: UInt16, from first: UInt64 = 1, through last: UInt64 = .max, reversed: Bool = false,
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
-        guard shape.has(entity), first <= last else { return }
+        guard shape.has(entity), max(first, 1) <= last else { return }
         let limit = try core.reading { () throws(FileError) in core.rows.numberLimit(entity) }
         guard limit > 0, first < limit else { return }
         let numbers = max(first, 1)...max(min(last, limit - 1), max(first, 1))

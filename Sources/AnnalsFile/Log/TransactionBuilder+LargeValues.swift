@@ -103,6 +103,23 @@ extension TransactionBuilder {
     }
 }
 
+extension TransactionBuilder {
+    /// The content of a value that a row of this transaction refers to; nil where the reference is to one in the file.
+    package func pendingContent(of reference: LargeValueReference) throws(FileError) -> [UInt8]? {
+        guard let value = PendingValue.index(ofOffset: reference.offset, of: values) else { return nil }
+        let front = FrameField.bytes + ValueField.bytes
+        var content: [UInt8] = []
+        for frame in frames {
+            guard case .value(value, _) = frame.content else { continue }
+            try spool.withBytes(at: frame.spoolOffset, count: Int(frame.frameBytes)) { (bytes) throws(FileError) in
+                let pieceBytes = bytes.integer(at: FrameField.bytes + ValueField.pieceBytes, as: UInt32.self)
+                content += bytes.slice(front, Int(pieceBytes))
+            }
+        }
+        return content
+    }
+}
+
 /// References to values whose place is not known yet: offsets so high that no file has them.
 enum PendingValue {
     static func reference(index: Int, bytes: UInt64) -> LargeValueReference? {
