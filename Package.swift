@@ -31,11 +31,13 @@ let package = Package(
             name: "crash-helper", dependencies: ["AnnalsFile"], path: "Tests/CrashHelper", swiftSettings: settings),
         .target(
             name: "SimulatedDisk", dependencies: ["AnnalsFile"], path: "Tests/SimulatedDisk", swiftSettings: settings),
+        .target(
+            name: "TestSupport", dependencies: ["AnnalsFile"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(
-            name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "FuzzTargets", "annals"],
+            name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
-            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "annals"], exclude: ["Golden"],
+            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "TestSupport", "annals"], exclude: ["Golden"],
             swiftSettings: settings),
         .target(
             name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",

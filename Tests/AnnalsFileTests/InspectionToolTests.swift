@@ -2,6 +2,7 @@
 
 import AnnalsFile
 import Foundation
+import TestSupport
 import Testing
 
 @Suite struct InspectionToolTests {

@@ -2,6 +2,7 @@
 
 import AnnalsFile
 import Glibc
+import TestSupport
 import Testing
 import annals
 

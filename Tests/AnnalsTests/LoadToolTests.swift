@@ -3,6 +3,7 @@
 import Annals
 import AnnalsFile
 import Foundation
+import TestSupport
 import Testing
 
 @Suite struct LoadToolTests {

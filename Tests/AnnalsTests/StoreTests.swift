@@ -2,6 +2,7 @@
 
 import Annals
 import Foundation
+import TestSupport
 import Testing
 
 @Suite struct StoreTests {

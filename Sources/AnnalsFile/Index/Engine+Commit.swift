@@ -27,7 +27,8 @@ extension Engine {
         return try write(author: author, context: context, durability: durability, body)
     }
 
-    /// Runs `body` once, with the writer lock, on the newest state: for counters and invariants. Any other call on the store from `body` throws.
+    /// Runs `body` once, with the writer lock, on the newest state: for counters and invariants. `body` may read; whatever else writes,
+    /// closes or counts throws from it.
     package func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result

@@ -7,8 +7,6 @@
 internal import Synchronization
 
 /// The engine of one open store file. Any thread may call it.
-///
-/// Sound although it is shared: everything in it guards itself.
 package final class Engine: Sendable {
     package let log: Log
     let indexes: Indexes
@@ -83,7 +81,8 @@ package final class Engine: Sendable {
 
     /// Writes a checkpoint where opening would else take long, makes everything durable and says in the file that it was closed cleanly.
     ///
-    /// Waits for calls under way on other threads, reads included; later ones throw `closed`. Closing twice does nothing.
+    /// Waits for calls under way on other threads, reads included; later ones throw `closed`. Closing twice does nothing. Not to be called
+    /// from a body that reads: it would wait for that body.
     package func close() throws(FileError) {
         try checkNotWriting()
         if log.access == .readWrite, isCheckpointWorthClosing() {

@@ -2,6 +2,7 @@
 
 import AnnalsFile
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct EngineThreadTests {

@@ -3,6 +3,7 @@
 import AnnalsFile
 import SimulatedDisk
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct PromiseTests {

@@ -2,6 +2,7 @@
 
 import Annals
 import AnnalsFile
+import TestSupport
 import Testing
 
 /// Both modules have types of these names; tests mean the public ones.

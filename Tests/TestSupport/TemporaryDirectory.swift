@@ -4,10 +4,10 @@ import AnnalsFile
 import Glibc
 
 /// Made under the system's directory for temporary files; `deinit` removes it with all it holds.
-final class TemporaryDirectory: Sendable {
-    let path: String
+package final class TemporaryDirectory: Sendable {
+    package let path: String
 
-    init() throws {
+    package init() throws {
         let base = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         let made = base + "/annals-test-" + String(UInt64.random(in: .min ... .max), radix: 16)
         guard mkdir(made, 0o700) == 0 else { throw FileError(.systemCall, "mkdir failed", path: made) }
@@ -16,12 +16,12 @@ final class TemporaryDirectory: Sendable {
 
     deinit { Self.remove(path) }
 
-    func path(_ name: String) -> String { path + "/" + name }
+    package func path(_ name: String) -> String { path + "/" + name }
 
     /// The names in it, sorted, without "." and "..".
-    var names: [String] { Self.names(in: path) }
+    package var names: [String] { Self.names(in: path) }
 
-    func write(_ text: String, to name: String) throws {
+    package func write(_ text: String, to name: String) throws {
         let file = Glibc.open(path(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw FileError(.systemCall, "open failed", path: path(name)) }
         defer { close(file) }
@@ -30,7 +30,7 @@ final class TemporaryDirectory: Sendable {
         }
     }
 
-    func read(_ name: String) -> String? {
+    package func read(_ name: String) -> String? {
         let file = Glibc.open(path(name), O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }

@@ -4,12 +4,12 @@ import AnnalsFile
 import Glibc
 
 /// What a program left behind.
-struct ToolRun: Sendable {
+package struct ToolRun: Sendable {
     /// nil when a signal ended it.
-    var status: Int32?
-    var signal: Int32?
-    var output: String
-    var errors: String
+    package var status: Int32?
+    package var signal: Int32?
+    package var output: String
+    package var errors: String
 }
 
 /// Runs an executable of this package and waits for its end.
@@ -17,9 +17,12 @@ struct ToolRun: Sendable {
 /// - Parameters:
 ///   - name: the executable's name; it lies beside the test bundle.
 ///   - standardOutput: where its output goes instead of into the result: `/dev/full`, say.
+///   - descriptor: the same as an open descriptor.
+///   - closed: standard streams that it is started without.
 ///   - input: what it reads from standard input; nothing where nil.
-func runTool(
-    _ arguments: [String], name: String = "annals", standardOutput: String? = nil, input: String? = nil
+package func runTool(
+    _ arguments: [String], name: String = "annals", standardOutput: String? = nil, descriptor: Int32? = nil,
+    closing closed: [Int32] = [], input: String? = nil
 ) throws -> ToolRun {
     let temporary = try TemporaryDirectory()
     let output = standardOutput ?? temporary.path("output")
@@ -30,6 +33,8 @@ func runTool(
     posix_spawn_file_actions_addopen(&actions, 0, input == nil ? "/dev/null" : temporary.path("input"), O_RDONLY, 0)
     posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT, 0o600)
     posix_spawn_file_actions_addopen(&actions, 2, temporary.path("errors"), O_WRONLY | O_CREAT, 0o600)
+    if let descriptor { posix_spawn_file_actions_adddup2(&actions, descriptor, 1) }
+    for descriptor in closed { posix_spawn_file_actions_addclose(&actions, descriptor) }
 
     let path = toolPath(name)
     let strings = ([path] + arguments).map { strdup($0) }
@@ -53,13 +58,13 @@ func runTool(
         output: standardOutput == nil ? temporary.read("output") ?? "" : "", errors: temporary.read("errors") ?? "")
 }
 
-struct SpawnError: Error {
-    var path: String
-    var number: Int32
+package struct SpawnError: Error {
+    package var path: String
+    package var number: Int32
 }
 
 /// An executable in the directory that holds the running test bundle.
-func toolPath(_ name: String) -> String {
+package func toolPath(_ name: String) -> String {
     // The tests run from the bundle itself or from a helper of the toolchain that was given the bundle's path.
     let arguments = CommandLine.arguments
     let bundle = arguments.first { $0.hasSuffix(".xctest") } ?? arguments.first ?? ""
