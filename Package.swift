@@ -34,7 +34,8 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["AnnalsFile"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(
-            name: "AnnalsFileTests", dependencies: ["AnnalsFile", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals"],
+            name: "AnnalsFileTests",
+            dependencies: ["AnnalsFile", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
             name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "TestSupport", "annals"], exclude: ["Golden"],
