@@ -79,11 +79,10 @@ final class BenchRow {
     static func sum(_ text: UnsafeRawBufferPointer) -> UInt64 {
         guard let start = text.baseAddress else { return 0 }
         let count = text.count
+        let position = count & ~7
         var sum: UInt64 = 0
-        var position = 0
-        while position &+ 8 <= count {
-            sum &+= UInt64(littleEndian: start.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-            position &+= 8
+        for offset in stride(from: 0, to: position, by: 8) {
+            sum &+= UInt64(littleEndian: start.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
         }
         guard position < count else { return sum }
         if count >= 8 {
@@ -92,8 +91,8 @@ final class BenchRow {
             return sum &+ (word &>> UInt64(truncatingIfNeeded: (8 &- (count &- position)) &* 8))
         }
         var last: UInt64 = 0
-        for index in position..<text.count { last |= UInt64(text[index]) << UInt64((index - position) * 8) }
-        return sum &+ last
+        withUnsafeMutableBytes(of: &last) { $0.copyMemory(from: UnsafeRawBufferPointer(start: start, count: count)) }
+        return UInt64(littleEndian: last)
     }
 }
 

@@ -25,11 +25,15 @@ public struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
     @inline(__always)
     init(_ object: FileObjectID) { rawValue = object.rawValue }
 
+    /// What was checked before.
+    @inline(__always)
+    init(checked rawValue: UInt64) { self.rawValue = rawValue }
+
     /// The number of the entity in its store, from 1.
-    public var entityNumber: UInt16 { UInt16(truncatingIfNeeded: rawValue >> 48) }
+    @inlinable public var entityNumber: UInt16 { UInt16(truncatingIfNeeded: rawValue >> 48) }
 
     /// The number of the object within its entity, from 1, in the order of insertion.
-    public var number: UInt64 { rawValue & 0xFFFF_FFFF_FFFF }
+    @inlinable public var number: UInt64 { rawValue & 0xFFFF_FFFF_FFFF }
 
     public static func < (left: ObjectID, right: ObjectID) -> Bool { left.rawValue < right.rawValue }
 

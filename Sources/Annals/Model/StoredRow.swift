@@ -49,6 +49,8 @@ public struct StoredRow: ~Copyable {
             if case .bool(let bool) = fallback(position) { return bool }
             return nil
         }
+        guard let byte = row.pointee.cells.bool(place) else { return nil }
+        if byte <= 1 { return byte == 1 }
         return try mapping { () throws(FileError) in try row.pointee.bool(at: place) }
     }
 
@@ -58,7 +60,7 @@ public struct StoredRow: ~Copyable {
             if case .int(let int) = fallback(position) { return int }
             return nil
         }
-        return row.pointee.int(at: place)
+        return row.pointee.cells.int(place)
     }
 
     /// Nil where it is absent.
@@ -67,7 +69,7 @@ public struct StoredRow: ~Copyable {
             if case .double(let double) = fallback(position) { return double }
             return nil
         }
-        return row.pointee.double(at: place)
+        return row.pointee.cells.double(place)
     }
 
     /// A date as the store has it: microseconds since 1970, UTC. Nil where it is absent.
@@ -76,7 +78,7 @@ public struct StoredRow: ~Copyable {
             if case .date(let microseconds) = fallback(position) { return microseconds }
             return nil
         }
-        return row.pointee.date(at: place)
+        return row.pointee.cells.date(place)
     }
 
     /// The nearest `Date`, which is exact from 1930 to 2071. Nil where it is absent.
@@ -120,14 +122,17 @@ public struct StoredRow: ~Copyable {
         guard let place = isCurrent ? position : place(of: position) else {
             return Self.withBytes(of: fallback(position), body)
         }
-        do throws(FileError) {
-            if let bytes = try row.pointee.inlineBytes(at: place) {
-                body(bytes)
-                return true
-            }
-        } catch {
-            throw StoreError(error)
+        if let bytes = row.pointee.cells.variableBytes(place) {
+            body(bytes)
+            return true
         }
+        return try withOtherBytes(at: place, body)
+    }
+
+    @inline(never)
+    private func withOtherBytes(
+        at place: Int, _ body: (UnsafeRawBufferPointer) -> Void
+    ) throws(StoreError) -> Bool {
         let variable = try mapping { () throws(FileError) in try row.pointee.variable(at: place) }
         switch variable {
         case .absent: return false

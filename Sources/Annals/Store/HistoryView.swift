@@ -13,14 +13,41 @@ struct HistoryContext {
     let storeIdentifier: UUID
     /// The one that is looked at now.
     var transaction: TransactionView
+    /// What a closure threw: it waits here while the file layer, which has errors of its own, returns. One place for all transactions.
+    private var failure: StoreError?
+    /// Whether something waits: asked for every transaction, where a look at the error itself would copy it.
+    private var hasFailed = false
+
+    init(view: View, storeIdentifier: UUID, transaction: TransactionView) {
+        self.view = view
+        self.storeIdentifier = storeIdentifier
+        self.transaction = transaction
+    }
+
+    @inline(never)
+    mutating func fail(_ error: StoreError) {
+        failure = error
+        hasFailed = true
+    }
+
+    /// Throws what waits.
+    @inline(__always)
+    mutating func throwFailure() throws(StoreError) { if hasFailed { try throwThisFailure() } }
+
+    @inline(never)
+    private mutating func throwThisFailure() throws(StoreError) {
+        hasFailed = false
+        guard let waiting = failure.take() else { return }
+        throw waiting
+    }
 }
 
 /// One transaction of the history. It lives until the closure that was given it returns.
 public struct HistoryTransactionView: ~Copyable {
-    private let context: UnsafePointer<HistoryContext>
+    private let context: UnsafeMutablePointer<HistoryContext>
 
     @inline(__always)
-    init(_ context: UnsafePointer<HistoryContext>) { self.context = context }
+    init(_ context: UnsafeMutablePointer<HistoryContext>) { self.context = context }
 
     /// From 1, without gaps.
     public var number: UInt64 { context.pointee.transaction.number }
@@ -52,18 +79,17 @@ public struct HistoryTransactionView: ~Copyable {
         _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let context = context
-        var failure: StoreError?
         try mapping { () throws(FileError) in
             try context.pointee.transaction.forEachChange { (change) throws(FileError) in
                 do throws(StoreError) {
                     return try body(HistoryChangeView(change, context))
                 } catch {
-                    failure = error
+                    context.pointee.fail(error)
                     return false
                 }
             }
         }
-        if let failure { throw failure }
+        try context.pointee.throwFailure()
     }
 
     /// The transaction as a value that lives on, with values of objects where asked for. Throws `damaged`, `closed`.
@@ -83,23 +109,20 @@ public struct HistoryTransactionView: ~Copyable {
 /// One change of a transaction. It lives until the closure that was given it returns.
 public struct HistoryChangeView: ~Copyable {
     private let change: ChangeView
-    private let context: UnsafePointer<HistoryContext>
+    private let context: UnsafeMutablePointer<HistoryContext>
 
     @inline(__always)
-    init(_ change: ChangeView, _ context: UnsafePointer<HistoryContext>) {
+    init(_ change: ChangeView, _ context: UnsafeMutablePointer<HistoryContext>) {
         self.change = change
         self.context = context
     }
 
     /// The object that was changed.
-    public var object: ObjectID { ObjectID(change.object) }
+    public var object: ObjectID { ObjectID(checked: change.objectBits) }
 
     public var kind: HistoryChange.Kind {
-        switch change.kind {
-        case .insert, .base: .insert
-        case .update: .update
-        case .delete: .delete
-        }
+        if change.isUpdate { return .update }
+        return change.isDeletion ? .delete : .insert
     }
 
     /// Whether an update changed the attribute at that position of the entity as it was in the schema of the time; false for inserts and

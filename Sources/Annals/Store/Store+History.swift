@@ -34,7 +34,6 @@ extension Store {
             if isInitialized { context.deinitialize(count: 1) }
             context.deallocate()
         }
-        var failure: StoreError?
         try mapping { () throws(FileError) in
             try engine.forEachTransaction(after: number, in: view) { (transaction) throws(FileError) in
                 if isInitialized {
@@ -45,14 +44,14 @@ extension Store {
                     isInitialized = true
                 }
                 do throws(StoreError) {
-                    return try body(HistoryTransactionView(UnsafePointer(context)))
+                    return try body(HistoryTransactionView(context))
                 } catch {
-                    failure = error
+                    context.pointee.fail(error)
                     return false
                 }
             }
         }
-        if let failure { throw failure }
+        if isInitialized { try context.pointee.throwFailure() }
     }
 
     /// The same from a token. Throws `tokenForeign` and `tokenDiverged` besides: never an empty answer instead.

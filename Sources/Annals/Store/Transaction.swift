@@ -5,25 +5,34 @@ internal import FoundationEssentials
 
 /// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One thread uses it.
 public final class Transaction {
-    private let pending: PendingTransaction
-    private let store: Store
-    private var isOver = false
+    /// Nil when the body has returned.
+    @exclusivity(unchecked) private var pending: PendingTransaction?
+    /// Sound: used while the body runs, for which the store is held by whoever runs it.
+    @exclusivity(unchecked) private unowned(unsafe) var store: Store
 
-    private init(_ pending: PendingTransaction, _ store: Store) {
-        self.pending = pending
-        self.store = store
-    }
+    private init(_ store: Store) { self.store = store }
 
     static func run<Result>(
         _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        let transaction = Transaction(pending, store)
-        defer { transaction.isOver = true }
+        // Made once for each pending transaction, which is used again and again; anew where somebody has kept it against the rules.
+        let transaction: Transaction
+        if let kept = pending.takeCompanion() {
+            transaction = unsafeDowncast(kept, to: Transaction.self)
+            transaction.store = store
+        } else {
+            transaction = Transaction(store)
+        }
+        transaction.pending = pending
+        defer {
+            transaction.pending = nil
+            pending.keepCompanion(transaction)
+        }
         return try body(transaction)
     }
 
     private func open() -> PendingTransaction {
-        precondition(!isOver, "A transaction is used after its body has returned.")
+        guard let pending else { preconditionFailure("A transaction is used after its body has returned.") }
         return pending
     }
 

@@ -40,10 +40,10 @@ package enum PreviousVersion: Equatable, Sendable {
 /// One change entry, looked at in its table: a few words that point there, because millions of them are handed on.
 ///
 /// Sound for entries that a cursor has checked, or that this process wrote. The table must stay as it is while the view is used: the caller's
-/// promise.
-package struct ChangeView {
+/// promise. Public for the same reason as `RowCells`.
+public struct ChangeView {
     /// Where in memory the entry begins.
-    private let entry: UnsafeRawPointer
+    @usableFromInline let entry: UnsafeRawPointer
     /// Where in the file the frame begins; 0 for a transaction in the making.
     package let frameOffset: UInt64
     private let entryPosition: UInt32
@@ -60,7 +60,17 @@ package struct ChangeView {
         rowPosition = row == 0 ? 0 : row &+ UInt32(truncatingIfNeeded: rowShift)
     }
 
-    package var object: ObjectID { ObjectID(checked: load8(ChangeField.object)) }
+    /// The number of the object's ID, which was checked.
+    @inlinable @inline(__always)
+    public var objectBits: UInt64 { UInt64(littleEndian: entry.loadUnaligned(as: UInt64.self)) }
+
+    package var object: ObjectID { ObjectID(checked: objectBits) }
+
+    @inlinable @inline(__always)
+    public var isUpdate: Bool { entry.load(fromByteOffset: 12, as: UInt8.self) == 2 }
+
+    @inlinable @inline(__always)
+    public var isDeletion: Bool { entry.load(fromByteOffset: 12, as: UInt8.self) == 3 }
 
     package var kind: ChangeKind {
         ChangeKind(rawValue: entry.load(fromByteOffset: ChangeField.kind, as: UInt8.self)) ?? .base

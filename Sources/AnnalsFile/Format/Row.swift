@@ -36,32 +36,38 @@ package struct RowHeader: Equatable, Sendable {
 /// Sound for any bytes by that. The memory must stay as it is, and the layout live, while the view, or a buffer from it, is used: the caller's
 /// promise. (Who reads rows holds the catalog that the layout is from; a view that counted references would cost a scan a fifth.) Asking for a position or a type that the layout does not have is a mistake of the program, and traps.
 package struct RowView {
-    private let shape: RowShape
-    package let rowBytes: Int
+    /// What reads values without calling into this module.
+    package let cells: RowCells
     /// Where in the file the row begins.
     package let fileOffset: UInt64
-    let bytes: UnsafeRawBufferPointer
-    private let base: UnsafeRawPointer
+    /// How many bytes there are from the row's beginning on.
+    private let byteCount: Int
 
     /// `bytes` begin with the row and may go on behind it.
     package init(_ bytes: UnsafeRawBufferPointer, layout: RowLayout, fileOffset: UInt64 = 0) throws(FileError) {
-        try self.init(bytes, RowShape(layout), fileOffset: fileOffset)
+        let header = try RowHeader(bytes, fileOffset: fileOffset)
+        try self.init(bytes, rowBytes: header.rowBytes, RowShape(layout), fileOffset: fileOffset)
     }
 
+    /// The row has `rowBytes`, by its header, and `bytes` hold all of them.
     @inline(__always)
-    init(_ bytes: UnsafeRawBufferPointer, _ shape: RowShape, fileOffset: UInt64) throws(FileError) {
-        let header = try RowHeader(bytes, fileOffset: fileOffset)
-        guard header.rowBytes >= shape.variableOffset, let base = bytes.baseAddress else {
+    init(
+        _ bytes: UnsafeRawBufferPointer, rowBytes: Int, _ shape: RowShape, fileOffset: UInt64
+    ) throws(FileError) {
+        guard rowBytes >= shape.variableOffset, let base = bytes.baseAddress else {
             throw RowHeader.damaged("a row is shorter than its slots.", fileOffset)
         }
-        self.shape = shape
-        self.bytes = bytes
-        self.base = base
+        cells = RowCells(base, shape, rowBytes: rowBytes)
+        byteCount = bytes.count
         self.fileOffset = fileOffset
-        rowBytes = header.rowBytes
     }
 
+    private var base: UnsafeRawPointer { cells.base }
+    private var shape: RowShape { cells.shape }
+    package var rowBytes: Int { cells.rowBytes }
     package var layout: RowLayout { shape.layout.takeUnretainedValue() }
+
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: byteCount) }
 
     /// Whether the row has the attributes of that layout at its positions. Counts no references.
     @inline(__always)
@@ -73,20 +79,13 @@ package struct RowView {
     var variableOffset: Int { shape.variableOffset }
 
     @inline(__always)
-    func slot(at position: Int) -> RowLayout.Slot { shape.slot(position) }
+    func slot(at position: Int) -> RowSlot { shape.slot(position) }
 
     // MARK: Fixed slots
 
     package func isPresent(_ position: Int) -> Bool {
         precondition(position >= 0 && position < count, "The entity has no attribute at that position.")
-        return presence(position)
-    }
-
-    /// The same for a position that was checked.
-    @inline(__always)
-    private func presence(_ position: Int) -> Bool {
-        let byte = base.load(fromByteOffset: presenceOffset &+ position >> 3, as: UInt8.self)
-        return byte >> UInt8(truncatingIfNeeded: position & 7) & 1 != 0
+        return cells.presence(position)
     }
 
     /// How many attributes are present.
@@ -99,20 +98,17 @@ package struct RowView {
     }
 
     package func bool(at position: Int) throws(FileError) -> Bool? {
-        guard let slot = slot(position, .bool) else { return nil }
-        let byte = slot.load(as: UInt8.self)
+        guard let byte = cells.bool(position) else { return nil }
         guard byte <= 1 else { throw malformed(position) }
         return byte == 1
     }
 
-    package func int(at position: Int) -> Int64? { slot(position, .int).map { Int64(bitPattern: load8($0, 0)) } }
+    package func int(at position: Int) -> Int64? { cells.int(position) }
 
-    package func double(at position: Int) -> Double? {
-        slot(position, .double).map { Double(bitPattern: load8($0, 0)) }
-    }
+    package func double(at position: Int) -> Double? { cells.double(position) }
 
     /// Microseconds since 1970.
-    package func date(at position: Int) -> Int64? { slot(position, .date).map { Int64(bitPattern: load8($0, 0)) } }
+    package func date(at position: Int) -> Int64? { cells.date(position) }
 
     package func uuid(at position: Int) -> UUIDBytes? {
         slot(position, .uuid).map { UUIDBytes(high: load8($0, 0).byteSwapped, low: load8($0, 8).byteSwapped) }
@@ -134,19 +130,12 @@ package struct RowView {
     /// The slot of a present value of that type; nil for an absent one.
     @inline(__always)
     private func slot(_ position: Int, _ type: AttributeType) -> UnsafeRawPointer? {
-        let slot = slot(at: position)
-        precondition(slot.type == type, "The attribute is of another type.")
-        return presence(position) ? base + Int(slot.offset) : nil
+        cells.slot(position, type: type.rawValue)
     }
 
     @inline(__always)
     private func load8(_ address: UnsafeRawPointer, _ offset: Int) -> UInt64 {
         UInt64(littleEndian: address.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-    }
-
-    @inline(__always)
-    func load4(_ offset: UInt16) -> UInt32 {
-        UInt32(littleEndian: base.loadUnaligned(fromByteOffset: Int(offset), as: UInt32.self))
     }
 
     // MARK: Variable values
@@ -158,16 +147,9 @@ package struct RowView {
         case large(LargeValueReference)
     }
 
-    /// The bytes of a variable value in the row, as `variable` gives them; nil for an absent one and for a reference.
-    @inline(__always)
-    package func inlineBytes(at position: Int) throws(FileError) -> UnsafeRawBufferPointer? {
-        let (content, isLarge) = try variableBytes(position)
-        return isLarge || !presence(position) ? nil : content
-    }
-
     package func variable(at position: Int) throws(FileError) -> Variable {
         let (content, isLarge) = try variableBytes(position)
-        guard presence(position) else { return .absent }
+        guard cells.presence(position) else { return .absent }
         guard isLarge else { return .inline(content) }
         guard let reference = reference(content, slot(at: position).type) else { throw malformed(position) }
         return .large(reference)
@@ -178,11 +160,11 @@ package struct RowView {
     func variableBytes(_ position: Int) throws(FileError) -> (UnsafeRawBufferPointer, isLarge: Bool) {
         let slot = slot(at: position)
         precondition(slot.type.isVariable, "The attribute is of another type.")
-        let word = load4(slot.offset)
+        let word = cells.word(slot.offset)
         let end = Int(truncatingIfNeeded: word & ~RowField.largeBit)
         let start =
             slot.previousOffset == 0
-            ? variableOffset : Int(truncatingIfNeeded: load4(slot.previousOffset) & ~RowField.largeBit)
+            ? variableOffset : Int(truncatingIfNeeded: cells.word(slot.previousOffset) & ~RowField.largeBit)
         guard start >= variableOffset, start <= end, end <= rowBytes else {
             throw RowHeader.damaged("a value does not lie in its row.", fileOffset &+ UInt64(slot.offset))
         }

@@ -84,7 +84,7 @@ package enum RowEncoder {
     }
 
     @inline(__always)
-    private static func check(_ value: Value, _ slot: RowLayout.Slot, _ isDeletion: Bool) throws(FileError) {
+    private static func check(_ value: Value, _ slot: RowSlot, _ isDeletion: Bool) throws(FileError) {
         if case .absent = value {
             guard slot.isOptional || isDeletion else { throw refused("A required attribute has no value.") }
             return

@@ -18,23 +18,13 @@ package enum RowField {
 ///
 /// Sound although it is shared: nothing changes after `init`, the memory of the slots included.
 package final class RowLayout: @unchecked Sendable {
-    package struct Slot: Sendable {
-        /// From the row's start.
-        package let offset: UInt16
-        /// The slot of the variable attribute before, which says where this one's value begins; 0 where it is the first.
-        let previousOffset: UInt16
-        /// Counts the variable attributes; meaningless for others.
-        let variableIndex: UInt16
-        package let type: AttributeType
-        package let isOptional: Bool
-        package let isPreservedOnDeletion: Bool
-    }
-
     package let entity: EntityDefinition
-    package let slots: [Slot]
+    package let slots: [RowSlot]
     /// The same, where rows find them without counting references.
-    let slotMemory: UnsafeMutablePointer<Slot>
-    let variableMemory: UnsafeMutablePointer<UInt16>
+    private let slotMemory: UnsafeMutablePointer<RowSlot>
+    private let variableMemory: UnsafeMutablePointer<UInt16>
+    /// What a `RowShape` points to.
+    let shapeMemory: UnsafeMutablePointer<RowShape.Content>
     let hasDefaults: Bool
     package let presenceOffset: Int
     /// Where the variable values begin, and the size of a row that has none.
@@ -62,16 +52,14 @@ package final class RowLayout: @unchecked Sendable {
             } ?? false
         if let earlier, isAlike { familyObject = earlier.familyObject } else { familyObject = Family() }
         family = ObjectIdentifier(familyObject)
-        var slots: [Slot] = []
+        var slots: [RowSlot] = []
         slots.reserveCapacity(entity.attributes.count)
         var variables: [UInt16] = []
         var offset = RowField.bytes
         var previous: UInt16 = 0
         for (position, attribute) in entity.attributes.enumerated() {
-            let slot = Slot(
-                offset: UInt16(offset), previousOffset: previous, variableIndex: UInt16(variables.count),
-                type: attribute.type, isOptional: attribute.isOptional,
-                isPreservedOnDeletion: attribute.flags.contains(.preservedOnDeletion))
+            let slot = RowSlot(
+                attribute, offset: UInt16(offset), previousOffset: previous, variableIndex: UInt16(variables.count))
             slots.append(slot)
             if attribute.type.isVariable {
                 variables.append(UInt16(position))
@@ -91,9 +79,16 @@ package final class RowLayout: @unchecked Sendable {
         positions = entity.attributes.enumerated()
             .map { (number: $1.number, position: UInt16($0)) }
             .sorted { $0.number < $1.number }
+        shapeMemory = .allocate(capacity: 1)
+        shapeMemory.initialize(
+            to: RowShape.Content(
+                layout: .passUnretained(self), family: family, slots: UnsafePointer(slotMemory),
+                variables: UnsafePointer(variableMemory), count: slots.count, variableCount: variables.count,
+                presenceOffset: presenceOffset, variableOffset: variableOffset, hasDefaults: hasDefaults))
     }
 
     deinit {
+        shapeMemory.deallocate()
         slotMemory.deallocate()
         variableMemory.deallocate()
     }

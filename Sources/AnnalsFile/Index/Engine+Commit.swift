@@ -96,6 +96,7 @@ extension Engine {
         guard builder.baseSchemaVersion == appender.state.schemaVersion else {
             throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
         }
+        pending.releaseBase()
         let before = appender.state.end
         try indexes.core.file.checkReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
         let next = try indexes.orderedState(behind: builder)

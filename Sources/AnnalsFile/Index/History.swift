@@ -3,9 +3,9 @@
 /// One transaction of the history. Its bytes are lent: it lives until the closure returns that it was given to.
 ///
 /// A few words that point into the table of its commit frame, because millions of them are handed on. Sound although it counts no references:
-/// who lends it holds the view, the names and the table.
-package struct TransactionView {
-    package let number: UInt64
+/// who lends it holds the view, the names and the table. Public for the same reason as `RowCells`.
+public struct TransactionView {
+    public let number: UInt64
     /// Where its commit frame stands.
     package let commitFrame: UInt64
     let end: UInt64
@@ -13,7 +13,7 @@ package struct TransactionView {
     private let names: UnsafeMutablePointer<String>
     private let nameCount: UInt32
     /// The table of its commit frame; a record stands at its beginning.
-    private let table: UnsafeRawBufferPointer
+    @usableFromInline let table: UnsafeRawBufferPointer
 
     init(
         number: UInt64, commitFrame: UInt64, end: UInt64, view: View, names: NameTable, table: UnsafeRawBufferPointer
@@ -29,7 +29,8 @@ package struct TransactionView {
 
     package var tag: UInt64 { table.integer(at: TransactionField.tag, as: UInt64.self) }
     /// Microseconds since 1970.
-    package var time: Int64 { table.integer(at: TransactionField.time, as: Int64.self) }
+    @inlinable @inline(__always)
+    public var time: Int64 { Int64(littleEndian: table.loadUnaligned(fromByteOffset: 8, as: Int64.self)) }
     package var processID: UInt32 { table.integer(at: TransactionField.processID, as: UInt32.self) }
     package var totalChanges: UInt64 { table.integer(at: TransactionField.totalChanges, as: UInt64.self) }
     package var changesSchema: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 1 != 0 }

@@ -3,7 +3,7 @@
 // Invariants:
 // I1  Between two calls the indexes are exactly those of the state that was published last, or adopted since.
 // I2  One thread changes them at a time: with the log's `follow` lock, or appending with the writer lock, which excludes the former.
-// I3  `newest` is replaced, never changed; whoever holds a view reads on.
+// I3  `newest` is replaced where anybody else holds it; whoever holds a view reads on.
 // I4  An entry of the row index may be newer than `newest.end`, never older: views leave it by the previous version.
 
 /// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `newest`, which is touched with `follow` locked only. For
@@ -54,7 +54,12 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     func publish(_ state: LogState) {
         file.advance(to: state.end)
-        newest = view(of: state)
+        // Mostly nobody else has the view: who began a transaction on it has given it back.
+        if newest.shape === shape, isKnownUniquelyReferenced(&newest) {
+            newest.advance(to: state, totals, ordered)
+        } else {
+            newest = view(of: state)
+        }
         sections.reclaim()
     }
 

@@ -9,8 +9,8 @@
 ///
 /// When it has ended it may begin anew, with the memory that it has (`SpareTransaction`).
 package final class PendingTransaction {
-    /// What it reads, its own changes apart.
-    @exclusivity(unchecked) package private(set) var base: View
+    /// What it reads, its own changes apart; nil once it is being written, so that the view may become the next state's.
+    @exclusivity(unchecked) private var heldBase: View?
     let builder: TransactionBuilder
     private let numbers: ObjectNumbers
     @exclusivity(unchecked) private var shape: StoreShape
@@ -21,6 +21,9 @@ package final class PendingTransaction {
     /// By entity, but for the one of `lastTaken`: the numbers that were taken for it, of which those below `next` are inserted objects.
     @exclusivity(unchecked) private var taken: [UInt16: TakenNumbers] = [:]
     @exclusivity(unchecked) private var lastTaken: (entity: UInt16, numbers: TakenNumbers)?
+
+    /// What the layer above hands out in its place.
+    @exclusivity(unchecked) private var companion: AnyObject?
 
     struct TakenNumbers {
         let first: UInt64
@@ -40,7 +43,7 @@ package final class PendingTransaction {
     /// One that has still to begin.
     init(_ numbers: ObjectNumbers, _ base: View, _ log: Log) {
         self.numbers = numbers
-        self.base = base
+        heldBase = base
         shape = base.shape
         builder = log.makeTransaction(catalog: base.shape.catalog)
     }
@@ -49,7 +52,7 @@ package final class PendingTransaction {
     func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
         builder.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
         builder.take(author: author, context: context)
-        self.base = base
+        heldBase = base
         if shape !== base.shape { shape = base.shape }
         if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
         if !vanished.isEmpty { vanished = [] }
@@ -57,6 +60,25 @@ package final class PendingTransaction {
 
     /// Whether it holds little enough to be kept for the next transaction.
     var isReusable: Bool { builder.isReusable && changed.capacity <= 1 << 13 }
+
+    /// What it reads, its own changes apart: as long as its body runs.
+    @inline(__always)
+    package var base: View {
+        guard let heldBase else { preconditionFailure("A transaction reads nothing while it is written.") }
+        return heldBase
+    }
+
+    /// It reads nothing any more.
+    func releaseBase() { heldBase = nil }
+
+    /// What was kept here last, if nobody else refers to it.
+    package func takeCompanion() -> AnyObject? {
+        guard companion != nil, isKnownUniquelyReferenced(&companion) else { return nil }
+        return companion.take()
+    }
+
+    /// Keeps an object for the next transaction that has this one's memory. It must not refer to this one.
+    package func keepCompanion(_ object: AnyObject) { companion = object }
 
     package var author: String? {
         get { builder.author }

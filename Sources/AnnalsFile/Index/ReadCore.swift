@@ -91,7 +91,8 @@ final class ReadCore: Sendable {
         guard let rowShape = shape.shape(version: version, entity: entity),
             rowBytes <= FormatLimits.maximumFrameBytes, rowBytes >= RowField.bytes
         else { throw Self.badRow(offset) }
-        return try RowView(try file.bytes(at: offset, count: rowBytes), rowShape, fileOffset: offset)
+        return try RowView(
+            try file.bytes(at: offset, count: rowBytes), rowBytes: rowBytes, rowShape, fileOffset: offset)
     }
 
     @inline(never)

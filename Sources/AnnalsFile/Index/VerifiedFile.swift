@@ -5,7 +5,9 @@
 // V2  A block's bit is set when every frame that overlaps the block was verified, and the block lies wholly below the end.
 // V3  Through a mapping, everything from `trustedStart` to `readableEnd` is trusted: this handle read and verified it as whole frames, or wrote it.
 // V4  By copies, every block whose bit is set, and the range `tail`, stand in the private memory.
-// V5  Nothing at or above `readableEnd` is ever looked at, whatever an offset in the file says.
+// V5  An edge of a block is set when the frame over the block's first byte, or over its last one, was verified: most frames reach into blocks that
+//     other frames share, and would be verified again for each.
+// V6  Nothing at or above `readableEnd` is ever looked at, whatever an offset in the file says.
 
 internal import Synchronization
 
@@ -34,6 +36,8 @@ final class VerifiedFile: @unchecked Sendable {
     private let base: UnsafeRawPointer
     private let capacity: UInt64
     private let bits: PrivateMemory
+    /// Two bits for each block. Touched only with `monitor` locked.
+    private let edges: PrivateMemory
     private let trustedStart = Atomic<UInt64>(.max)
     private let readable = Atomic<UInt64>(0)
     private let monitor = Monitor()
@@ -66,11 +70,13 @@ final class VerifiedFile: @unchecked Sendable {
             base = UnsafeRawPointer(start)
             capacity = UInt64(reservedBytes)
         }
-        guard let bits = PrivateMemory(count: Int(capacity >> Self.blockBits) / 8 + 16) else {
+        let blocks = Int(capacity >> Self.blockBits)
+        guard let bits = PrivateMemory(count: blocks / 8 + 16), let edges = PrivateMemory(count: blocks / 4 + 16) else {
             throw FileError(
                 .outOfMemory, "The process has not enough addresses left to read the store: raise its limit.")
         }
         self.bits = bits
+        self.edges = edges
     }
 
     var isMapped: Bool { copies == nil }
@@ -121,6 +127,7 @@ final class VerifiedFile: @unchecked Sendable {
     private func forgetCopies() {
         tail = 0..<0
         bits.clear()
+        edges.clear()
         copies?.clear()
         copiedBytes = 0
     }
@@ -208,13 +215,32 @@ final class VerifiedFile: @unchecked Sendable {
             guard previous == nil || header.previousChecksum == previous else { throw damaged(position) }
             let next = position + UInt64(header.frameBytes)
             if next > start {
-                try verifyFrame(header, at: position, window)
+                let isVerified =
+                    (position < start && hasEdge(.first, block))
+                    || (next > start + Self.blockBytes && hasEdge(.last, block))
+                if !isVerified { try verifyFrame(header, at: position, window) }
                 firstVerified = firstVerified ?? position
             }
             previous = header.checksum
             position = next
         }
-        noteVerified(from: firstVerified.map { $0 <= start ? $0 : start } ?? start, to: position, limit: limit)
+        let reached = firstVerified.map { min($0, start) } ?? start
+        if reached < start { setEdge(.last, reached >> Self.blockBits) }
+        if position >> Self.blockBits > block { setEdge(.first, position >> Self.blockBits) }
+        noteVerified(from: reached, to: position, limit: limit)
+    }
+
+    private enum Edge: UInt8 {
+        case first = 1
+        case last = 2
+    }
+
+    private func hasEdge(_ edge: Edge, _ block: UInt64) -> Bool {
+        edges.bytes[Int(block >> 2)] >> UInt8((block & 3) * 2) & edge.rawValue != 0
+    }
+
+    private func setEdge(_ edge: Edge, _ block: UInt64) {
+        edges.bytes[Int(block >> 2)] |= edge.rawValue << UInt8((block & 3) * 2)
     }
 
     private func header(at position: UInt64, limit: UInt64, _ window: ByteWindow?) throws(FileError) -> FrameHeader {

@@ -1,20 +1,23 @@
 // One state of the store: what a snapshot reads.
 
-/// What stands below one end of the file. Immutable, cheap, and valid as long as the store is open; any thread may read it.
+/// What stands below one end of the file. Cheap, and valid as long as the store is open; any thread may read it.
 ///
 /// Reads take no lock. A closure that is given a row must not keep it: its bytes are lent.
-package final class View: Sendable {
-    package let end: UInt64
+///
+/// Sound although it is shared: it changes only where whoever changes it has the only reference to it (`Indexes.publish`), and for the same
+/// reason its accesses cannot overlap.
+package final class View: @unchecked Sendable {
+    @exclusivity(unchecked) package private(set) var end: UInt64
     /// The last transaction in it, its tag and its time.
-    package let number: UInt64
-    package let tag: UInt64
-    package let time: Int64
+    @exclusivity(unchecked) package private(set) var number: UInt64
+    @exclusivity(unchecked) package private(set) var tag: UInt64
+    @exclusivity(unchecked) package private(set) var time: Int64
     let shape: StoreShape
     let core: ReadCore
     /// Nil for a state of the past, whose objects are counted when asked for.
-    let totals: StoreTotals?
+    @exclusivity(unchecked) private(set) var totals: StoreTotals?
     /// One for each of `shape.indexes`; nil where it is not built, or for a state of the past.
-    let ordered: [OrderedIndex?]
+    @exclusivity(unchecked) private(set) var ordered: [OrderedIndex?]
 
     init(
         end: UInt64, number: UInt64, tag: UInt64, time: Int64, shape: StoreShape, core: ReadCore,
@@ -31,6 +34,13 @@ package final class View: Sendable {
     }
 
     package var catalog: SchemaCatalog { shape.catalog }
+
+    /// Becomes a later state of the same schema. The caller has the only reference.
+    func advance(to state: LogState, _ totals: StoreTotals, _ ordered: [OrderedIndex?]) {
+        (end, number, tag, time) = (state.end, state.lastNumber, state.lastTag, state.lastTime)
+        self.totals = totals
+        if !ordered.isEmpty { self.ordered = ordered }
+    }
 
     // MARK: One object
 

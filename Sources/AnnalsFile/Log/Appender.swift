@@ -15,27 +15,25 @@ struct Appender {
     private(set) var state: LogState
     /// Where the last complete group that was written ends.
     private(set) var writtenEnd: UInt64
-    private(set) var fileSize: UInt64 = 0
+    /// The file has at least this size; 0 for not known.
+    private(set) var fileSize: UInt64
     private(set) var hasWritten = false
     /// Whose transaction was appended, for the next one, where that was not the same as of the one before.
     private(set) var origin: TransactionOrigin?
     /// The file refused a write: what stands there is not known.
     private(set) var writeFailed = false
     private var tail: Tail
-    /// Where the bytes of a torn tail end, once what can be given back of them was.
-    private var tornEnd: UInt64?
-    /// What the file had behind the end when a torn tail was found there.
-    private var droppedBytes: UInt64 = 0
     /// The highest durable mark that is known; a frame's own is never above its group's start.
     private let mark: UInt64
     /// What the wall clock showed just now; nil where that is too long ago.
     private var time: Int64?
 
-    init(_ log: Log, state: consuming LogState, tail: Tail, time: Int64) {
+    init(_ log: Log, state: consuming LogState, tail: Tail, fileSize: UInt64, time: Int64) {
         self.log = log
         self.time = time
         writtenEnd = state.end
         self.tail = tail
+        self.fileSize = fileSize
         mark = max(log.ledger.mark, state.durableMark)
         self.state = state
     }
@@ -48,8 +46,8 @@ struct Appender {
     mutating func append(_ transaction: TransactionBuilder) throws(FileError) -> AppendedTransaction {
         let last = transaction.lastFrame()
         let lastBytes = transaction.bytes(of: last)
-        try reserve(transaction.spool.count + UInt64(lastBytes.count))
         try recoverIfTorn()
+        try reserve(transaction.spool.count + UInt64(lastBytes.count))
         guard state.lastNumber < .max else {
             throw FileError(.tooLarge, "The last transaction has the highest number there is: no other can follow it.")
         }
@@ -224,8 +222,14 @@ struct Appender {
 
     /// A torn tail is overwritten, beginning with a frame whose random number no dropped frame can follow.
     mutating func recoverIfTorn() throws(FileError) {
-        guard tail == .torn else { return }
-        if tornEnd == nil { try reserve(0) }
+        if tail == .torn { try recover() }
+    }
+
+    @inline(never)
+    private mutating func recover() throws(FileError) {
+        fileSize = try log.fileSize()
+        let droppedBytes = fileSize > state.end ? fileSize - state.end : 0
+        try reserve(0)
         tail = .clean
         #if ANNALS_MUTANTS
             if Mutant.isOn(.noRecoveryFrame) { return }
@@ -234,13 +238,17 @@ struct Appender {
             random: log.environment.random(), droppedBytes: droppedBytes,
             time: log.environment.wallClockMicroseconds())
         try appendStandalone(.recovery, table: record.encoded())
-        try clearTornTail()
+        if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
+            // What a torn tail holds is given back; that it may not be is no error. Not before the recovery frame stands: G4.
+            try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
+            fileSize = try log.fileSize()
+        }
+        try clearTornTail(to: fileSize)
     }
 
     /// What is left of a torn tail becomes zeros: it would else stand behind the end of a sealed file (F27). Only when the recovery frame
     /// stands below it, which keeps all of it from ever counting, whatever part of this a crash leaves.
-    private mutating func clearTornTail() throws(FileError) {
-        guard let tornEnd else { return }
+    private mutating func clearTornTail(to tornEnd: UInt64) throws(FileError) {
         var position = state.end
         let zeros = [UInt8](repeating: 0, count: Int(min(UInt64(1 << 16), tornEnd > position ? tornEnd - position : 0)))
         while position < tornEnd {
@@ -269,8 +277,8 @@ struct Appender {
 
     /// Makes room for frames that are no transaction.
     mutating func prepare(bytes: UInt64) throws(FileError) {
-        try reserve(bytes)
         try recoverIfTorn()
+        try reserve(bytes)
     }
 
     mutating func appendStandalone(
@@ -339,16 +347,9 @@ struct Appender {
         guard needed < FormatLimits.maximumFileBytes else {
             throw FileError(.tooLarge, "A store file has at most \(FormatLimits.maximumFileBytes) bytes.")
         }
+        if fileSize >= needed { return }
+        // Others may have made it longer, and what they reserved is not to be cut.
         fileSize = try log.fileSize()
-        if tail == .torn {
-            droppedBytes = fileSize > state.end ? fileSize - state.end : 0
-            if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
-                // What a torn tail holds is given back; that it may not be is no error.
-                try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
-                fileSize = try log.fileSize()
-            }
-            tornEnd = fileSize
-        }
         if fileSize >= needed { return }
         let step = min(max(state.end / 32, limits.minimumPreallocationBytes), limits.maximumPreallocationBytes)
         if bytes <= step {

@@ -2,7 +2,7 @@
 
 internal import Synchronization
 
-/// Runs a step on a thread of its own, again and again, until it is stopped or the step says so.
+/// Runs a step on a thread of its own, again and again, until it is stopped.
 ///
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked.
 final class BackgroundWork: @unchecked Sendable {
@@ -11,7 +11,6 @@ final class BackgroundWork: @unchecked Sendable {
         case wait
         /// Again at this moment of the monotonic clock, or when somebody calls `wake`.
         case again(at: UInt64)
-        case end
     }
 
     private let monitor = Monitor()
@@ -37,7 +36,6 @@ final class BackgroundWork: @unchecked Sendable {
     /// Waits as the step asked. What it waits for is looked at and waited for under one lock, so that nothing is missed.
     private func isOver(after next: Next) -> Bool {
         monitor.withLock {
-            if case .end = next { return true }
             while !isStopping && !isWoken {
                 guard case .again(let moment) = next else {
                     monitor.wait()

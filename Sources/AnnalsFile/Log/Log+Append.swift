@@ -91,7 +91,7 @@ extension Log {
         }
     }
 
-    /// How long the file is now: only the system can say, because a writer that failed gives space back without a word in the file.
+    /// How long the file is now.
     func fileSize() throws(FileError) -> UInt64 { try files.size(file) }
 
     /// Writes a frame, or a part of one, with the writer lock.
@@ -121,9 +121,9 @@ extension Log {
         defer { writer.unlock() }
         do throws(FileError) {
             try ledger.checkUsable()
-            let held = try lockFile()
-            defer { try? files.unlock(file, held.range) }
-            return try append(durability, at: held.time, body)
+            let time = try lockFile()
+            defer { try? files.unlock(file, WriterLock.everything) }
+            return try append(durability, at: time, body)
         } catch {
             throw error.at(path: path)
         }
@@ -143,7 +143,7 @@ extension Log {
         }
     }
 
-    private func lockFile() throws(FileError) -> WriterLock.Held {
+    private func lockFile() throws(FileError) -> Int64 {
         try WriterLock.acquire(
             files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds)
     }
@@ -160,6 +160,7 @@ extension Log {
             follow.lock()
             take(appender.state)
             seenSize = max(seenSize, appender.fileSize)
+            knownSize = appender.fileSize
             isAppending = false
             follow.unlock()
             if appender.hasWritten { hasAppended = true }
@@ -180,7 +181,8 @@ extension Log {
                 isTailJudged = true
             }
             isAppending = true
-            return Appender(self, state: state, tail: isTailTorn ? .torn : .clean, time: time)
+            return Appender(
+                self, state: state, tail: isTailTorn ? .torn : .clean, fileSize: knownSize, time: time)
         }
     }
 
@@ -268,19 +270,24 @@ extension Log {
     @inline(never)
     private func rollBack(_ appender: Appender, _ error: FileError) -> FileError {
         guard appender.hasWritten else {
-            follow.withLock { isAppending = false }
+            follow.withLock {
+                isAppending = false
+                knownSize = 0
+            }
             return error
         }
         let isUnknown = appender.writeFailed && error.code == .inputOutput
         return follow.withLock {
             isTailJudged = false
             isAppending = false
+            knownSize = 0
             if isUnknown { return poisoned(by: error) }
             do throws(FileError) {
                 _ = try adopt(asker: .judge)
-                // Space that the failed write took is given back; that it may not be is no error. Never below what others may have adopted.
+                // Space that the failed write took is given back; that it may not be is no error. Never below what others may have adopted, and
+                // only where something of it stands behind the end: else others, who know how long the file was, would not look again.
                 let end = max(state.end, appender.writtenEnd)
-                if try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
+                if try !isNothingNew(), try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
                     try files.setSize(file, to: end + UInt64(FormatLimits.pageBytes))
                 }
             } catch {}

@@ -13,7 +13,13 @@ extension Log {
     package func synchronizeEverything() throws(FileError) { try makeDurable(through: current.end) }
 
     func startBackgroundSync() throws(FileError) {
-        try background.start { [weak self] in self?.backgroundStep() ?? .end }
+        // Not weak: that would make every counting of a reference to this handle slow. Sound: `deinit` waits until the thread has ended, and what the
+        // thread refers to while it runs a step lives as long.
+        let handle = Unmanaged.passUnretained(self)
+        try background.start {
+            let log = handle.takeUnretainedValue()
+            return withExtendedLifetime(log) { log.backgroundStep() }
+        }
     }
 
     /// One turn of the background thread: what it is to do next.

@@ -22,6 +22,7 @@ extension Log {
     func adopt(asker: StopFindings.Asker) throws(FileError) -> WalkEnd {
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         defer { withExtendedLifetime(window) {} }
+        knownSize = 0
         try compareLastFrame()
         var walk = LogWalk(state: state, window: window)
         defer {

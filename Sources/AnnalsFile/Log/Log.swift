@@ -4,13 +4,15 @@
 // G1  `state` is a fold over a prefix of the file's groups; it only moves forward.
 // G2  While `isAppending`, this handle holds the writer lock and has adopted everything: nobody else can have appended.
 // G3  Nothing is written below `state.end` but the unproven part, and that with the same bytes.
+// G4  A file is made shorter only by who has the writer lock and has first written something behind the end: a recovery frame, a seal, or what
+//     was written of a transaction that failed.
 
 internal import Synchronization
 
 /// A handle on a store file. Any thread may call it.
 ///
 /// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`, `isTailJudged`,
-/// `isTailTorn` or `seenSize` is touched; `uses` keeps the descriptors and the mapping there while a call
+/// `isTailTorn`, `seenSize` or `knownSize` is touched; `uses` keeps the descriptors and the mapping there while a call
 /// uses them; everything else is constant or guards itself.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
@@ -42,6 +44,9 @@ package final class Log: @unchecked Sendable {
     var isTailJudged = false
     /// The file has had at least this size; it never shrinks below one page beyond the end.
     var seenSize: UInt64
+    /// The file has at least this size as long as nothing stands behind `state.end`, because who cuts a file leaves something there: G4. 0 for
+    /// not known.
+    var knownSize: UInt64 = 0
     /// Touched with `writer` locked.
     var hasAppended = false
     /// On the wall clock; nil for never.
@@ -87,6 +92,7 @@ package final class Log: @unchecked Sendable {
 
     deinit {
         background.stop()
+        background.join()
         if uses.load(ordering: .acquiring) & Log.closingBit != 0 { return }
         // Dropped without `close`: what was promised for the last second still holds.
         if access == .readWrite, hasAppended, ledger.hasUnproven { try? files.synchronize(file) }

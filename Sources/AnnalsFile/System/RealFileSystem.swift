@@ -257,6 +257,8 @@ extension RealFileSystem {
         guard range.start < range.end else {
             throw FileError(.invalidArgument, "A range to lock must hold at least one byte.", path: path(of: file))
         }
-        return (try signed(range.start, file), try signed(range.end, file) - Int(range.start))
+        // For the system, a count of 0 reaches to the end of what a file can be.
+        let end = try signed(range.end, file)
+        return (try signed(range.start, file), end == .max ? 0 : end - Int(range.start))
     }
 }
