@@ -118,15 +118,12 @@ package struct FileHeader: Equatable, Sendable {
     }
 
     private static func firstStrayByte(_ page: UnsafeRawBufferPointer) -> Int? {
-        let zeroRanges = [
-            HeaderField.zero..<HeaderField.checksum, HeaderField.bytes..<HintField.slots[0],
-            (HintField.slots[0] + HintField.bytes)..<HintField.slots[1],
-            (HintField.slots[1] + HintField.bytes)..<FormatLimits.pageBytes,
-        ]
-        for range in zeroRanges {
-            if let stray = range.first(where: { page[$0] != 0 }) { return stray }
-        }
-        return nil
+        // Not an array of ranges: making that type known to the runtime takes a tenth of the time that opening a store takes.
+        func strayByte(_ start: Int, _ end: Int) -> Int? { (start..<end).first { page[$0] != 0 } }
+        return strayByte(HeaderField.zero, HeaderField.checksum)
+            ?? strayByte(HeaderField.bytes, HintField.slots[0])
+            ?? strayByte(HintField.slots[0] + HintField.bytes, HintField.slots[1])
+            ?? strayByte(HintField.slots[1] + HintField.bytes, FormatLimits.pageBytes)
     }
 }
 
