@@ -35,7 +35,7 @@ let package = Package(
             name: "TestSupport", dependencies: ["AnnalsFile"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(
             name: "AnnalsFileTests",
-            dependencies: ["AnnalsFile", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals"],
+            dependencies: ["AnnalsFile", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals", "crash-helper"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
             name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "TestSupport", "annals"], exclude: ["Golden"],

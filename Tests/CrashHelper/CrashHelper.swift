@@ -3,7 +3,7 @@
 import AnnalsFile
 import Glibc
 
-/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`.
+/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; and `fork STORE` (ForkCheck.swift).
 @main struct CrashHelper {
     static func main() {
         let arguments = CommandLine.arguments
@@ -11,8 +11,11 @@ import Glibc
             switch (arguments.dropFirst().first, arguments.count) {
             case ("create", 5): try create(arguments[2], acknowledgements: arguments[3])
             case ("run", 5): try run(arguments[2], acknowledgements: arguments[3], seed: UInt64(arguments[4]) ?? 1)
+            case ("fork", 3): try ForkCheck.run(arguments[2])
             case ("check", 4): try check(arguments[2], acknowledgements: arguments[3])
-            default: fail("usage: crash-helper create|run STORE ACKFILE SEED, or check STORE ACKFILE", status: 64)
+            default:
+                fail(
+                    "usage: crash-helper create|run STORE ACKFILE SEED, check STORE ACKFILE, or fork STORE", status: 64)
             }
         } catch {
             fail("\(error)", status: 1)

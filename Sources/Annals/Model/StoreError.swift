@@ -144,6 +144,8 @@ extension StoreError.Code {
     public static let invalidArgument = Self(rawValue: "invalidArgument")
     /// The store was closed.
     public static let closed = Self(rawValue: "closed")
+    /// The store was opened before this process was forked off, and is its parent's: open it again.
+    public static let forked = Self(rawValue: "forked")
     /// Whether the last transactions would survive a power cut is not known: open the store again.
     public static let durabilityUnknown = Self(rawValue: "durabilityUnknown")
     /// The system refused a call for a reason of its own.

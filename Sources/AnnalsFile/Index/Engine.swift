@@ -84,6 +84,7 @@ package final class Engine: Sendable {
     /// Waits for calls under way on other threads, reads included; later ones throw `closed`. Closing twice does nothing. Not to be called
     /// from a body that reads: it would wait for that body.
     package func close() throws(FileError) {
+        if log.process.wasForked { return }
         try checkNotWriting()
         if log.access == .readWrite, isCheckpointWorthClosing() {
             // What a checkpoint saves is time: closing goes on without it.

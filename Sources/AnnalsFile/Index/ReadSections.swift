@@ -22,6 +22,7 @@ final class ReadSections: @unchecked Sendable {
     private let counters: UnsafeMutableRawPointer
     private let epoch = Atomic<Int>(0)
     private let closed = Atomic<Bool>(false)
+    private let process = OwnProcess()
     @exclusivity(unchecked) private var retired: [UnsafeMutableRawPointer] = []
     @exclusivity(unchecked) private var waiting: [UnsafeMutableRawPointer] = []
 
@@ -49,9 +50,10 @@ final class ReadSections: @unchecked Sendable {
         return Int(truncatingIfNeeded: (address >> 16) &* 0x9E37_79B9 >> 12) & (stripes - 1)
     }
 
-    /// Begins a section. Throws `closed` when the store was closed.
+    /// Begins a section. Throws `closed` when the store was closed, and `forked` in a child.
     @inline(__always)
     func enter() throws(FileError) -> Section {
+        if process.wasForked { throw process.refusal() }
         let stripe = Self.stripe
         while true {
             let now = epoch.load(ordering: .acquiring)

@@ -38,8 +38,9 @@ extension Log {
     /// Makes everything durable, and says in the file that it was closed cleanly if this handle has written to it.
     ///
     /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws what kept the last transactions from being
-    /// made durable; the handle is closed all the same. Closing twice does nothing.
+    /// made durable; the handle is closed all the same. Closing twice does nothing, and neither does closing in a child after `fork`.
     package func close() throws(FileError) {
+        if process.wasForked { return }
         background.stop()
         background.join()
         guard refuseCalls() else { return }

@@ -28,6 +28,7 @@ package final class Log: @unchecked Sendable {
     let file: Descriptor
     let name: String
     let identity: FileIdentity
+    let process = OwnProcess()
     /// Who writes: asked once, because asking costs system calls.
     let processID: UInt32
     let processName: String
@@ -91,6 +92,8 @@ package final class Log: @unchecked Sendable {
     }
 
     deinit {
+        // Its locks may be held for ever there, and its descriptors are closed.
+        if process.wasForked { return }
         background.stop()
         background.join()
         if uses.load(ordering: .acquiring) & Log.closingBit != 0 { return }
@@ -115,6 +118,7 @@ package final class Log: @unchecked Sendable {
     }
 
     func enter() throws(FileError) {
+        if process.wasForked { throw process.refusal(path: path) }
         if uses.add(1, ordering: .acquiring).newValue & Log.closingBit == 0 { return }
         leave()
         throw FileError(.closed, "The store was closed: open it again.", path: path)

@@ -9,6 +9,8 @@ package final class BackgroundThread: Sendable {
     private enum State { case running, joining, ended }
 
     private let number: UInt
+    /// A child has no thread of its parent's but the one that forked it.
+    private let process = OwnProcess()
     private let state = Mutex(State.running)
 
     /// - Parameter name: what debuggers show; the system keeps the first 15 bytes.
@@ -21,13 +23,14 @@ package final class BackgroundThread: Sendable {
     }
 
     deinit {
+        if process.wasForked { return }
         if state.withLock({ $0 == .running }) { SystemCalls.detachThread(number) }
     }
 
     /// Waits until the thread has ended. Only the first caller waits; for later ones, and for the thread itself, which
     /// would wait for ever, nothing happens.
     package func join() {
-        guard !SystemCalls.isCurrentThread(number) else { return }
+        guard !process.wasForked, !SystemCalls.isCurrentThread(number) else { return }
         let isFirst = state.withLock { state in
             defer { if state == .running { state = .joining } }
             return state == .running

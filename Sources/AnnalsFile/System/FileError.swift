@@ -39,6 +39,8 @@ package struct FileError: Error, Equatable, Sendable {
         // Use
         case invalidArgument
         case closed
+        /// In a child after `fork`.
+        case forked
         case durabilityUnknown
         case systemCall
     }

@@ -54,17 +54,24 @@ extension SystemCalls {
     static func openat(_ directory: Int32, _ name: String, _ flags: Int32, mode: UInt32 = 0) throws(SystemError)
         -> Int32
     {
-        try calling("openat") { Glibc.openat(directory, name, flags, mode_t(mode)) }
+        remembering(try calling("openat") { Glibc.openat(directory, name, flags, mode_t(mode)) })
     }
 
     static func close(_ descriptor: Int32) {
+        forget(descriptor)
         // Never made again when interrupted: Linux has freed the number by then, and another thread may own it.
         _ = Glibc.close(descriptor)
     }
 
     /// A copy of a descriptor, closed on exec, with a number of at least `minimum`.
     static func duplicate(_ descriptor: Int32, minimum: Int32) throws(SystemError) -> Int32 {
-        try calling("fcntl") { Glibc.fcntl(descriptor, F_DUPFD_CLOEXEC, minimum) }
+        remembering(try calling("fcntl") { Glibc.fcntl(descriptor, F_DUPFD_CLOEXEC, minimum) })
+    }
+
+    /// A descriptor that was just opened.
+    private static func remembering(_ descriptor: Int32) -> Int32 {
+        remember(descriptor)
+        return descriptor
     }
 
     static func realpath(_ path: String) throws(SystemError) -> String {
@@ -297,7 +304,7 @@ extension FileStatus {
 
 extension SystemCalls {
     static func inotifyInit() throws(SystemError) -> Int32 {
-        try calling("inotify_init1") { Glibc.inotify_init1(O_CLOEXEC | O_NONBLOCK) }
+        remembering(try calling("inotify_init1") { Glibc.inotify_init1(O_CLOEXEC | O_NONBLOCK) })
     }
 
     static func inotifyAddWatch(_ inotify: Int32, _ path: String, _ mask: UInt32) throws(SystemError) -> Int32 {
@@ -313,6 +320,7 @@ extension SystemCalls {
         var ends: [Int32] = [-1, -1]
         _ = try calling("pipe") { Glibc.pipe(&ends) }
         for end in ends {
+            remember(end)
             _ = Glibc.fcntl(end, F_SETFD, FD_CLOEXEC)
             _ = Glibc.fcntl(end, F_SETFL, O_NONBLOCK)
         }

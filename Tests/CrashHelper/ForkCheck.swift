@@ -1,0 +1,86 @@
+// The program that forks: what its child can do with the parent's store, and with the store opened anew.
+
+import AnnalsFile
+import Glibc
+
+/// `fork STORE`: makes a store, forks, and ends with 0 if everything went as it should.
+enum ForkCheck {
+    private static let entity: UInt16 = 1
+    private static let definition = EntityDefinition(
+        number: entity, name: "Fork",
+        attributes: [AttributeDefinition(number: 1, type: .string, flags: [.indexed], name: "title")])
+
+    private typealias Fork = @convention(c) () -> pid_t
+
+    static func run(_ store: String) throws {
+        let engine = try Engine.create(store, files: RealFileSystem(), environment: RealEnvironment())
+        _ = try engine.commit { try $0.changeSchema([definition]) }
+        // So that there is a thread in the background, which the child does not have.
+        let inserted = try insert("before", engine, .relaxed)
+        let view = try engine.view()
+        guard try openDescriptors(of: store) > 0 else { throw Failure("the descriptors are not found") }
+        // The module marks it as not to be called from Swift, which programs that embed libraries of other languages do all the same.
+        guard let symbol = dlsym(nil, "fork") else { throw Failure("there is no fork") }
+        let child = unsafeBitCast(symbol, to: Fork.self)()
+        if child == 0 { exit(behaveAsChild(store, engine, view, inserted)) }
+        guard child > 0 else { throw Failure("fork failed") }
+        var ending: Int32 = 0
+        while waitpid(child, &ending, 0) < 0, errno == EINTR {}
+        guard ending == 0 else { throw Failure("the child ended with \(ending)") }
+        // The parent's handle is as it was, and sees what the child committed.
+        guard try engine.view().count(entity: entity) == 2 else { throw Failure("the child's object is not there") }
+        _ = try insert("after", engine, .full)
+        try engine.close()
+        guard try Checker.check(store, files: RealFileSystem()).isIntact else { throw Failure("the store is damaged") }
+    }
+
+    private static func insert(_ title: String, _ engine: Engine, _ durability: Durability) throws -> ObjectID {
+        try engine.commit(durability: durability) { try $0.insert(entity: entity, [.string(title)]) }.result
+    }
+
+    private static func behaveAsChild(_ store: String, _ engine: Engine, _ view: View, _ object: ObjectID) -> Int32 {
+        do {
+            guard try openDescriptors(of: store) == 0 else { throw Failure("the child has the parent's descriptors") }
+            try expectForked { _ = try engine.view() }
+            try expectForked { _ = try insert("child", engine, .full) }
+            try expectForked { _ = try engine.write { try $0.insert(entity: entity, [.string("child")]) } }
+            try expectForked { _ = try view.withRow(object) { (_) throws(FileError) in } }
+            try expectForked { try engine.makeDurable(through: view.end) }
+            try engine.close()
+            let own = try Engine.open(store, files: RealFileSystem(), environment: RealEnvironment())
+            _ = try insert("child", own, .full)
+            try own.close()
+            return 0
+        } catch {
+            print("in the child: \(error)")
+            fflush(nil)
+            return 1
+        }
+    }
+
+    private static func expectForked(_ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch let error as FileError where error.code == .forked {
+            return
+        }
+        throw Failure("the parent's handle works in the child")
+    }
+
+    private static func openDescriptors(of store: String) throws -> Int {
+        var count = 0
+        for descriptor in 3..<1024 {
+            var target = [CChar](repeating: 0, count: Int(PATH_MAX))
+            let length = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
+            guard length > 0 else { continue }
+            let name = String(decoding: target[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            if store.hasPrefix(name) { count += 1 }
+        }
+        return count
+    }
+
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+        init(_ description: String) { self.description = description }
+    }
+}
