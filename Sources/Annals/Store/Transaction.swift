@@ -5,34 +5,36 @@ internal import FoundationEssentials
 
 /// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One thread uses it.
 public final class Transaction {
-    /// Nil when the body has returned.
-    @exclusivity(unchecked) private var pending: PendingTransaction?
+    private let pending: PendingTransaction
     /// Sound: used while the body runs, for which the store is held by whoever runs it.
-    @exclusivity(unchecked) private unowned(unsafe) var store: Store
+    private unowned(unsafe) let store: Store
+    @exclusivity(unchecked) private var isOver = false
 
-    private init(_ store: Store) { self.store = store }
+    private init(_ pending: PendingTransaction, _ store: Store) {
+        self.pending = pending
+        self.store = store
+    }
 
     static func run<Result>(
         _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        // Made once for each pending transaction, which is used again and again; anew where somebody has kept it against the rules.
+        // Made once for each pending transaction, which one store uses again and again; anew where somebody has kept it against the rules.
         let transaction: Transaction
         if let kept = pending.takeCompanion() {
             transaction = unsafeDowncast(kept, to: Transaction.self)
-            transaction.store = store
+            transaction.isOver = false
         } else {
-            transaction = Transaction(store)
+            transaction = Transaction(pending, store)
         }
-        transaction.pending = pending
         defer {
-            transaction.pending = nil
+            transaction.isOver = true
             pending.keepCompanion(transaction)
         }
         return try body(transaction)
     }
 
     private func open() -> PendingTransaction {
-        guard let pending else { preconditionFailure("A transaction is used after its body has returned.") }
+        precondition(!isOver, "A transaction is used after its body has returned.")
         return pending
     }
 
@@ -296,7 +298,7 @@ public final class Transaction {
     }
 
     private func requireCurrent(_ entity: EntityHandle) throws(StoreError) {
-        guard open().newestLayout(entity.number) === entity.layout else {
+        guard open().isNewestLayout(entity.layout) else {
             throw StoreError(
                 .schemaChanged, "The schema of “\(entity.name)” has changed: ask the transaction for the entity again.")
         }

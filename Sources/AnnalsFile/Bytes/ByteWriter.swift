@@ -81,6 +81,7 @@ package struct ByteWriter: ~Copyable {
     package mutating func append(_ value: Int16) { appendInteger(value) }
     package mutating func append(_ value: Int64) { appendInteger(value) }
 
+    @inline(__always)
     package mutating func append(_ source: UnsafeRawBufferPointer) {
         guard let address = source.baseAddress, source.count > 0 else { return }
         reserve(source.count)

@@ -28,22 +28,27 @@ package struct RowBuilder: ~Copyable {
 
     // MARK: Fixed slots
 
+    @inline(__always)
     package func set(bool: Bool, at position: Int, in writer: inout ByteWriter) {
         writer.patch((bool ? 1 : 0) as UInt8, at: claim(position, .bool, &writer))
     }
 
+    @inline(__always)
     package func set(int: Int64, at position: Int, in writer: inout ByteWriter) {
         writer.patch(int, at: claim(position, .int, &writer))
     }
 
+    @inline(__always)
     package func set(double: Double, at position: Int, in writer: inout ByteWriter) {
         writer.patch(double.bitPattern, at: claim(position, .double, &writer))
     }
 
+    @inline(__always)
     package func set(date microseconds: Int64, at position: Int, in writer: inout ByteWriter) {
         writer.patch(microseconds, at: claim(position, .date, &writer))
     }
 
+    @inline(__always)
     package func set(object: ObjectID, at position: Int, in writer: inout ByteWriter) {
         writer.patch(object.rawValue, at: claim(position, .object, &writer))
     }
@@ -66,7 +71,7 @@ package struct RowBuilder: ~Copyable {
     @inline(__always)
     private func claim(_ position: Int, _ type: AttributeType, _ writer: inout ByteWriter) -> Int {
         let slot = shape.slot(position)
-        precondition(slot.type == type, "A value is not of its attribute's type.")
+        precondition(slot.typeNumber == type.rawValue, "A value is not of its attribute's type.")
         markPresent(position, &writer)
         return start &+ Int(slot.offset)
     }
@@ -80,6 +85,7 @@ package struct RowBuilder: ~Copyable {
     // MARK: Variable values
 
     /// The value's bytes in the form of its type: the caller answers for UTF-8 and the order of object IDs.
+    @inline(__always)
     package mutating func append(_ value: UnsafeRawBufferPointer, at position: Int, in writer: inout ByteWriter) {
         precondition(value.count <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
         let offset = claimVariable(position, &writer)
@@ -122,7 +128,7 @@ package struct RowBuilder: ~Copyable {
     private mutating func claimVariable(_ position: Int, _ writer: inout ByteWriter) -> Int {
         let slot = shape.slot(position)
         let index = Int(slot.variableIndex)
-        precondition(slot.type.isVariable && index >= nextVariable, "Variable values must come in their order.")
+        precondition(slot.isVariable && index >= nextVariable, "Variable values must come in their order.")
         if index > nextVariable { skipVariables(to: index, &writer) }
         nextVariable = index &+ 1
         markPresent(position, &writer)

@@ -53,6 +53,10 @@ public struct RowShape {
     init(_ layout: RowLayout) { content = UnsafePointer(layout.shapeMemory) }
 
     var layout: Unmanaged<RowLayout> { content.pointee.layout }
+
+    @inline(__always)
+    func isOf(_ layout: RowLayout) -> Bool { content == UnsafePointer(layout.shapeMemory) }
+
     var family: ObjectIdentifier { content.pointee.family }
     /// How many attributes there are.
     var count: Int { content.pointee.count }

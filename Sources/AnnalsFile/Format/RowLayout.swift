@@ -19,6 +19,8 @@ package enum RowField {
 /// Sound although it is shared: nothing changes after `init`, the memory of the slots included.
 package final class RowLayout: @unchecked Sendable {
     package let entity: EntityDefinition
+    /// The entity's.
+    let number: UInt16
     package let slots: [RowSlot]
     /// The same, where rows find them without counting references.
     private let slotMemory: UnsafeMutablePointer<RowSlot>
@@ -44,6 +46,7 @@ package final class RowLayout: @unchecked Sendable {
     /// definition before this one.
     init(_ entity: EntityDefinition, after earlier: RowLayout? = nil) {
         self.entity = entity
+        number = entity.number
         let isAlike =
             earlier.map { earlier in
                 earlier.entity.attributes.elementsEqual(entity.attributes) {

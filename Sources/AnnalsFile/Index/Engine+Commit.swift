@@ -66,8 +66,12 @@ extension Engine {
 
     private func end(_ pending: inout PendingTransaction) {
         pending.giveBackNumbers()
-        // Who keeps it against the rules must not meet another transaction in it.
-        if isKnownUniquelyReferenced(&pending), pending.isReusable { spare.put(pending) }
+        // Who keeps it against the rules must not meet another transaction in it. A companion refers to it, and sees to that itself.
+        if pending.isReusable, pending.hasCompanion || isKnownUniquelyReferenced(&pending) {
+            spare.put(pending)
+        } else {
+            pending.dropCompanion()
+        }
     }
 
     @inline(never)

@@ -77,8 +77,12 @@ package final class PendingTransaction {
         return companion.take()
     }
 
-    /// Keeps an object for the next transaction that has this one's memory. It must not refer to this one.
+    /// Keeps an object for the next transaction that has this one's memory. It may refer to this one: who gives this one up calls `dropCompanion`.
     package func keepCompanion(_ object: AnyObject) { companion = object }
+
+    func dropCompanion() { companion = nil }
+
+    var hasCompanion: Bool { companion != nil }
 
     package var author: String? {
         get { builder.author }
@@ -107,6 +111,9 @@ package final class PendingTransaction {
     /// How objects of the entity are written, this transaction's own schema changes included; nil where there is no such entity.
     @inline(__always)
     package func newestLayout(_ entity: UInt16) -> RowLayout? { shape.newestLayout(entity) }
+
+    /// Whether objects are written so. Counts no references: asked for every object.
+    package func isNewestLayout(_ layout: RowLayout) -> Bool { shape.isNewest(layout) }
 
     private func layout(_ entity: UInt16) throws(FileError) -> RowLayout {
         guard let layout = shape.newestLayout(entity) else {

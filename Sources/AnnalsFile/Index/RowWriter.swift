@@ -17,6 +17,7 @@ package struct RowWriter: ~Copyable {
     /// The row that an update changes; nil for an insert.
     private let old: RowView?
     private let hasOldLayout: Bool
+    private let maximumInlineValueBytes: Int
     private var touched = AttributeSet()
     /// What differs from the old row.
     private(set) var changed = AttributeSet()
@@ -34,6 +35,7 @@ package struct RowWriter: ~Copyable {
         self.row = row
         self.bytes = bytes
         self.transaction = .passUnretained(transaction)
+        maximumInlineValueBytes = transaction.limits.maximumInlineValueBytes
         self.old = old
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
@@ -101,7 +103,7 @@ package struct RowWriter: ~Copyable {
     package mutating func setAbsent(at position: Int) throws(FileError) {
         try checkPosition(position)
         guard shape.slot(position).isOptional else { throw missing(position) }
-        if shape.slot(position).type.isVariable { try fillVariables(below: position) }
+        if shape.slot(position).isVariable { try fillVariables(below: position) }
         touched.insert(position)
         if let old, let place = oldPosition(position), !old.isPresent(place) {} else { changed.insert(position) }
     }
@@ -176,12 +178,22 @@ package struct RowWriter: ~Copyable {
         try append(content.bytes, at: position)
     }
 
+    @inline(__always)
     private mutating func append(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
-        try fillVariables(below: position)
-        if try differs(content, at: position) { changed.insert(position) }
-        guard content.count > transaction.takeUnretainedValue().limits.maximumInlineValueBytes else {
+        if !isNextVariable(position) { try fillVariables(below: position) }
+        if old == nil {
+            changed.insert(position)
+        } else if try differs(content, at: position) {
+            changed.insert(position)
+        }
+        guard content.count > maximumInlineValueBytes else {
             return row.pointee.append(content, at: position, in: &bytes.pointee)
         }
+        try appendLarge(content, at: position)
+    }
+
+    @inline(never)
+    private mutating func appendLarge(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
         var done = 0
         let large: Value
         do throws(FileError) {
@@ -220,6 +232,7 @@ package struct RowWriter: ~Copyable {
         touched.insert(position)
     }
 
+    @inline(__always)
     private mutating func touchText(_ position: Int) throws(FileError) {
         try checkPosition(position)
         guard shape.slot(position).type.isText else { throw wrongType() }
@@ -259,16 +272,23 @@ package struct RowWriter: ~Copyable {
         hasOldLayout ? old?.layout.position(ofAttribute: layout.entity.attributes[position].number) : position
     }
 
+    /// Goes on to the attribute if it is the next one of variable size, as it mostly is.
+    @inline(__always)
+    private mutating func isNextVariable(_ position: Int) -> Bool {
+        guard nextVariable < shape.variableCount, shape.variable(nextVariable) == position else { return false }
+        nextVariable += 1
+        return true
+    }
+
     /// Fills in the variable attributes that were passed over.
     private mutating func fillVariables(below position: Int) throws(FileError) {
         while nextVariable < shape.variableCount, shape.variable(nextVariable) < position {
             try fill(shape.variable(nextVariable))
             nextVariable += 1
         }
-        guard nextVariable < shape.variableCount, shape.variable(nextVariable) == position else {
+        guard isNextVariable(position) else {
             throw refused("Texts, data and lists are set in the order of their attributes.")
         }
-        nextVariable += 1
     }
 
     /// Fills in everything that was not set. The row can then be finished.
@@ -282,7 +302,9 @@ package struct RowWriter: ~Copyable {
             try fill(shape.variable(nextVariable))
             nextVariable += 1
         }
-        for position in 0..<shape.count where !shape.slot(position).type.isVariable { try fill(position) }
+        for position in 0..<shape.count where !touched.contains(position) && !shape.slot(position).isVariable {
+            try fill(position)
+        }
         if !defaulted.isEmpty { changed.formUnion(defaulted) }
     }
 

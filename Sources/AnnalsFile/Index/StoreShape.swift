@@ -57,6 +57,12 @@ final class StoreShape: @unchecked Sendable {
         Int(entity) < newest.count ? newest[Int(entity)]?.layout : nil
     }
 
+    @inline(__always)
+    func isNewest(_ layout: RowLayout) -> Bool {
+        let entity = Int(layout.number)
+        return entity < shapeCount && shapes[entity].shape?.isOf(layout) ?? false
+    }
+
     deinit { shapes.deallocate() }
 
     /// The layout of a row of an entity; nil where there is no such version of it.
