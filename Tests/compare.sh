@@ -21,8 +21,11 @@ trap 'rm -rf "$work"' EXIT
 results=$work/results.jsonl
 touch "$results"
 
-python3 -c 'b = bytearray(1500 << 20)
+# Memory that nobody has used for a second or two is cold again.
+warm() {
+    python3 -c 'b = bytearray(1500 << 20)
 for i in range(0, len(b), 4096): b[i] = 1'
+}
 
 annals() { timeout 300 "$COMPARE_BENCH" "$@" --path "$work/annals" >>"$results" || echo "FAILED: annals $*" >&2; }
 peer() {
@@ -33,9 +36,11 @@ peer() {
 gets=$((rows / 5))
 changes=$((rows / 10))
 mkdir -p "$work/limit"
+warm
 peer peer_sqlite load --rows "$rows"
 peer peer_rocksdb load --rows "$rows"
 for round in $(seq "$rounds"); do
+    warm
     annals load --rows "$rows"
     peer limit load --rows "$rows"
     peer peer_lmdb load --rows "$rows"
@@ -50,12 +55,14 @@ for round in $(seq "$rounds"); do
     peer peer_lmdb scan
     annals history
     peer peer_lmdb history
+    warm
     annals update --rows $changes
     peer peer_lmdb update --rows $changes
     annals delete --rows $changes
     peer peer_lmdb delete --rows $changes
     annals query --rows 1000
     peer peer_sqlite query --rows 1000 --mmap 2147483648
+    warm
     annals commit --rows $gets
     peer peer_rocksdb commit --rows $gets
     peer limit commit_fast --rows $gets

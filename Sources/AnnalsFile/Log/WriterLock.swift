@@ -14,6 +14,12 @@ package enum WriterLock {
         return LockRange(start: centre - min(time, centre / 4), end: centre + UInt64(processID) + 1)
     }
 
+    /// In tenths; the holder's clock may be ahead of this one's.
+    private static func seconds(_ microseconds: Int64) -> String {
+        let tenths = max(microseconds, 0) / 100_000
+        return "\(tenths / 10).\(tenths % 10) seconds"
+    }
+
     /// Who holds a range, as the holder's own process namespace counts.
     package static func holder(of range: LockRange) -> (processID: UInt32, sinceMicroseconds: Int64) {
         let above = range.end > centre ? range.end - centre - 1 : 0
@@ -46,7 +52,7 @@ package enum WriterLock {
         let (holderID, since) = holder(of: other)
         throw FileError(
             .busy,
-            "Process \(holderID) has been writing since \(since) microseconds after 1970 and did not finish in time: "
+            "Process \(holderID) has been writing for \(seconds(environment.wallClockMicroseconds() &- since)) and did not finish in time: "
                 + "try again, or wait longer.")
     }
 }
