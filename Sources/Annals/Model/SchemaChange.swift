@@ -18,7 +18,7 @@ public enum SchemaChange: Hashable, Sendable {
     /// updates the objects.
     case replaceAttribute(String, of: String, by: AttributeDescription)
     /// What is nil stays. A required attribute can become optional, not the other way round, and no type changes. Building an index on
-    /// objects that are there is part of the commit; `isUnique` is refused where two have the same value.
+    /// objects that are there is part of the commit, while others read and write; `isUnique` is refused where two have the same value.
     case changeAttribute(
         String, of: String, isOptional: Bool? = nil, isIndexed: Bool? = nil, isUnique: Bool? = nil,
         isPreservedOnDeletion: Bool? = nil)

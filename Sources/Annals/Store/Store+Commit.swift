@@ -53,12 +53,16 @@ extension Store {
 
     /// Changes the schema, in a transaction of its own. No object is rewritten; a new index over objects that are there is built.
     ///
+    /// Others read and write while an index is built: they wait only when a piece of it is written, and when what they have changed
+    /// meanwhile is taken in at the end. It takes memory for the sorting, at most some 100 MiB, and space for the keys beside the store until
+    /// it is done. Where it fails nothing has changed, but for space in the file that compaction gives back.
+    ///
     /// Throws `schemaRefused` with what to do instead, `unknownEntity`, `unknownAttribute`, `uniqueViolation` (a new unique attribute or key has
     /// duplicates; they are listed), and what committing throws. Nil where nothing differs.
     @discardableResult
     public func changeSchema(_ changes: [SchemaChange], author: String? = nil) throws(StoreError) -> HistoryToken? {
         do {
-            return try write(author: author) { transaction in try transaction.changeSchema(changes) }.token
+            return try commit(author: author) { transaction in try transaction.changeSchema(changes) }.token
         } catch {
             guard let error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
             throw error

@@ -110,7 +110,7 @@ public final class Store: Sendable {
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }
 
-    /// Adds what the store lacks; under the lock, because others may be opening it with the same wish.
+    /// Adds what the store lacks. Others may be opening it with the same wish: who comes late finds that nothing is lacking any more.
     private func add(_ entities: [EntityDescription]) throws(StoreError) {
         let catalog = try mapping { () throws(FileError) in try engine.view() }.catalog
         guard try !SchemaPlan.additions(of: entities, to: catalog).isEmpty else { return }
@@ -121,7 +121,7 @@ public final class Store: Sendable {
                     + "for writing once.", path: path)
         }
         do {
-            _ = try engine.write(author: nil, context: nil, durability: options.durability.file) { pending in
+            _ = try engine.commit(author: nil, context: nil, durability: options.durability.file) { pending in
                 let changes = try SchemaPlan.additions(of: entities, to: pending.catalog)
                 let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
                 if !definitions.isEmpty { try pending.changeSchema(definitions) }

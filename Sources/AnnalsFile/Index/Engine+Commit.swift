@@ -35,7 +35,7 @@ extension Engine {
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
         try checkNotWriting()
         var outcome: Swift.Result<Result, any Error>?
-        let appended = try log.whileAppending(durability) { (appender) throws(FileError) -> Appended? in
+        let appended = try appendingIndexes(durability) { (appender) throws(FileError) -> Appended? in
             var pending = begin(indexes.view(of: appender.state), author, context)
             defer { end(&pending) }
             writingThread.store(SystemCalls.currentThread, ordering: .relaxed)
@@ -79,6 +79,7 @@ extension Engine {
         _ pending: PendingTransaction, _ durability: Durability
     ) throws(FileError) -> AppendedTransaction {
         pending.complete()
+        if pending.builder.changesSchema { return try commitSchema(pending, durability) }
         let appended = try log.whileAppending(durability) { (appender) throws(FileError) in
             try pending.checkStillNewest(indexes, lastNumber: appender.state.lastNumber)
             return try append(pending, &appender)
@@ -88,13 +89,15 @@ extension Engine {
     }
 
     /// A transaction that was appended, and whether there should be a checkpoint behind it: asked with the writer lock, which guards the indexes.
-    private struct Appended {
+    struct Appended {
         var transaction: AppendedTransaction
         var needsCheckpoint: Bool
     }
 
-    /// With the writer lock.
-    private func append(_ pending: PendingTransaction, _ appender: inout Appender) throws(FileError) -> Appended {
+    /// With the writer lock. `prepared` are indexes that its schema change asks for.
+    func append(
+        _ pending: PendingTransaction, _ appender: inout Appender, _ prepared: [PreparedIndex] = []
+    ) throws(FileError) -> Appended {
         let builder = pending.builder
         // Before its rows are held against indexes that are those of another schema.
         guard builder.baseSchemaVersion == appender.state.schemaVersion else {
@@ -103,7 +106,7 @@ extension Engine {
         pending.releaseBase()
         let before = appender.state.end
         try indexes.core.file.checkReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
-        let next = try indexes.orderedState(behind: builder)
+        let next = try indexes.orderedState(behind: builder, prepared)
         let appended = try log.append(builder, with: &appender)
         do throws(FileError) {
             try indexes.take(appended, from: before, builder, next)
@@ -120,7 +123,7 @@ extension Engine {
     }
 
     /// Behind the lock: a checkpoint where one is due, and what durability asks for.
-    private func finish(_ appended: Appended, _ durability: Durability) throws(FileError) {
+    func finish(_ appended: Appended, _ durability: Durability) throws(FileError) {
         if appended.needsCheckpoint { try? writeCheckpoint() }
         if durability == .full { try log.makeDurable(through: appended.transaction.end) }
     }

@@ -9,6 +9,10 @@ package struct EngineOptions: Sendable {
     package var checkpointTailBytes: UInt64 = 16 << 20
     /// Closing writes a checkpoint where so much would have to be read again at opening.
     package var closingTailBytes: UInt64 = 64 << 10
+    /// The keys of an index that is built take so much memory; what is more waits in a file.
+    package var keySortBytes = 24 << 20
+    /// So much of an index that is built is written at once, while others wait: whole nodes.
+    package var indexSliceBytes = 1 << 20
 
     package init() { log.limits.mappingReserveBytes = 1 << 40 }
 
@@ -20,6 +24,8 @@ package struct EngineOptions: Sendable {
         options.dirtyNodeBytes = 64 << 10
         options.checkpointTailBytes = 16 << 10
         options.closingTailBytes = 4 << 10
+        options.keySortBytes = 6 << 10
+        options.indexSliceBytes = 16 << 10
         return options
     }
 }

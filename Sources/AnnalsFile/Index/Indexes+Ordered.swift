@@ -129,18 +129,42 @@ extension Indexes {
         var ordered: [OrderedIndex?]
         /// Whether an index was built that was not there before.
         var hasBuilt = false
+
+        init(shape: StoreShape, ordered: [OrderedIndex?]) { (self.shape, self.ordered) = (shape, ordered) }
+
+        /// What a new schema version makes of the indexes of a state: those that it adds are empty where the entity is, else still to be
+        /// built; and so are those whose keys it changes, of rows from before an attribute that now has another default.
+        init(behind catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
+            let next = StoreShape(catalog)
+            shape = next
+            self.ordered = next.indexes.map { (index) -> OrderedIndex? in
+                if let known = before.indexes.firstIndex(where: { $0.id == index.id }),
+                    before.indexes[known].hasSameDefaults(as: index)
+                {
+                    return ordered[known]
+                }
+                return totals[index.id.entity].nextNumber == 1 ? OrderedIndex() : nil
+            }
+        }
     }
 
     /// What a transaction makes of the schema and the ordered indexes; nil where there is nothing to change.
     ///
-    /// Throws `uniqueViolation` where a unique key would be two objects'. With the writer lock; changes nothing.
-    func orderedState(behind transaction: TransactionBuilder) throws(FileError) -> OrderedState? {
+    /// `prepared` are indexes of this state that its schema asks for; what else has still to be built is built here. Throws `uniqueViolation`
+    /// where a unique key would be two objects'. With the writer lock; changes nothing.
+    func orderedState(
+        behind transaction: TransactionBuilder, _ prepared: [PreparedIndex] = []
+    ) throws(FileError) -> OrderedState? {
         if !transaction.changesSchema, shape.indexes.isEmpty { return nil }
         var next = OrderedState(shape: shape, ordered: ordered)
         if transaction.changesSchema { next = after(transaction.catalog) }
         if next.shape.indexes.isEmpty { return next }
         for (number, index) in next.shape.indexes.enumerated() where next.ordered[number] == nil {
-            next.ordered[number] = try build(index, next.shape)
+            if let ready = prepared.first(where: { $0.shape.id == index.id }) {
+                next.ordered[number] = ready.content
+            } else {
+                next.ordered[number] = try build(index, next.shape)
+            }
             next.hasBuilt = true
         }
         var changes = OrderedChanges()
@@ -160,20 +184,7 @@ extension Indexes {
         return next
     }
 
-    /// What a new schema version makes of the indexes: those that it adds are empty where the entity is, else still to be built; and so are
-    /// those whose keys it changes, of rows from before an attribute that now has another default.
-    func after(_ catalog: SchemaCatalog) -> OrderedState {
-        let next = StoreShape(catalog)
-        let kept = next.indexes.map { (index) -> OrderedIndex? in
-            if let known = shape.indexes.firstIndex(where: { $0.id == index.id }),
-                shape.indexes[known].hasSameDefaults(as: index)
-            {
-                return ordered[known]
-            }
-            return nextNumber(index.id.entity) == 1 ? OrderedIndex() : nil
-        }
-        return OrderedState(shape: next, ordered: kept)
-    }
+    func after(_ catalog: SchemaCatalog) -> OrderedState { OrderedState(behind: catalog, shape, ordered, totals) }
 
     static func taken(_ index: IndexShape, by other: ObjectID) -> FileError {
         FileError(
@@ -190,7 +201,10 @@ extension Indexes {
                 + "give one of them another value, or delete it.")
     }
 
-    /// Builds an index over the rows that there are, a leaf of the row index at a time.
+    /// Builds an index over the rows that there are while everybody else waits, and in as much memory as it takes; `IndexBuild` does neither.
+    ///
+    /// For what nobody could prepare: a schema change in the body of `write`, and an index that was still to be built when this handle
+    /// adopted it, because whoever added it died before the checkpoint that has it. Then the next commit builds it.
     private func build(_ index: IndexShape, _ shape: StoreShape) throws(FileError) -> OrderedIndex {
         var built = OrderedIndex()
         var key = ByteWriter(capacity: 256)

@@ -317,6 +317,15 @@ final class Indexes: LogFollower, @unchecked Sendable {
         return frames
     }
 
+    /// This handle has just written nodes that no checkpoint names yet, behind `recoveryBytes` of a recovery frame.
+    func tookNodes(_ landmarks: Landmarks, recoveryBytes: UInt64, nodeBytes: UInt64, end: UInt64) {
+        self.landmarks = landmarks
+        core.file.take(landmarks)
+        core.file.advance(to: end)
+        frameBytes[Int(FrameKind.recovery.rawValue)] &+= recoveryBytes
+        frameBytes[Int(FrameKind.nodes.rawValue)] &+= nodeBytes
+    }
+
     /// This handle has just written a checkpoint: its nodes are the indexes from now on.
     func tookCheckpoint(
         _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ content: CheckpointContent,

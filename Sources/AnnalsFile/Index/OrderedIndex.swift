@@ -48,6 +48,15 @@ package struct OrderedIndex: Sendable {
         dirtyNodes = 0
     }
 
+    /// Forgets nodes that stand in the file now; the root is not among them.
+    mutating func becameClean(nodes: Int) { dirtyNodes -= nodes }
+
+    /// The highest node, reached by nobody else; nil where none is in memory.
+    mutating func ownRoot() -> OrderedNode? {
+        if !OrderedNode.isUnique(&root) { root = root?.copy() }
+        return root
+    }
+
     // MARK: Inserting
 
     /// Adds an entry; false where it was there. Logarithmic. Throws what the source throws, and `damaged`; the index then has

@@ -167,6 +167,18 @@ final class OrderedNode: @unchecked Sendable {
         bytes.store(OrderedNodeView.reference(to: child.base), at: start(index) &+ OrderedEntryField.child)
     }
 
+    /// The child at `index` stands in the file from now on.
+    func setStoredChild(_ offset: UInt64, at index: Int) {
+        children[index] = nil
+        bytes.store(offset, at: start(index) &+ OrderedEntryField.child)
+    }
+
+    /// The child at `index`, where it is in memory, reached by nobody else; asked only of a node that nobody else reaches.
+    func ownChild(at index: Int) -> OrderedNode? {
+        if !isChildUnique(at: index), let shared = children[index] { setChild(shared.copy(), at: index) }
+        return children[index]
+    }
+
     /// The offset of a child that is not in memory.
     func storedChild(at index: Int) -> UInt64 {
         bytes.integer(at: start(index) &+ OrderedEntryField.child, as: UInt64.self)

@@ -15,6 +15,8 @@ import Testing
         options.dirtyNodeBytes = dirtyNodeBytes
         options.checkpointTailBytes = 4 << 10
         options.closingTailBytes = 1 << 10
+        options.keySortBytes = 12 << 10
+        options.indexSliceBytes = 4096
         return options
     }
 
@@ -48,10 +50,11 @@ import Testing
         _ chosen: [String]?
     ) -> (Int, Int, CrashFailure?) {
         var options = CrashOptions(seed: seed)
-        options.exhaustiveBits = 5
+        let isLarge = EngineCrashWorkloads.large.contains { name.hasPrefix("\($0)/") }
+        options.exhaustiveBits = isLarge ? 2 : 5
         options.maximumSizes = 2
-        options.randomChoices = 4
-        options.maximumOfEachList = 3
+        options.randomChoices = isLarge ? 2 : 4
+        options.maximumOfEachList = isLarge ? 1 : 3
         var replay: (Int, Int)?
         if let chosen, chosen.count == 3, let point = Int(chosen[1]), let image = Int(chosen[2]) {
             replay = (point, image)
@@ -70,6 +73,9 @@ import Testing
 }
 
 enum EngineCrashWorkloads {
+    /// With so many rows that an image takes longer: of each moment fewer are looked at.
+    static let large = ["engineIndexBuilt", "engineKilledInIndexBuild", "engineNoSpaceInIndexBuild"]
+
     static let all: [(name: String, run: @Sendable (EngineCrashRun) throws -> Void)] = [
         ("engineCheckpoints", checkpoints),
         ("engineDueCheckpoints", dueCheckpoints),
@@ -80,6 +86,9 @@ enum EngineCrashWorkloads {
         ("engineTwoProcesses", twoProcesses),
         ("engineReopened", reopened),
         ("engineLong", long),
+        ("engineIndexBuilt", indexBuilt),
+        ("engineKilledInIndexBuild", killedInIndexBuild),
+        ("engineNoSpaceInIndexBuild", noSpaceInIndexBuild),
     ]
 
     /// Asked for, each followed by more; the next open reads from the last one.
@@ -228,6 +237,72 @@ enum EngineCrashWorkloads {
         try run.change(engine, 3, 20, 10, bodyBytes: 700, .full)
         run.everythingIsDurable()
         try run.change(engine, 1, 40, 1, .full)
+        try engine.close()
+    }
+
+    /// Objects first, an index of several nodes later, so that it is written in several slices.
+    private static func withObjects(_ run: EngineCrashRun, _ engine: Engine) throws {
+        try run.define(engine, EngineNote.withoutRankIndex)
+        try run.change(engine, 172, 0, 0, .relaxed)
+        try run.change(engine, 1, 5, 3, .full)
+        run.everythingIsDurable()
+    }
+
+    private static func hasIndex(_ engine: Engine) throws -> Bool {
+        try engine.view().indexes(entity: EngineNote.entity).contains(EngineNote.rankIndex)
+    }
+
+    private static func indexBuilt(_ run: EngineCrashRun) throws {
+        let engine = try run.create()
+        try withObjects(run, engine)
+        let other = try run.open(2)
+        try run.define(engine)
+        run.everythingIsDurable()
+        try run.change(other, 2, 2, 1, .relaxed)
+        try run.change(engine, 2, 2, 1, .full)
+        try other.close()
+        try engine.close()
+    }
+
+    /// While keys are sorted, in a slice, in the transaction, and in the checkpoint behind it.
+    private static func killedInIndexBuild(_ run: EngineCrashRun) throws {
+        var deaths = 0
+        for process in UInt32(1)...20 {
+            let engine = process == 1 ? try run.create() : try run.open(process)
+            if process == 1 { try withObjects(run, engine) }
+            if try hasIndex(engine) { break }
+            if process > 1 { try run.change(engine, 1, 0, 0, .full) }
+            run.machine.disk.addFault(
+                Fault(.death(afterBytes: 700), on: .write, occurrence: Int(process) * 3, process: process))
+            try CrashWorkloads.expectDeath { try run.define(engine, EngineNote.definition, .relaxed) }
+            run.machine.disk.removeAllFaults()
+            deaths += 1
+        }
+        guard deaths > 2 else { throw CrashFailure(description: "only \(deaths) builds were cut off") }
+        let last = try run.open(99)
+        try run.change(last, 1, 1, 1, .full)
+        run.everythingIsDurable()
+        try last.close()
+    }
+
+    /// The disk is full in turn when keys are sorted, when nodes are written, and when the transaction is; at last the checkpoint is missing.
+    private static func noSpaceInIndexBuild(_ run: EngineCrashRun) throws {
+        let engine = try run.create()
+        try withObjects(run, engine)
+        var refusals = 0
+        for occurrence in stride(from: 1, to: 20, by: 3) {
+            run.machine.disk.addFault(Fault(.failure(28), on: .write, occurrence: occurrence))
+            do {
+                try run.define(engine)
+            } catch let error as FileError where error.code == .noSpace { refusals += 1 }
+            run.machine.disk.removeAllFaults()
+            if try hasIndex(engine) { break }
+            try run.change(engine, 1, 1, 1, .full)
+        }
+        guard refusals > 1, try hasIndex(engine) else {
+            throw CrashFailure(description: "\(refusals) builds met a full disk")
+        }
+        try run.change(engine, 1, 1, 1, .full)
         try engine.close()
     }
 }

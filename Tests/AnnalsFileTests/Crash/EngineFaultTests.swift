@@ -51,9 +51,9 @@ import Testing
     }
 
     private static func makeRun() -> EngineCrashRun {
-        let run = EngineCrashRun(
-            name: "engineFaults", options: EngineCrashTests.options(dirtyNodeBytes: 8 << 10), seed: 5,
-            imageOptions: CrashOptions())
+        var options = EngineCrashTests.options(dirtyNodeBytes: 8 << 10)
+        options.keySortBytes = 600
+        let run = EngineCrashRun(name: "engineFaults", options: options, seed: 5, imageOptions: CrashOptions())
         run.machine.disk.setOnChange(nil)
         return run
     }
@@ -80,8 +80,9 @@ import Testing
     private static func work(_ run: EngineCrashRun, _ fault: Fault?) throws {
         guard let engine = try tolerating(fault, { try run.create() }) else { return }
         let steps: [(Engine) throws -> Void] = [
-            { try run.define($0) },
+            { try run.define($0, EngineNote.withoutIndexes) },
             { try run.change($0, 12, 0, 0, .relaxed) },
+            { try run.define($0) },
             { try run.change($0, 5, 3, 1, .full) },
             { try run.change($0, 30, 5, 2, bodyBytes: 300, .relaxed) },
             { try $0.writeCheckpoint() },

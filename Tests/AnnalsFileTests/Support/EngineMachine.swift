@@ -19,6 +19,21 @@ enum EngineNote {
             AttributeDefinition(number: 3, type: .data, flags: [.optional], name: "body"),
         ])
 
+    /// The same, before anything of it was indexed or unique.
+    static var withoutIndexes: EntityDefinition {
+        var plain = definition
+        plain.attributes[title].flags = [.preservedOnDeletion]
+        plain.attributes[rank].flags = [.optional]
+        return plain
+    }
+
+    /// The same with the one index that a rank makes still to come.
+    static var withoutRankIndex: EntityDefinition {
+        var plain = definition
+        plain.attributes[rank].flags = [.optional]
+        return plain
+    }
+
     static let rankIndex = IndexID(entity: entity, attributes: [2], isUnique: false)
     static let titleIndex = IndexID(entity: entity, attributes: [1], isUnique: true)
 
@@ -36,10 +51,10 @@ struct EngineMachine {
     var options = EngineOptions.lowered
     static let path = Machine.path
 
-    func create(_ process: UInt32 = 1) throws -> Engine {
+    func create(_ process: UInt32 = 1, _ definition: EntityDefinition = EngineNote.definition) throws -> Engine {
         let engine = try Engine.create(
             Self.path, options: options, files: machine.files(process), environment: machine.environment)
-        _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
+        _ = try engine.commit { try $0.changeSchema([definition]) }
         return engine
     }
 

@@ -12,10 +12,10 @@ struct SortedRun {
     var records: UInt64
 }
 
-/// Takes records in any order and gives them back in ascending order, once.
+/// Takes records in any order and gives them back in ascending order.
 package final class ExternalSorter<Record: SortRecord> {
     private let files: any FileSystem
-    private let directoryPath: String
+    private let makeFile: () throws(FileError) -> Descriptor
     /// Sorting an array takes half of it once more.
     private let maximumPending: Int
     private let memoryBytes: Int
@@ -25,9 +25,18 @@ package final class ExternalSorter<Record: SortRecord> {
     private var fileBytes: UInt64 = 0
 
     /// The file is made in `directory` when memory does not suffice.
-    package init(_ files: any FileSystem, directory: String, memoryBytes: Int) {
+    package convenience init(_ files: any FileSystem, directory: String, memoryBytes: Int) {
+        self.init(files, memoryBytes: memoryBytes) { () throws(FileError) in
+            let directory = try files.openDirectory(directory)
+            defer { files.close(directory) }
+            return try files.createUnnamed(in: directory, mode: 0o600)
+        }
+    }
+
+    /// `makeFile` is asked for a file, which is the sorter's then, when memory does not suffice.
+    package init(_ files: any FileSystem, memoryBytes: Int, makeFile: @escaping () throws(FileError) -> Descriptor) {
         self.files = files
-        directoryPath = directory
+        self.makeFile = makeFile
         self.memoryBytes = memoryBytes
         maximumPending = max(2, memoryBytes / 3 * 2 / MemoryLayout<Record>.stride)
     }
@@ -60,9 +69,7 @@ package final class ExternalSorter<Record: SortRecord> {
 
     private func spillFile() throws(FileError) -> Descriptor {
         if let file { return file }
-        let directory = try files.openDirectory(directoryPath)
-        defer { files.close(directory) }
-        let made = try files.createUnnamed(in: directory, mode: 0o600)
+        let made = try makeFile()
         file = made
         return made
     }
@@ -75,17 +82,46 @@ package final class ExternalSorter<Record: SortRecord> {
             pending = []
             return
         }
+        var records = try sorted()
+        while let record = try records.next() { try body(record) }
+        runs = []
+    }
+
+    /// All records in ascending order, to be asked for one by one. Nothing is forgotten: they can be asked for again.
+    package func sorted() throws(FileError) -> SortedRecords<Record> {
+        guard !runs.isEmpty else {
+            pending.sort()
+            return SortedRecords(pending)
+        }
         if !pending.isEmpty { try spill() }
         pending = []
-        guard let file else { return }
-        var merge = try RunMerge<Record>(readers(of: file))
-        while let record = try merge.next() { try body(record) }
-        runs = []
+        guard let file else { return SortedRecords([]) }
+        return SortedRecords(try RunMerge(readers(of: file)))
     }
 
     private func readers(of file: Descriptor) -> [RunReader<Record>] {
         let bytes = max(4096, min(1 << 20, memoryBytes / runs.count))
         let records = max(1, bytes / MemoryLayout<Record>.stride)
         return runs.map { RunReader(files, file, $0, bufferRecords: records) }
+    }
+}
+
+/// What a sorter gives back: what fits in memory, or else what is merged. Lives no longer than the sorter, which has the file.
+package struct SortedRecords<Record: SortRecord> {
+    private let records: [Record]
+    private var position = 0
+    private var merge: RunMerge<Record>?
+
+    init(_ records: [Record]) { self.records = records }
+
+    init(_ merge: RunMerge<Record>) {
+        records = []
+        self.merge = merge
+    }
+
+    package mutating func next() throws(FileError) -> Record? {
+        guard position < records.count else { return try merge?.next() }
+        defer { position += 1 }
+        return records[position]
     }
 }

@@ -1,0 +1,18 @@
+// Publishing in the middle of a hold of the writer lock: what was appended counts, whatever becomes of what is appended behind it.
+
+extension Log {
+    /// With the writer lock. Where the rest of the hold fails, only the rest is rolled back.
+    func publish(_ appender: Appender) {
+        follow.withLock {
+            take(appender.state)
+            seenSize = max(seenSize, appender.fileSize)
+        }
+        if appender.hasWritten { hasAppended = true }
+        if let origin = appender.origin { lastOrigin = origin }
+    }
+
+    /// For who has published and then failed: what counts is made durable in time all the same.
+    func wakeBackgroundSync() {
+        if background.isStarted, ledger.needsAttention() { background.wake() }
+    }
+}
