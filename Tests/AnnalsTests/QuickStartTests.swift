@@ -53,16 +53,20 @@ import Testing
     static func more(_ store: Store, _ token: HistoryToken) throws {
         // More begins
         let snapshot = try store.snapshot()  // one state, for as long as you like
-        let handle = try snapshot.entity("Note")
-        try snapshot.forEachRow(of: handle, by: ["rank"], from: .including([2]), reversed: true) {
-            (row) throws(StoreError) in
-            print(row.id, row.int(at: 1) ?? 0, try row.string(at: 0) ?? "")
+        for row in try snapshot.rows(of: "Note", by: ["rank"], from: .including([2]), reversed: true) {
+            print(row.id, row["rank"]?.int ?? 0, row["title"]?.string ?? "")
+        }
+        var sum: Int64 = 0
+        // The same where they stand: no value is made but those that are asked for.
+        try snapshot.forEachRow(of: snapshot.entity("Note")) { (row) throws(StoreError) in
+            sum += row.int(at: 1) ?? 0
             return true
         }
         let before = try store.snapshot(asOf: token)  // as it was
         try store.changeSchema([.addAttribute(AttributeDescription("done", .bool, defaultValue: false), to: "Note")])
         // More ends
         #expect(before.token == token)
+        #expect(sum == 4)
     }
 
     @Test func theReadmeSaysTheSame() throws {

@@ -50,6 +50,24 @@ public enum Value: Sendable {
     }
 }
 
+// MARK: What it holds
+
+extension Value {
+    /// The content where it is of that case, else nil: `absent`, and every other type.
+    public var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
+    public var int: Int64? { if case .int(let int) = self { int } else { nil } }
+    public var double: Double? { if case .double(let double) = self { double } else { nil } }
+    public var string: String? { if case .string(let text) = self { text } else { nil } }
+    public var data: Data? { if case .data(let data) = self { data } else { nil } }
+    public var date: Date? { if case .date(let date) = self { date } else { nil } }
+    public var uuid: UUID? { if case .uuid(let uuid) = self { uuid } else { nil } }
+    public var decimal: Decimal? { if case .decimal(let decimal) = self { decimal } else { nil } }
+    public var json: String? { if case .json(let text) = self { text } else { nil } }
+    public var object: ObjectID? { if case .object(let object) = self { object } else { nil } }
+    public var orderedObjects: [ObjectID]? { if case .orderedObjects(let objects) = self { objects } else { nil } }
+    public var objects: [ObjectID]? { if case .objects(let objects) = self { objects } else { nil } }
+}
+
 extension Value: Hashable {
     public static func == (left: Value, right: Value) -> Bool {
         switch (left, right) {

@@ -68,6 +68,30 @@ extension Snapshot {
         return objects
     }
 
+    /// The objects in a range of an index as values, in its order or against it, at most so many. Takes memory for all of them; throws as
+    /// `forEachRow`, and `unknownEntity`.
+    public func rows(
+        of entity: String, by attributes: [String], from lower: RangeBound = .unbounded,
+        to upper: RangeBound = .unbounded, reversed: Bool = false, limit: Int? = nil
+    ) throws(StoreError) -> [Row] {
+        let handle = try self.entity(entity)
+        var rows: [Row] = []
+        if let limit, limit <= 0 { return [] }
+        try forEachRow(of: handle, by: attributes, from: lower, to: upper, reversed: reversed) {
+            (stored) throws(StoreError) in
+            rows.append(try stored.row(entity: handle.name, names: handle.attributes))
+            return limit.map { rows.count < $0 } ?? true
+        }
+        return rows
+    }
+
+    /// The objects whose attribute has this value. The attribute is indexed or unique.
+    public func rows(
+        of entity: String, where attribute: String, equals value: Value, limit: Int? = nil
+    ) throws(StoreError) -> [Row] {
+        try rows(of: entity, by: [attribute], from: .including([value]), to: .including([value]), limit: limit)
+    }
+
     private func index(of entity: EntityHandle, _ attributes: [String]) throws(StoreError) -> IndexID {
         var numbers: [UInt16] = []
         for name in attributes {

@@ -238,6 +238,8 @@ struct Appender {
             random: log.environment.random(), droppedBytes: droppedBytes,
             time: log.environment.wallClockMicroseconds())
         try appendStandalone(.recovery, table: record.encoded())
+        // A power cut must not keep the zeros that follow and lose the frame: where the tear was in zeros, the tail would be whole again.
+        try log.ledger.keepOrder()
         if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
             // What a torn tail holds is given back; that it may not be is no error. Not before the recovery frame stands: G4.
             try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))

@@ -179,6 +179,29 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
+    /// Returns when what this handle has written cannot be lost before what it writes next. Claims nothing durable: others may have written
+    /// before, too. Throws `durabilityUnknown` if the sync fails.
+    func keepOrder() throws(FileError) {
+        monitor.lock()
+        while isSynchronizing { monitor.wait() }
+        if let poison {
+            monitor.unlock()
+            throw poison
+        }
+        isSynchronizing = true
+        let covered = proven
+        let began = environment.monotonicMicroseconds()
+        monitor.unlock()
+        let failure = synchronize(withDirectory: false)
+        monitor.lock()
+        isSynchronizing = false
+        if failure != nil { finishSync(failure, covered: covered, began: began) }
+        let found = poison
+        monitor.signalAll()
+        monitor.unlock()
+        if let found { throw found }
+    }
+
     private func synchronize(withDirectory: Bool) -> FileError? {
         do throws(FileError) {
             #if ANNALS_MUTANTS

@@ -106,9 +106,6 @@ extension View {
 struct EngineExpectation: Sendable {
     /// Behind so many transactions; the first is the empty store.
     var states = [EngineRows()]
-    /// Before a recovery that no sync has proved: a power cut may leave the zeros that it wrote over a torn tail and not the frame that it wrote
-    /// first, and where the tear was in zeros, the tail is whole again.
-    var former: [EngineRows] = []
     var durable = 0
     var visible = 0
     var storeIsDurable = false
@@ -263,7 +260,11 @@ struct EngineImageCheck {
         let engine = try open(disk, 50)
         let found = Int(try engine.view().number)
         let view = try engine.view()
-        let rows = try rows(of: view)
+        guard found < expectation.states.count else {
+            throw CrashFailure(description: "\(found) transactions were recovered of \(expectation.states.count - 1)")
+        }
+        let rows = expectation.states[found]
+        try view.expect(rows)
         if hash % 4 == 0 {
             let reader = try open(disk, 51, access: .readOnly)
             let again = try reader.view()
@@ -275,19 +276,6 @@ struct EngineImageCheck {
         }
         try commitOnTop(engine, disk, rows, found)
         return found
-    }
-
-    /// The rows that the view shows: those that are expected, or those from before the recovery.
-    private func rows(of view: View) throws -> EngineRows {
-        let found = Int(view.number)
-        if found < expectation.former.count, (try? view.expect(expectation.former[found])) != nil {
-            return expectation.former[found]
-        }
-        guard found < expectation.states.count else {
-            throw CrashFailure(description: "\(found) transactions were recovered of \(expectation.states.count - 1)")
-        }
-        try view.expect(expectation.states[found])
-        return expectation.states[found]
     }
 
     private func open(_ disk: SimulatedDisk, _ process: UInt32, access: FileAccess = .readWrite) throws -> Engine {
@@ -330,7 +318,6 @@ struct EngineImageCheck {
     private func watchEveryStep(of disk: SimulatedDisk, _ after: EngineRows, _ found: Int, _ failure: Box) {
         var inner = EngineExpectation()
         inner.states = Array(expectation.states.prefix(found + 1)) + [after]
-        inner.former = expectation.states
         var options = CrashOptions(seed: hash)
         options.exhaustiveBits = 2
         options.randomChoices = 2
