@@ -96,6 +96,8 @@ extension Engine {
 
     /// With the writer lock: the indexes are those of the appender's state. Where it fails they are as before.
     func writeCheckpoint(_ appender: inout Appender) throws(FileError) {
+        indexes.core.file.beginReading()
+        defer { indexes.core.file.endReading() }
         let start = appender.state.end
         let room = UInt64(indexes.dirtyBytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes) * 2
         try indexes.core.file.checkReach(start + room)

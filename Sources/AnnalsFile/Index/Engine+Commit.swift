@@ -104,6 +104,9 @@ extension Engine {
             throw FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
         }
         pending.releaseBase()
+        // The indexes are changed where they stand in copies, which readers on other threads must not forget meanwhile.
+        indexes.core.file.beginReading()
+        defer { indexes.core.file.endReading() }
         let before = appender.state.end
         try indexes.core.file.checkReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
         let next = try indexes.orderedState(behind: builder, prepared)

@@ -14,6 +14,9 @@ package struct EngineOptions: Sendable {
     /// So much of an index that is built is written at once, while others wait: whole nodes.
     package var indexSliceBytes = 1 << 20
 
+    /// Reading by copies forgets them when they have come to so much, and nobody reads.
+    package var copiedBytes: UInt64 = 64 << 20
+
     package init() { log.limits.mappingReserveBytes = 1 << 40 }
 
     /// Sizes low enough that small tests meet them.
@@ -26,6 +29,7 @@ package struct EngineOptions: Sendable {
         options.closingTailBytes = 4 << 10
         options.keySortBytes = 6 << 10
         options.indexSliceBytes = 16 << 10
+        options.copiedBytes = 32 << 10
         return options
     }
 }

@@ -37,7 +37,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         let mapping = options.reading == .mapped ? opening.mapping?.mapping : nil
         let file = try VerifiedFile(
             opening.files, opening.file, header: opening.header, path: opening.path, mapping: mapping,
-            reservedBytes: max(options.log.limits.mappingReserveBytes, 1 << 20))
+            reservedBytes: max(options.log.limits.mappingReserveBytes, 1 << 20), maximumCopiedBytes: options.copiedBytes)
         let core = try ReadCore(file, ReadSections())
         self.core = core
         (rows, self.file, sections) = (core.rows, core.file, core.sections)
@@ -78,6 +78,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         _ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState
     ) throws(FileError) {
         try core.file.checkReach(frame.end)
+        core.file.beginReading()
+        defer { core.file.endReading() }
         switch accepted {
         case .member: return
         case .standalone:

@@ -24,15 +24,14 @@ package enum Reading: Sendable {
 final class VerifiedFile: @unchecked Sendable {
     static let blockBits: UInt64 = 16
     private static let blockBytes: UInt64 = 1 << blockBits
-    /// Copies are forgotten when they have come to this.
-    private static let maximumCopiedBytes: UInt64 = 64 << 20
-
     private let files: any FileSystem
     private let file: Descriptor
     let salt: UInt64
     private let headerChecksum: UInt64
     private let path: String
     private let copies: PrivateMemory?
+    /// Copies are forgotten when they have come to this.
+    private let maximumCopiedBytes: UInt64
     private let base: UnsafeRawPointer
     private let capacity: UInt64
     private let bits: PrivateMemory
@@ -50,11 +49,12 @@ final class VerifiedFile: @unchecked Sendable {
     /// With a mapping reads go through it, else through copies. Throws `outOfMemory` where there are no addresses for either.
     init(
         _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
-        reservedBytes: Int
+        reservedBytes: Int, maximumCopiedBytes: UInt64
     ) throws(FileError) {
         self.files = files
         self.file = file
         self.path = path
+        self.maximumCopiedBytes = maximumCopiedBytes
         salt = header.salt
         headerChecksum = header.checksum
         if let mapping, let start = mapping.bytes.baseAddress {
@@ -119,7 +119,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     private func beginCopying() {
         monitor.withLock {
-            if readers == 0, copiedBytes > Self.maximumCopiedBytes { forgetCopies() }
+            if readers == 0, copiedBytes > maximumCopiedBytes { forgetCopies() }
             readers += 1
         }
     }

@@ -38,6 +38,56 @@ import Testing
         #expect(failures.withLock { $0 } == [])
     }
 
+    // MARK: Copies
+
+    /// Readers of copies forget them whenever nobody reads, and a writer goes down indexes that stand in the file.
+    @Test func copiesAreNotForgottenUnderAWriter() throws {
+        let engine = try create(Self.options(isLowered: true, .copied))
+        let count = 3000
+        let ids = try (0..<30).flatMap { batch in
+            try engine.commit(durability: .relaxed) { transaction in
+                try (0..<count / 30).map {
+                    let number = batch * 100 + $0
+                    return try transaction.insert(
+                        entity: EngineNote.entity, EngineNote.row("note \(number)", Int64(number)))
+                }
+            }.result
+        }
+        let isDone = Atomic<Bool>(false)
+        var bodies: [@Sendable () throws -> Void] = [
+            {
+                defer { isDone.store(true, ordering: .relaxed) }
+                var random = SeededRandom(1)
+                for round in 0..<1500 {
+                    let object = ids[Int.random(in: 0..<count, using: &random)]
+                    _ = try engine.commit(durability: .relaxed) {
+                        try $0.update(object, [(EngineNote.rank, .int(Int64(round + count)))])
+                    }
+                }
+            }
+        ]
+        for reader in 0..<2 {
+            bodies.append {
+                var random = SeededRandom(UInt64(reader + 2))
+                while !isDone.load(ordering: .relaxed) {
+                    let object = ids[Int.random(in: 0..<count, using: &random)]
+                    guard try engine.view().withRow(object, { (_) throws(FileError) in }) else {
+                        throw FileError(.damaged, "an object is gone")
+                    }
+                }
+            }
+        }
+        try onThreads(bodies)
+        var ranks: [Int64] = []
+        try engine.view().range(EngineNote.rankIndex) { (_, row) throws(FileError) in
+            ranks.append(row.int(at: EngineNote.rank) ?? -1)
+            return true
+        }
+        #expect(ranks.count == count && ranks == ranks.sorted())
+        try engine.close()
+        #expect(try Checker.check(path, files: RealFileSystem()).findings.map(\.sentence) == [])
+    }
+
     // MARK: Sums
 
     @Test(arguments: [(true, Reading.mapped), (true, .copied), (false, .mapped)])
