@@ -2,6 +2,7 @@
 
 import AnnalsFile
 import Glibc
+import Synchronization
 
 /// `fork STORE`: makes a store, forks, and ends with 0 if everything went as it should.
 enum ForkCheck {
@@ -12,6 +13,22 @@ enum ForkCheck {
 
     private typealias Fork = @convention(c) () -> pid_t
 
+    /// The module marks it as not to be called from Swift, which programs that embed libraries of other languages do all the same.
+    private static func fork() throws -> pid_t {
+        guard let symbol = dlsym(nil, "fork") else { throw Failure("there is no fork") }
+        let child = unsafeBitCast(symbol, to: Fork.self)()
+        guard child >= 0 else { throw Failure("fork failed") }
+        // A child that waits for a lock of its parent's would wait for ever.
+        if child == 0 { alarm(20) }
+        return child
+    }
+
+    private static func expectSuccess(of child: pid_t) throws {
+        var ending: Int32 = 0
+        while waitpid(child, &ending, 0) < 0, errno == EINTR {}
+        guard ending == 0 else { throw Failure("the child ended with \(ending)") }
+    }
+
     static func run(_ store: String) throws {
         let engine = try Engine.create(store, files: RealFileSystem(), environment: RealEnvironment())
         _ = try engine.commit { try $0.changeSchema([definition]) }
@@ -19,19 +36,64 @@ enum ForkCheck {
         let inserted = try insert("before", engine, .relaxed)
         let view = try engine.view()
         guard try openDescriptors(of: store) > 0 else { throw Failure("the descriptors are not found") }
-        // The module marks it as not to be called from Swift, which programs that embed libraries of other languages do all the same.
-        guard let symbol = dlsym(nil, "fork") else { throw Failure("there is no fork") }
-        let child = unsafeBitCast(symbol, to: Fork.self)()
+        let child = try fork()
         if child == 0 { exit(behaveAsChild(store, engine, view, inserted)) }
-        guard child > 0 else { throw Failure("fork failed") }
-        var ending: Int32 = 0
-        while waitpid(child, &ending, 0) < 0, errno == EINTR {}
-        guard ending == 0 else { throw Failure("the child ended with \(ending)") }
+        try expectSuccess(of: child)
+        try forkWhileOthersLook(engine, view)
+        try forkInATransaction(store)
         // The parent's handle is as it was, and sees what the child committed.
         guard try engine.view().count(entity: entity) == 2 else { throw Failure("the child's object is not there") }
         _ = try insert("after", engine, .full)
         try engine.close()
         guard try Checker.check(store, files: RealFileSystem()).isIntact else { throw Failure("the store is damaged") }
+    }
+
+    /// Another thread holds one lock or the other nearly all the time.
+    private static func forkWhileOthersLook(_ engine: Engine, _ view: View) throws {
+        let isDone = Flag()
+        let thread = try BackgroundThread(name: "looks") {
+            while !isDone.value.load(ordering: .relaxed) { _ = try? engine.view() }
+        }
+        defer {
+            isDone.value.store(true, ordering: .relaxed)
+            thread.join()
+        }
+        for _ in 0..<100 {
+            let child = try fork()
+            if child == 0 {
+                do {
+                    try expectForked { try engine.forEachTransaction(after: 0, in: view) { (_) in true } }
+                    try expectForked { _ = try engine.statistics() }
+                    _exit(0)
+                } catch { _exit(1) }
+            }
+            try expectSuccess(of: child)
+        }
+    }
+
+    private final class Flag: Sendable { let value = Atomic<Bool>(false) }
+
+    /// A transaction that has put frames aside: what the child opens meanwhile gets the numbers that were closed in it, and stays open and as it is.
+    private static func forkInATransaction(_ store: String) throws {
+        var options = EngineOptions()
+        options.log.limits.spoolBytes = 1 << 16
+        let engine = try Engine.open(store, options: options, files: RealFileSystem(), environment: RealEnvironment())
+        var child: pid_t = 1
+        var opened: [Int32] = []
+        let text = String(repeating: "s", count: 60_000)
+        do {
+            _ = try engine.commit { transaction in
+                for _ in 0..<100 { _ = try transaction.insert(entity: entity, [.string(text)]) }
+                child = try fork()
+                if child == 0 { for _ in 0..<16 { opened.append(open("/dev/null", O_RDONLY)) } }
+                for _ in 0..<100 { _ = try transaction.insert(entity: entity, [.string(text)]) }
+                throw Failure("this transaction is given up")
+            }
+        } catch {
+            if child == 0 { _exit(opened.allSatisfy { fcntl($0, F_GETFD) >= 0 } ? 0 : 1) }
+        }
+        try expectSuccess(of: child)
+        try engine.close()
     }
 
     private static func insert(_ title: String, _ engine: Engine, _ durability: Durability) throws -> ObjectID {

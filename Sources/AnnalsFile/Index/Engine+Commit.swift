@@ -66,6 +66,7 @@ extension Engine {
 
     private func end(_ pending: inout PendingTransaction) {
         pending.giveBackNumbers()
+        pending.releaseBase()
         // Who keeps it against the rules must not meet another transaction in it. A companion refers to it, and sees to that itself.
         if pending.isReusable, pending.hasCompanion || isKnownUniquelyReferenced(&pending) {
             spare.put(pending)

@@ -106,6 +106,8 @@ extension Engine {
     package func forEachTransaction(
         after number: UInt64, in view: View, _ body: (TransactionView) throws(FileError) -> Bool
     ) throws(FileError) {
+        // Before any lock: in a child a thread of the parent's may hold it for ever.
+        if log.process.wasForked { throw log.process.refusal(path: log.path) }
         guard number < view.number else { return }
         let names = NameTable(log.current.names)
         var position = indexes.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)

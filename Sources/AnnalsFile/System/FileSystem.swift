@@ -1,9 +1,17 @@
 // The storage seam: the only door to files, directories and locks, so that tests can own the disk.
 
-/// An open file or directory. The number means something only to the file system that gave it.
+/// An open file or directory. The number means something only to the file system that gave it, and to the process that opened it: in a child after
+/// `fork` it may be another file's, and is -1 here.
 package struct Descriptor: Hashable, Sendable {
-    package let number: Int32
-    package init(_ number: Int32) { self.number = number }
+    private let opened: Int32
+    private let process: OwnProcess
+
+    package init(_ number: Int32) {
+        opened = number
+        process = OwnProcess()
+    }
+
+    package var number: Int32 { process.wasForked ? -1 : opened }
 }
 
 /// Which file a name or a descriptor stands for, without the times (asking for those makes the next write slower).

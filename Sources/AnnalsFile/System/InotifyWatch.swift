@@ -29,6 +29,7 @@ package final class InotifyWatch: ChangeWatch {
     /// Room for a few hundred events; what does not fit stays in the kernel for the next read.
     private static let bufferBytes = 16 * 1024
 
+    private let process = OwnProcess()
     private let inotify: Int32
     private let wakeReader: Int32
     private let wakeWriter: Int32
@@ -50,6 +51,8 @@ package final class InotifyWatch: ChangeWatch {
 
     // Nobody waits any more: a waiting thread keeps the object alive.
     deinit {
+        // Closed in a child, where the numbers may be other files' by now.
+        if process.wasForked { return }
         for descriptor in [inotify, wakeReader, wakeWriter] { SystemCalls.close(descriptor) }
     }
 }

@@ -61,7 +61,7 @@ extension SystemCalls {
 }
 
 /// The process that made something: what a child of it by `fork` inherits is not the child's.
-package struct OwnProcess: @unchecked Sendable {
+package struct OwnProcess: Hashable, @unchecked Sendable {
     // Sound: an atomic that is never given back.
     private let forks: UnsafeMutablePointer<Atomic<UInt64>>
     private let atBirth: UInt64
