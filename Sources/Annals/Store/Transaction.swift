@@ -6,8 +6,7 @@ internal import FoundationEssentials
 /// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One thread uses it.
 public final class Transaction {
     private let pending: PendingTransaction
-    /// Sound: used while the body runs, for which the store is held by whoever runs it.
-    private unowned(unsafe) let store: Store
+    private let store: Store
     @exclusivity(unchecked) private var isOver = false
 
     private init(_ pending: PendingTransaction, _ store: Store) {
@@ -18,18 +17,9 @@ public final class Transaction {
     static func run<Result>(
         _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        // Made once for each pending transaction, which one store uses again and again; anew where somebody has kept it against the rules.
-        let transaction: Transaction
-        if let kept = pending.takeCompanion() {
-            transaction = unsafeDowncast(kept, to: Transaction.self)
-            transaction.isOver = false
-        } else {
-            transaction = Transaction(pending, store)
-        }
-        defer {
-            transaction.isOver = true
-            pending.keepCompanion(transaction)
-        }
+        // Never one that was used before: whoever has kept that against the rules, be it weakly, must not meet another transaction in it.
+        let transaction = Transaction(pending, store)
+        defer { transaction.isOver = true }
         return try body(transaction)
     }
 

@@ -67,12 +67,8 @@ extension Engine {
     private func end(_ pending: inout PendingTransaction) {
         pending.giveBackNumbers()
         pending.releaseBase()
-        // Who keeps it against the rules must not meet another transaction in it. A companion refers to it, and sees to that itself.
-        if pending.isReusable, pending.hasCompanion || isKnownUniquelyReferenced(&pending) {
-            spare.put(pending)
-        } else {
-            pending.dropCompanion()
-        }
+        // Who keeps it against the rules must not meet another transaction in it.
+        if isKnownUniquelyReferenced(&pending), pending.isReusable { spare.put(pending) }
     }
 
     @inline(never)

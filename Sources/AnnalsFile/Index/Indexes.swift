@@ -6,6 +6,8 @@
 // I3  `newest` is replaced where anybody else holds it; whoever holds a view reads on.
 // I4  An entry of the row index may be newer than `newest.end`, never older: views leave it by the previous version.
 
+internal import Synchronization
+
 /// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `newest`, which is touched with `follow` locked only. For
 /// the same reason accesses cannot overlap, and are not checked for it, which would cost a tenth of a commit.
 final class Indexes: LogFollower, @unchecked Sendable {
@@ -57,6 +59,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         file.advance(to: state.end)
         // Mostly nobody else has the view: who began a transaction on it has given it back.
         if newest.shape === shape, isKnownUniquelyReferenced(&newest) {
+            // All that others read from the view, before they let go of it, happens before it is changed.
+            atomicMemoryFence(ordering: .acquiring)
             newest.advance(to: state, totals, ordered)
         } else {
             newest = view(of: state)

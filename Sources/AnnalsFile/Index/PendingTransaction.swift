@@ -22,9 +22,6 @@ package final class PendingTransaction {
     @exclusivity(unchecked) private var taken: [UInt16: TakenNumbers] = [:]
     @exclusivity(unchecked) private var lastTaken: (entity: UInt16, numbers: TakenNumbers)?
 
-    /// What the layer above hands out in its place.
-    @exclusivity(unchecked) private var companion: AnyObject?
-
     struct TakenNumbers {
         let first: UInt64
         var next: UInt64
@@ -70,19 +67,6 @@ package final class PendingTransaction {
 
     /// It reads nothing any more.
     func releaseBase() { heldBase = nil }
-
-    /// What was kept here last, if nobody else refers to it.
-    package func takeCompanion() -> AnyObject? {
-        guard companion != nil, isKnownUniquelyReferenced(&companion) else { return nil }
-        return companion.take()
-    }
-
-    /// Keeps an object for the next transaction that has this one's memory. It may refer to this one: who gives this one up calls `dropCompanion`.
-    package func keepCompanion(_ object: AnyObject) { companion = object }
-
-    func dropCompanion() { companion = nil }
-
-    var hasCompanion: Bool { companion != nil }
 
     package var author: String? {
         get { builder.author }

@@ -46,7 +46,9 @@ package struct RowWriter: ~Copyable {
 
     package mutating func set(bool: Bool, at position: Int) throws(FileError) {
         try touch(position, .bool)
-        if let old, let place = oldPosition(position), try old.bool(at: place) == bool {
+        if let old, let place = oldPosition(position),
+            try compared({ () throws(FileError) in try old.bool(at: place) == bool })
+        {
         } else {
             changed.insert(position)
         }
@@ -83,7 +85,9 @@ package struct RowWriter: ~Copyable {
 
     package mutating func set(decimal: DecimalValue, at position: Int) throws(FileError) {
         try touch(position, .decimal)
-        if let old, let place = oldPosition(position), try old.decimal(at: place) == decimal {
+        if let old, let place = oldPosition(position),
+            try compared({ () throws(FileError) in try old.decimal(at: place) == decimal })
+        {
         } else {
             changed.insert(position)
         }
@@ -92,7 +96,9 @@ package struct RowWriter: ~Copyable {
 
     package mutating func set(object: ObjectID, at position: Int) throws(FileError) {
         try touch(position, .object)
-        if let old, let place = oldPosition(position), try old.object(at: place) == object {
+        if let old, let place = oldPosition(position),
+            try compared({ () throws(FileError) in try old.object(at: place) == object })
+        {
         } else {
             changed.insert(position)
         }
@@ -213,11 +219,23 @@ package struct RowWriter: ~Copyable {
     }
 
     /// Values in value frames count as different: they are not read to be compared.
-    private func differs(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) -> Bool {
-        guard let old, let place = oldPosition(position), case .inline(let before) = try old.variable(at: place) else {
-            return true
+    private mutating func differs(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) -> Bool {
+        guard let old, let place = oldPosition(position) else { return true }
+        return try compared { () throws(FileError) in
+            guard case .inline(let before) = try old.variable(at: place) else { return true }
+            return !before.hasSameBytes(as: content)
         }
-        return !before.hasSameBytes(as: content)
+    }
+
+    /// Looks at the old row: where that is damaged the new one is not written, even if whoever set the value has caught the error.
+    @inline(__always)
+    private mutating func compared(_ body: () throws(FileError) -> Bool) throws(FileError) -> Bool {
+        do throws(FileError) {
+            return try body()
+        } catch {
+            isRefused = true
+            throw error
+        }
     }
 
     /// Says that a value could not be given: the row is not written then.

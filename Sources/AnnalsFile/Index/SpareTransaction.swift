@@ -9,14 +9,14 @@ struct SpareTransaction: ~Copyable, Sendable {
     /// The address of the object; 0 for none.
     private let address = Atomic<UInt>(0)
 
-    deinit { take()?.dropCompanion() }
+    deinit { _ = take() }
 
     func take() -> PendingTransaction? { Self.owned(address.exchange(0, ordering: .acquiring)) }
 
     /// Keeps a transaction that nobody else refers to, in place of the one that was kept before.
     func put(_ transaction: PendingTransaction) {
         let kept = UInt(bitPattern: Unmanaged.passRetained(transaction).toOpaque())
-        Self.owned(address.exchange(kept, ordering: .acquiringAndReleasing))?.dropCompanion()
+        _ = Self.owned(address.exchange(kept, ordering: .acquiringAndReleasing))
     }
 
     private static func owned(_ address: UInt) -> PendingTransaction? {

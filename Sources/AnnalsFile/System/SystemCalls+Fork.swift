@@ -27,8 +27,11 @@ extension SystemCalls {
         }
     }
 
-    private static let forkTable: ForkTable = {
-        let table = ForkTable()
+    private static let forkTable = ForkTable()
+
+    /// The same table, once forks are watched: it is complete before the handler, which looks at it, can run.
+    private static let watchedTable: ForkTable = {
+        let table = forkTable
         _ = Glibc.pthread_atfork(nil, nil, { SystemCalls.becomeChild() })
         return table
     }()
@@ -48,16 +51,16 @@ extension SystemCalls {
 
     static func remember(_ descriptor: Int32) {
         guard descriptor >= 0, descriptor < ForkTable.descriptors else { return }
-        forkTable.words[Int(descriptor >> 6)].bitwiseOr(1 << UInt64(descriptor & 63), ordering: .relaxed)
+        watchedTable.words[Int(descriptor >> 6)].bitwiseOr(1 << UInt64(descriptor & 63), ordering: .relaxed)
     }
 
     static func forget(_ descriptor: Int32) {
         guard descriptor >= 0, descriptor < ForkTable.descriptors else { return }
-        forkTable.words[Int(descriptor >> 6)].bitwiseAnd(~(1 << UInt64(descriptor & 63)), ordering: .relaxed)
+        watchedTable.words[Int(descriptor >> 6)].bitwiseAnd(~(1 << UInt64(descriptor & 63)), ordering: .relaxed)
     }
 
     /// How often this process and those that it was forked off from were forked off.
-    static var forks: UnsafeMutablePointer<Atomic<UInt64>> { forkTable.forks }
+    static var forks: UnsafeMutablePointer<Atomic<UInt64>> { watchedTable.forks }
 }
 
 /// The process that made something: what a child of it by `fork` inherits is not the child's.
