@@ -16,7 +16,7 @@ package enum RowField {
 ///    `variableOffset` on, the variable values.
 /// 2. So every slot and presence bit of a row of at least `variableOffset` bytes lies inside it.
 ///
-/// Sound although it is shared: nothing changes after `init`, the memory of the slots included.
+/// Sound although it is shared: nothing changes after `init`, the memory of the slots and of what a `RowShape` points to included.
 package final class RowLayout: @unchecked Sendable {
     package let entity: EntityDefinition
     /// The entity's.
