@@ -27,12 +27,12 @@ import Testing
         try broken(["F17"], entries { $0.put(UInt32(1 << 31), at: ChangeField.row) })
         try broken(["F17"], entries { $0 += [UInt8](repeating: 0, count: 8) })
         for count in [0, 2] {
-            var rows = try ForgedFile.withNotes()
+            var rows = try ForgedFile.withBase()
             rows.addRows(
                 [ForgedChange(object: Note.object(1), kind: .base, row: try Note.encoded("old"))], count: count)
             try expectRules(["F17"], rows)
         }
-        var inserted = try ForgedFile.withNotes()
+        var inserted = try ForgedFile.withBase()
         inserted.addRows([.insert(1, try Note.encoded("one"))])
         try expectRules(["F17"], inserted)
     }
@@ -41,7 +41,7 @@ import Testing
     private func chained(
         _ rules: Set<String>, _ change: (_ one: UInt64, _ deletion: UInt64, _ base: UInt64) throws -> [ForgedChange]
     ) throws {
-        var file = try ForgedFile.withNotes()
+        var file = try ForgedFile.withBase()
         let base = file.addRows([ForgedChange(object: Note.object(3), kind: .base, row: try Note.encoded("old"))])
         let inserted = file.addCommit([.insert(1, try Note.encoded("one")), .insert(2, try Note.encoded("two"))])
         let deleted = file.addCommit([.delete(2, previous: inserted.rows[1])])
@@ -64,10 +64,13 @@ import Testing
         try chained(["F18"]) { (one, _, _) in [.insert(4, row, previous: one)] }
         try chained(["F18"]) { (_, _, _) in [.update(4, row, previous: 0)] }
         try chained(["F18"]) { (_, _, _) in [.insert(4, row, previous: 0)] }
-        var again = try ForgedFile.withNotes()
-        again.addCommit([.insert(1, row)])
-        again.addRows([ForgedChange(object: Note.object(1), kind: .base, row: row)])
+        var again = try ForgedFile.withBase()
+        for _ in 0..<2 { again.addRows([ForgedChange(object: Note.object(1), kind: .base, row: row)]) }
         try expectRules(["F18"], again)
+        var late = try ForgedFile.withBase()
+        late.addCommit([.insert(1, row)])
+        late.addRows([ForgedChange(object: Note.object(2), kind: .base, row: row)])
+        try expectRules(["F8"], late)
     }
 
     @Test func anObjectTwiceInATransactionIsFound() throws {

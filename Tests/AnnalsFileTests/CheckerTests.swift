@@ -16,8 +16,8 @@ func expectRules(
 
 @Suite struct CheckerTests {
     @Test func aForgedFileWithAllKindsOfFramesIsIntact() throws {
-        var file = try ForgedFile.withNotes()
-        file.add(.metadata, table: metadata([.name(number: 1, text: "someone")]))
+        var file = try ForgedFile.withBase()
+        file.add(.metadata, table: metadata([.name(number: 1, text: "someone"), .objectNumbers(entity: 1, next: 12)]))
         file.addRows([ForgedChange(object: Note.object(9), kind: .base, row: try Note.encoded("old"))])
         let first = file.addCommit([.insert(1, try Note.encoded("one")), .insert(2, try Note.encoded("two", 2))])
         file.mark = file.end
@@ -25,14 +25,20 @@ func expectRules(
         let deleted = file.addCommit([.delete(2, previous: first.rows[1])])
         file.addCommit([.insert(2, try Note.encoded("two again"), previous: deleted.entries[0] | 1)])
         file.add(.recovery, table: RecoveryRecord(random: 1, droppedBytes: 2, time: 3).encoded())
-        file.add(.consumer)
+        let consumer = ConsumerRecord(
+            name: "reader", kind: .reads, cursor: 2, tag: 3, lastSeen: 4, registered: 5, processID: 6)
+        file.add(.consumer, table: consumer.encoded())
+        let mark = CleaningRecord(
+            before: 2, time: 7, hidden: [.init(author: 0, before: 3), .init(author: 1, before: 4)])
+        file.add(.cleaning, table: mark.encoded())
+        file.add(.replacing, table: ReplacingRecord(generation: 2, salt: 8, time: 9).encoded())
         file.add(.seal, table: SealRecord(time: 9, checkpoint: 0).encoded(), mark: file.end)
         file.write(Hint(sequence: 1, checkpoint: 0, durableEnd: file.end, number: file.lastNumber))
         let report = try check(file.finished())
         #expect(report.findings == [])
         #expect(report.isIntact && report.isSealed && report.tornTail == nil)
         #expect(report.end == file.end && report.fileBytes == file.end + 4096)
-        #expect(report.counts.frames == 11 && report.counts.transactions == 4 && report.lastNumber == 4)
+        #expect(report.counts.frames == 12 && report.counts.transactions == 3 && report.lastNumber == 3)
         #expect(report.counts.changes == 6 && report.counts.rows == 5 && report.counts.values == 7)
         #expect(report.counts.frameBytes.reduce(0, +) == file.end - 4096)
     }
@@ -147,10 +153,42 @@ func expectRules(
     }
 
     @Test func membersThatAreNoneAreFound() throws {
-        for kind in FrameKind.allCases {
+        for kind in FrameKind.allCases where kind.membership != .possibly {
             var file = try ForgedFile.withNotes()
-            file.add(kind, isMember: !kind.isAlwaysMember)
+            file.add(kind, isMember: kind.membership == .never)
             try expectRules(["F8"], file)
+        }
+        // Outside of the base.
+        var rows = try ForgedFile.withNotes()
+        rows.add(.rows)
+        try expectRules(["F8"], rows)
+    }
+
+    @Test func consumersAndMarksThatCannotBeAreFound() throws {
+        let reader = ConsumerRecord(
+            name: "r", kind: .reads, cursor: 1, tag: 3, lastSeen: 4, registered: 5, processID: 6)
+        var early = reader
+        early.cursor = 2
+        var unknown = reader.encoded()
+        unknown[ConsumerField.kind] = 4
+        var padded = reader.encoded()
+        padded[padded.count - 1] = 1
+        var removed = reader.encoded()
+        removed[ConsumerField.kind] = 0
+        let broken: [(String, FrameKind, [UInt8])] = [
+            ("F33", .consumer, early.encoded()), ("F26", .consumer, unknown), ("F26", .consumer, padded),
+            ("F26", .consumer, removed), ("F26", .consumer, []),
+            ("F33", .cleaning, CleaningRecord(before: 3, time: 0).encoded()),
+            ("F33", .cleaning, CleaningRecord(before: 0, time: 0).encoded()),
+            ("F15", .cleaning, CleaningRecord(before: 1, time: 0, hidden: [.init(author: 1, before: 2)]).encoded()),
+            ("F26", .cleaning, [UInt8](repeating: 0, count: 16)),
+            ("F33", .replacing, ReplacingRecord(generation: 0, salt: 1, time: 2).encoded()),
+            ("F26", .replacing, [UInt8](repeating: 9, count: 16)),
+        ]
+        for (rule, kind, table) in broken {
+            var file = try ForgedFile.withNotes()
+            file.add(kind, table: table)
+            try expectRules([rule], file)
         }
     }
 

@@ -60,6 +60,7 @@ import Testing
             "maximumSchemaVersions": UInt64(FormatLimits.maximumSchemaVersions),
             "maximumNameBytes": UInt64(FormatLimits.maximumNameBytes),
             "maximumNames": UInt64(FormatLimits.maximumNames),
+            "maximumConsumers": UInt64(FormatLimits.maximumConsumers),
             "maximumIdentifierBytes": UInt64(FormatLimits.maximumIdentifierBytes),
             "maximumObjectNumber": FormatLimits.maximumObjectNumber,
             "maximumFileBytes": FormatLimits.maximumFileBytes,

@@ -95,11 +95,32 @@ import Testing
         #expect(IndexKey.uncutBytes == 240 && IndexKey.maximumBytes == 256)
     }
 
+    @Test func consumersAndCleaning() throws {
+        typealias Field = ConsumerField
+        try check(
+            "consumer",
+            [
+                "cursor": Field.cursor, "tag": Field.tag, "lastSeen": Field.lastSeen, "registered": Field.registered,
+                "processID": Field.processID, "kind": Field.kind, "nameBytes": Field.nameBytes,
+            ], bytes: Field.bytes)
+        try check(
+            "cleaning",
+            [
+                "before": CleaningField.before, "time": CleaningField.time, "authors": CleaningField.authors,
+                "zero": CleaningField.zero,
+            ], bytes: CleaningField.bytes)
+        try check(
+            "hidden",
+            ["author": HiddenField.author, "zero": HiddenField.zero, "before": HiddenField.before],
+            bytes: HiddenField.bytes)
+    }
+
     /// The document is written as the page says: each field by its value.
     @Test func documentsOfCheckpoints() throws {
         var content = CheckpointContent()
         (content.number, content.tag, content.time, content.recoveries) = (1, 2, 3, 4)
         (content.frames, content.transactions, content.mayStepBack, content.countedEnd) = (5, 6, true, 7)
+        content.changes = 8
         content.frameBytes = (0..<16).map { 100 + UInt64($0) }
         content.entities = [EntityRoot(entity: 11, depth: 2, root: 4208, nextNumber: 14, liveObjects: 12)]
         let bytes = content.encoded()
@@ -107,7 +128,7 @@ import Testing
         let document = page.fields(of: "document")
         let words: [(name: String, value: UInt64)] = [
             ("number", 1), ("tag", 2), ("time", 3), ("recoveries", 4), ("frames", 5), ("transactions", 6),
-            ("mayStepBack", 1), ("countedEnd", 7), ("frameBytes", 100),
+            ("changes", 8), ("mayStepBack", 1), ("countedEnd", 7), ("frameBytes", 100),
         ]
         #expect(Set(document.keys) == Set(words.map(\.name)))
         for (name, value) in words {
@@ -127,8 +148,8 @@ import Testing
                 : bytes.integer(at: start + field.offset, as: UInt64.self)
             #expect(value == values[name], "\(name)")
         }
-        // No indexes, no landmarks.
-        #expect(bytes.count == start + (root.values.map { $0.offset + $0.bytes }.max() ?? 0) + 12)
+        // No indexes, no landmarks; a horizon, and nothing hidden and no consumers.
+        #expect(bytes.count == start + (root.values.map { $0.offset + $0.bytes }.max() ?? 0) + 12 + 16)
     }
 }
 

@@ -7,6 +7,7 @@ internal import Glibc
 package enum CallKind: String, Sendable, CaseIterable {
     case resolve, openDirectory, open, createUnnamed, publish, createExclusively, rename, unlink, close
     case read, write, allocate, setSize, size, synchronize, synchronizeDirectory, status, identity
+    case setPermissions
     case tryLock, unlock, map, unmap
 
     /// Whether a successful call can change bytes, sizes, names, or what of them is durable.
@@ -34,6 +35,7 @@ package enum CallKind: String, Sendable, CaseIterable {
         case .setSize: "ftruncate"
         case .size, .status: "fstat"
         case .identity: "fstatat"
+        case .setPermissions: "fchown"
         case .synchronize: "fdatasync"
         case .synchronizeDirectory: "fsync"
         case .tryLock, .unlock: "fcntl"

@@ -67,6 +67,12 @@ extension SimulatedDisk: FileSystem {
 
     package func status(_ file: Descriptor) throws(FileError) -> FileStatus { try ownProcess.status(file) }
 
+    package func setPermissions(
+        _ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32
+    ) throws(FileError) {
+        try ownProcess.setPermissions(file, mode: mode, owner: owner, group: group)
+    }
+
     package func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity {
         try ownProcess.identity(of: name, in: directory)
     }

@@ -274,6 +274,17 @@ extension SimulatedProcess {
         }
     }
 
+    package func setPermissions(
+        _ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32
+    ) throws(FileError) {
+        try perform(.setPermissions) { machine throws(FileError) in
+            let inode = try machine.inodeIndex(file, life: life, .setPermissions)
+            machine.inodes[inode].mode = mode
+            machine.inodes[inode].owner = owner
+            machine.inodes[inode].group = group
+        }
+    }
+
     package func map(_ file: Descriptor, reservedBytes: Int) -> Mapping? {
         let address: MappedAddress? = try? perform(.map) { machine throws(FileError) in
             let inode = try machine.inodeIndex(file, life: life, .map)

@@ -148,6 +148,8 @@ extension StoreError.Code {
     public static let forked = Self(rawValue: "forked")
     /// Whether the last transactions would survive a power cut is not known: open the store again.
     public static let durabilityUnknown = Self(rawValue: "durabilityUnknown")
+    /// The caller asked for the work to end.
+    public static let cancelled = Self(rawValue: "cancelled")
     /// The system refused a call for a reason of its own.
     public static let systemCall = Self(rawValue: "systemCall")
 }

@@ -9,7 +9,7 @@ internal import FoundationEssentials
 public struct Snapshot: Sendable {
     let view: View
     /// Keeps the store open.
-    private let engine: Engine
+    let engine: Engine
     private let storeIdentifier: UUID
 
     init(_ view: View, _ engine: Engine, _ storeIdentifier: UUID) {
@@ -17,8 +17,6 @@ public struct Snapshot: Sendable {
         self.engine = engine
         self.storeIdentifier = storeIdentifier
     }
-
-    func isOf(_ engine: Engine) -> Bool { self.engine === engine }
 
     /// The place in history that this is the state of.
     public var token: HistoryToken {

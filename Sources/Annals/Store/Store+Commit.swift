@@ -23,7 +23,7 @@ extension Store {
         _ body: (Transaction) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
-            let (result, appended) = try engine.commit(
+            let (result, appended) = try generations.commit(
                 author: author, context: context, durability: (durability ?? options.durability).file
             ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
@@ -42,7 +42,7 @@ extension Store {
         _ body: (Transaction) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
-            let (result, appended) = try engine.write(
+            let (result, appended) = try generations.write(
                 author: author, context: context, durability: (durability ?? options.durability).file
             ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))

@@ -15,17 +15,16 @@ extension Store {
         after number: UInt64, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        let view: View
+        var (engine, view) = try newest()
         if let snapshot {
-            guard snapshot.isOf(engine) else {
+            guard generations.has(snapshot.engine) else {
                 throw StoreError(
                     .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)
             }
-            view = snapshot.view
-        } else {
-            view = try self.snapshot().view
+            (engine, view) = (snapshot.engine, snapshot.view)
         }
-        try check(number, view)
+        try check(number, view, engine)
+        try checkHidden(after: number, view, engine)
         let storeIdentifier = identifier
         // One for all: what refers to it cannot be kept beyond a call of `body`.
         let context = UnsafeMutablePointer<HistoryContext>.allocate(capacity: 1)

@@ -12,21 +12,21 @@ extension Store {
     /// the newest.
     public var durableToken: HistoryToken {
         get throws(StoreError) {
-            let newest = try mapping { () throws(FileError) in try engine.view() }
+            let (engine, newest) = try newest()
             var low = engine.log.header.baseNumber
             var high = newest.number + 1
             // The number `low` is durable, `high` is not.
             while high - low > 1 {
                 // The newest is by far the likeliest.
                 let middle = high > newest.number ? newest.number : low + (high - low) / 2
-                if try isDurable(middle, newest) { low = middle } else { high = middle }
+                if try isDurable(middle, newest, engine) { low = middle } else { high = middle }
             }
-            return try token(ofNumber: low, newest)
+            return try token(ofNumber: low, newest, engine)
         }
     }
 
     /// Marks of what is durable stand between frames: one above the start of a commit frame is above its end too.
-    private func isDurable(_ number: UInt64, _ newest: View) throws(StoreError) -> Bool {
+    private func isDurable(_ number: UInt64, _ newest: View, _ engine: Engine) throws(StoreError) -> Bool {
         let durableEnd = engine.durableEnd
         var isDurable = false
         try mapping { () throws(FileError) in
@@ -40,8 +40,8 @@ extension Store {
 
     /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `tokenUnknown`, `tokenExpired`.
     public func snapshot(asOf number: UInt64) throws(StoreError) -> Snapshot {
-        let newest = try mapping { () throws(FileError) in try engine.view() }
-        try check(number, newest)
+        let (engine, newest) = try newest()
+        try check(number, newest, engine)
         return Snapshot(try mapping { () throws(FileError) in try engine.view(asOf: number) }, engine, identifier)
     }
 
@@ -59,9 +59,9 @@ extension Store {
                 "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with its own store.",
                 path: path)
         }
-        let newest = try mapping { () throws(FileError) in try engine.view() }
-        try check(token.number, newest)
-        guard try self.token(ofNumber: token.number, newest).tag == token.tag else {
+        let (engine, newest) = try newest()
+        try check(token.number, newest, engine)
+        guard try self.token(ofNumber: token.number, newest, engine).tag == token.tag else {
             throw StoreError(
                 .tokenDiverged,
                 "The store has another transaction \(token.number) than the token: what it saw was lost with the power. Read "
@@ -70,14 +70,14 @@ extension Store {
     }
 
     /// Throws where history does not have the place right behind that number.
-    func check(_ number: UInt64, _ newest: View) throws(StoreError) {
+    func check(_ number: UInt64, _ newest: View, _ engine: Engine) throws(StoreError) {
         guard number <= newest.number else {
             throw StoreError(
                 .tokenUnknown,
                 "The store has no transaction \(number): its newest is \(newest.number). The token may be of another copy.",
                 path: path)
         }
-        let oldest = engine.log.header.baseNumber
+        let oldest = engine.tracking.horizon
         guard number >= oldest else {
             throw StoreError(
                 .tokenExpired,
@@ -86,7 +86,19 @@ extension Store {
         }
     }
 
-    private func token(ofNumber number: UInt64, _ newest: View) throws(StoreError) -> HistoryToken {
+    /// Throws where transactions behind that number are hidden: an answer without them would not be all.
+    func checkHidden(after number: UInt64, _ view: View, _ engine: Engine) throws(StoreError) {
+        guard let hidden = try mapping({ () throws(FileError) in try engine.lastHidden(after: number, in: view) })
+        else {
+            return
+        }
+        throw StoreError(
+            .tokenExpired,
+            "Transactions up to \(hidden) were cleaned, some of them behind \(number): read everything anew and go on from the current "
+                + "token.", path: path)
+    }
+
+    private func token(ofNumber number: UInt64, _ newest: View, _ engine: Engine) throws(StoreError) -> HistoryToken {
         let header = engine.log.header
         let tag: UInt64
         if number == newest.number {

@@ -56,7 +56,7 @@ public final class Store: Sendable {
     public let path: String
     /// Given to the store when it was made, the same for ever, also in copies.
     public let identifier: UUID
-    let engine: Engine
+    let generations: Generations
     let options: Options
 
     /// Opens a store, or makes one where there is none and `options.creates` says so.
@@ -73,14 +73,15 @@ public final class Store: Sendable {
         at path: String, entities: [EntityDescription] = [], options: Options = Options()
     ) throws(StoreError) {
         self.options = options
-        engine = try mapping { () throws(FileError) in try Self.openEngine(path, options) }
+        let engine = try mapping { () throws(FileError) in try Self.openEngine(path, options) }
+        generations = Generations(engine)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
         guard !entities.isEmpty else { return }
         do throws(StoreError) {
             try add(entities)
         } catch {
-            try? engine.close()
+            try? generations.close()
             throw error
         }
     }
@@ -112,7 +113,7 @@ public final class Store: Sendable {
 
     /// Adds what the store lacks. Others may be opening it with the same wish: who comes late finds that nothing is lacking any more.
     private func add(_ entities: [EntityDescription]) throws(StoreError) {
-        let catalog = try mapping { () throws(FileError) in try engine.view() }.catalog
+        let catalog = try newest().view.catalog
         guard try !SchemaPlan.additions(of: entities, to: catalog).isEmpty else { return }
         guard options.access == .readWrite else {
             throw StoreError(
@@ -121,7 +122,7 @@ public final class Store: Sendable {
                     + "for writing once.", path: path)
         }
         do {
-            _ = try engine.commit(author: nil, context: nil, durability: options.durability.file) { pending in
+            _ = try generations.commit(author: nil, context: nil, durability: options.durability.file) { pending in
                 let changes = try SchemaPlan.additions(of: entities, to: pending.catalog)
                 let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
                 if !definitions.isEmpty { try pending.changeSchema(definitions) }
@@ -136,13 +137,22 @@ public final class Store: Sendable {
     /// called from a body that reads rows or history: it would wait for that body.
     ///
     /// Throws what kept the last transactions from becoming durable; the store is closed all the same. A second time does nothing.
-    public func close() throws(StoreError) { try mapping { () throws(FileError) in try engine.close() } }
+    public func close() throws(StoreError) { try mapping { () throws(FileError) in try generations.close() } }
 
     // MARK: What is in it
 
     /// The newest state: it contains everything acknowledged before the call, in any process. Cheap; takes no lock.
     public func snapshot() throws(StoreError) -> Snapshot {
-        Snapshot(try mapping { () throws(FileError) in try engine.view() }, engine, identifier)
+        let (engine, view) = try newest()
+        return Snapshot(view, engine, identifier)
+    }
+
+    /// The engine of the file as it is now: compaction puts another file in its place. Taken once for each call.
+    var engine: Engine { generations.current }
+
+    /// The newest state, and the engine that it is of.
+    func newest() throws(StoreError) -> (engine: Engine, view: View) {
+        try mapping { () throws(FileError) in try generations.newest() }
     }
 
     /// The entities of the newest schema, in the order in which they were added.
@@ -156,7 +166,7 @@ public final class Store: Sendable {
     /// Sizes and counts.
     public var statistics: StoreStatistics {
         get throws(StoreError) {
-            let view = try mapping { () throws(FileError) in try engine.view() }
+            let (engine, view) = try newest()
             let statistics = try mapping { () throws(FileError) in try engine.statistics() }
             var objects: [String: UInt64] = [:]
             for entity in view.catalog.entities(version: view.catalog.newestVersion) {

@@ -39,6 +39,12 @@ final class CheckpointChecker {
 
     func note(_ change: ChangeView) { totals.note(change) }
 
+    private func noteObjectNumbers(_ frame: FrameView) throws(FileError) {
+        for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
+            totals.note(nextNumber: next, entity)
+        }
+    }
+
     /// Checks a frame that was accepted; `before` counts the frames below it, `state` is what the log says behind it.
     func check(
         _ frame: FrameView, before: CheckCounts, _ state: LogState, into findings: inout FindingList
@@ -46,6 +52,7 @@ final class CheckpointChecker {
         landmarks.note(frame)
         switch frame.header.kind {
         case .nodes: try checkNodes(frame, into: &findings)
+        case .metadata: try noteObjectNumbers(frame)
         case .checkpoint: try checkCheckpoint(frame, before, state, into: &findings)
         default: break
         }
@@ -99,6 +106,9 @@ final class CheckpointChecker {
         guard content.recoveries == UInt64(state.recoveries), content.mayStepBack == state.mayStepBack else {
             return "counts other recoveries or clock steps than the log has there"
         }
+        guard TrackingState(content) == state.tracking else {
+            return "holds another horizon, other hidden authors or other consumers than the log"
+        }
         guard content.names == state.names else { return "holds other names than the log" }
         return content.schemas == schemas ? nil : "holds other schemas than the log"
     }
@@ -140,7 +150,7 @@ final class CheckpointChecker {
         frameBytes[Int(FrameKind.nodes.rawValue)] -= frame.offset - content.countedEnd
         frameBytes += repeatElement(0, count: CheckpointContent.kinds - frameBytes.count)
         guard content.frames == before.frames - UInt64(pieces.count), content.transactions == before.transactions,
-            content.frameBytes == frameBytes
+            content.changes == before.changes, content.frameBytes == frameBytes
         else { return "counts other frames than the log has there" }
         return nil
     }
@@ -172,6 +182,11 @@ private struct EntityFold {
         case .delete: last.delta.live &-= 1
         case .update: break
         }
+    }
+
+    mutating func note(nextNumber next: UInt64, _ entity: UInt16) {
+        if entity != last.entity { settle(entity) }
+        last.delta.next = max(last.delta.next, next)
     }
 
     private mutating func settle(_ next: UInt16) {

@@ -63,6 +63,8 @@ package struct CheckpointContent: Equatable, Sendable {
     package var recoveries: UInt64 = 0
     package var frames: UInt64 = 0
     package var transactions: UInt64 = 0
+    /// How many changes there are in them, and rows without history.
+    package var changes: UInt64 = 0
     /// Whether a clock step stands behind the last transaction.
     package var mayStepBack = false
     package var names: [String] = []
@@ -74,6 +76,10 @@ package struct CheckpointContent: Equatable, Sendable {
     package var landmarkFrames: [UInt64] = []
     /// The landmarks behind those: offset and number.
     package var landmarks: [(offset: UInt64, number: UInt64)] = []
+    /// Up to which number history is gone.
+    package var horizon: UInt64 = 0
+    package var hidden: [CleaningRecord.Hidden] = []
+    package var consumers: [ConsumerRecord] = []
     /// Up to where frames are counted and landmarks noted: behind it stands only the document.
     package var countedEnd: UInt64 = 0
     /// Bytes of frames, by kind number.
@@ -99,6 +105,7 @@ extension CheckpointContent {
         bytes.append(integer: recoveries)
         bytes.append(integer: frames)
         bytes.append(integer: transactions)
+        bytes.append(integer: changes)
         bytes.append(integer: UInt64(mayStepBack ? 1 : 0))
         bytes.append(integer: countedEnd)
         for count in frameBytes { bytes.append(integer: count) }
@@ -112,7 +119,23 @@ extension CheckpointContent {
             bytes.append(integer: landmark.offset)
             bytes.append(integer: landmark.number)
         }
+        appendTracking(to: &bytes)
         return bytes
+    }
+
+    private func appendTracking(to bytes: inout [UInt8]) {
+        bytes.append(integer: horizon)
+        bytes.append(integer: UInt32(hidden.count))
+        for entry in hidden {
+            bytes.append(integer: entry.author)
+            bytes.append(integer: entry.before)
+        }
+        bytes.append(integer: UInt32(consumers.count))
+        for consumer in consumers {
+            let table = consumer.encoded()
+            bytes.append(integer: UInt32(table.count))
+            bytes.append(contentsOf: table)
+        }
     }
 
     private func appendNames(to bytes: inout [UInt8]) {
@@ -173,6 +196,7 @@ extension CheckpointContent {
             content.recoveries = try reader.readUInt64()
             content.frames = try reader.readUInt64()
             content.transactions = try reader.readUInt64()
+            content.changes = try reader.readUInt64()
             let step = try reader.readUInt64()
             guard step <= 1 else { throw malformed("has a flag that there is not") }
             content.mayStepBack = step == 1
@@ -183,6 +207,7 @@ extension CheckpointContent {
             try content.readRoots(&reader)
             try content.readIndexes(&reader)
             try content.readLandmarks(&reader)
+            try content.readTracking(&reader)
             try reader.finish()
             return content
         } catch {
@@ -268,6 +293,24 @@ extension CheckpointContent {
         }
         for _ in 0..<nodes { landmarkFrames.append(try reader.readUInt64()) }
         for _ in 0..<count { landmarks.append((try reader.readUInt64(), try reader.readUInt64())) }
+    }
+
+    private mutating func readTracking(_ reader: inout ByteReader) throws(FileError) {
+        horizon = try reader.readUInt64()
+        for _ in 0..<(try Self.count(&reader, of: 12)) {
+            let entry = CleaningRecord.Hidden(author: try reader.readUInt32(), before: try reader.readUInt64())
+            guard hidden.last.map({ entry.author > $0.author }) ?? true, entry.author <= names.count else {
+                throw Self.malformed("hides an author twice, or one that there is not")
+            }
+            hidden.append(entry)
+        }
+        for _ in 0..<(try Self.count(&reader, of: 48)) {
+            let bytes = Int(try reader.readUInt32())
+            guard let consumer = ConsumerRecord.decode(try reader.readBytes(bytes)), !consumer.kind.isEmpty,
+                consumers.count < FormatLimits.maximumConsumers
+            else { throw Self.malformed("has a consumer that cannot be") }
+            consumers.append(consumer)
+        }
     }
 
     private static func malformed(_ what: String) -> FileError {

@@ -31,13 +31,24 @@ package enum FrameKind: UInt8, CaseIterable, Sendable {
     case seal = 12
     case replacing = 13
 
-    /// Whether frames of this kind are members of a transaction; no others are (F8).
-    package var isAlwaysMember: Bool {
+    /// Whether frames of this kind stand inside a transaction, outside of one, or in both places (F8).
+    package var membership: FrameMembership {
         switch self {
-        case .part, .value, .schema: true
-        default: false
+        case .part: .always
+        case .value, .schema: .alwaysButInBase
+        case .consumer: .possibly
+        default: .never
         }
     }
+}
+
+/// Where frames of a kind may stand.
+package enum FrameMembership: Sendable {
+    case always
+    /// Outside of transactions they stand only in the base, which compaction makes.
+    case alwaysButInBase
+    case possibly
+    case never
 }
 
 package struct FrameHeader: Equatable, Sendable {

@@ -127,6 +127,18 @@ package struct SchemaCatalog: Sendable {
         newestVersion = schema.version
     }
 
+    /// Adds definitions to the newest version, which stands in several frames. Costs what the whole catalog holds: only a version of more than
+    /// half a MiB that compaction has folded is read so.
+    package mutating func extend(_ schema: SchemaDefinition) throws(FileError) {
+        try require(
+            schema.version == newestVersion && newestVersion > 0, "A schema version is not one more than the last.")
+        var whole = definition(version: newestVersion)
+        whole.entities += schema.entities
+        var extended = upTo(version: newestVersion - 1)
+        try extended.apply(whole)
+        self = extended
+    }
+
     private mutating func append(_ definition: EntityDefinition, _ version: UInt16) {
         let number = Int(definition.number)
         if places.count <= number { places += repeatElement(0, count: number + 1 - places.count) }

@@ -58,6 +58,8 @@ package enum MetadataRecord: Equatable, Sendable {
     case name(number: UInt32, text: String)
     /// The clock went back: the last transaction's time, and the time now.
     case clockStep(from: Int64, to: Int64)
+    /// What object numbers of an entity had come to when the file was compacted: one above the highest.
+    case objectNumbers(entity: UInt16, next: UInt64)
 
     static let recordHeaderBytes = 8
 
@@ -73,6 +75,10 @@ package enum MetadataRecord: Equatable, Sendable {
             type = 2
             content.append(integer: from)
             content.append(integer: to)
+        case .objectNumbers(let entity, let next):
+            type = 3
+            content.append(integer: next)
+            content.append(integer: entity)
         }
         table.append(integer: type)
         table.append(integer: UInt16(0))
@@ -115,6 +121,12 @@ package enum MetadataRecord: Equatable, Sendable {
             guard content.count == 16 else { return nil }
             return .clockStep(
                 from: content.integer(at: 0, as: Int64.self), to: content.integer(at: 8, as: Int64.self))
+        case 3:
+            guard content.count == 10 else { return nil }
+            let next = content.integer(at: 0, as: UInt64.self)
+            let entity = content.integer(at: 8, as: UInt16.self)
+            guard entity > 0, next > 1, next <= FormatLimits.maximumObjectNumber + 1 else { return nil }
+            return .objectNumbers(entity: entity, next: next)
         default: return nil
         }
     }

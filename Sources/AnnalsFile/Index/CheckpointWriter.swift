@@ -90,7 +90,11 @@ extension Engine {
     /// Writes the indexes into the file, so that opening need not read what stands below.
     package func writeCheckpoint() throws(FileError) {
         try log.whileOpen { () throws(FileError) in
-            try log.withWriterLock(.relaxed) { (appender) throws(FileError) in try writeCheckpoint(&appender) }
+            try log.withWriterLock(.relaxed) { (appender) throws(FileError) in
+                // Seldom enough, and often enough for handles that stay open for days.
+                log.removeLeftover()
+                try writeCheckpoint(&appender)
+            }
         }
     }
 

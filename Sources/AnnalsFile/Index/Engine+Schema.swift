@@ -21,6 +21,19 @@ extension Engine {
         return appended.transaction
     }
 
+    /// Takes indexes that were built for the schema that there is, in a file that nobody else writes to.
+    func take(_ build: IndexBuild) throws(FileError) {
+        try log.whileAppending(.relaxed) { (appender) throws(FileError) in
+            try build.finish(indexes.view(of: appender.state))
+            for prepared in build.indexes {
+                guard let place = indexes.shape.indexes.firstIndex(where: { $0.id == prepared.shape.id }) else {
+                    continue
+                }
+                indexes.take(prepared.content, at: place)
+            }
+        }
+    }
+
     /// Runs `body` with the writer lock. Where an index was built for what it appended, and stands in no checkpoint, a checkpoint follows
     /// in the same hold: only a death in between leaves a store in which the next writer must build it.
     @inline(__always)

@@ -37,6 +37,7 @@ public struct TransactionView {
     package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
     /// Where it begins.
     package var start: UInt64 { table.integer(at: TransactionField.start, as: UInt64.self) }
+    package var authorNumber: UInt32 { table.integer(at: TransactionField.author, as: UInt32.self) }
     package var author: String? { name(TransactionField.author) }
     package var context: String? { name(TransactionField.context) }
     package var process: String? { name(TransactionField.process) }
@@ -138,11 +139,7 @@ extension Engine {
     /// The state behind transaction `number`, which is below the newest one's.
     func past(_ number: UInt64, _ newest: View) throws(FileError) -> View {
         let core = newest.core
-        if number == log.header.baseNumber {
-            return View(
-                end: UInt64(FormatLimits.pageBytes), number: number, tag: log.header.baseTag, time: log.header.baseTime,
-                shape: StoreShape(SchemaCatalog()), core: core, totals: nil, ordered: [])
-        }
+        if number == log.header.baseNumber { return try base(newest) }
         var found: View?
         try forEachTransaction(after: number - 1, in: newest) { (transaction) throws(FileError) in
             let version = transaction.schemaVersion
@@ -159,6 +156,29 @@ extension Engine {
             throw FileError(.damaged, "F11: transaction \(number) is not where it should be.", path: log.path)
         }
         return found
+    }
+}
+
+extension Engine {
+    /// The state before the first transaction of the file, which is not the newest one.
+    private func base(_ newest: View) throws(FileError) -> View {
+        let header = log.header
+        var first: (start: UInt64, version: UInt16)?
+        try forEachTransaction(after: header.baseNumber, in: newest) { (transaction) throws(FileError) in
+            let version = transaction.schemaVersion
+            first = (transaction.start, transaction.changesSchema ? version - min(version, 1) : version)
+            return false
+        }
+        guard let first else {
+            throw FileError(
+                .damaged, "F11: transaction \(header.baseNumber + 1) is not where it should be.", path: log.path)
+        }
+        let shape =
+            first.version == newest.catalog.newestVersion
+            ? newest.shape : StoreShape(newest.catalog.upTo(version: first.version))
+        return View(
+            end: first.start, number: header.baseNumber, tag: header.baseTag, time: header.baseTime, shape: shape,
+            core: newest.core, totals: nil, ordered: [])
     }
 }
 

@@ -51,6 +51,20 @@ final class IndexBuild {
         }
     }
 
+    /// Builds what the schema of a store asks for and is not there. Nil where nothing has to be built.
+    init?(completing engine: Engine) throws(FileError) {
+        guard !engine.indexes.isComplete else { return nil }
+        let view = try engine.view()
+        self.engine = engine
+        self.view = view
+        shape = view.shape
+        version = view.catalog.newestVersion
+        number = view.number
+        for (index, known) in zip(shape.indexes, view.ordered) where known == nil {
+            indexes.append(PreparedIndex(shape: index, content: OrderedIndex()))
+        }
+    }
+
     static var overtaken: FileError {
         FileError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
     }

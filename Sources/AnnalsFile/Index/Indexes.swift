@@ -27,6 +27,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
     private let reader: CheckpointReader
     @exclusivity(unchecked) private(set) var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
     @exclusivity(unchecked) private(set) var transactions: UInt64 = 0
+    /// Changes in them, and rows without history.
+    @exclusivity(unchecked) private(set) var changes: UInt64 = 0
     /// Whether an ordered index was built that no checkpoint has.
     @exclusivity(unchecked) private(set) var hasBuiltIndex = false
     /// Where what is not in a checkpoint begins.
@@ -90,7 +92,13 @@ final class Indexes: LogFollower, @unchecked Sendable {
         case .standalone:
             note(frame.header, at: frame.offset)
             core.file.advance(to: frame.end)
-            if frame.header.kind == .checkpoint { try takeCheckpoint(frame, state) }
+            switch frame.header.kind {
+            case .checkpoint: try takeCheckpoint(frame, state)
+            case .schema: take(state.catalog)
+            case .rows: try apply(frame, maintainingOrdered: true)
+            case .metadata: try takeObjectNumbers(frame)
+            default: break
+            }
         case .commit(let record):
             core.file.advance(to: frame.end)
             if record.changesSchema { take(state.catalog) }
@@ -102,6 +110,29 @@ final class Indexes: LogFollower, @unchecked Sendable {
             try apply(frame, maintainingOrdered: true)
         }
     }
+
+    /// Takes in a frame with changes that compaction has appended to a file of its own. It need not stand in the file yet, unless ordered indexes
+    /// follow, which look at rows.
+    func takeCopied(_ frame: FrameView, maintainingOrdered: Bool) throws(FileError) {
+        note(frame.header, at: frame.offset)
+        if maintainingOrdered { file.advance(to: frame.end) }
+        try apply(frame, maintainingOrdered: maintainingOrdered)
+    }
+
+    /// Whether every index that the schema asks for is there.
+    var isComplete: Bool { !ordered.contains { $0 == nil } }
+
+    /// Every index is to be built once all rows are there.
+    func dropOrdered() { ordered = [OrderedIndex?](repeating: nil, count: shape.indexes.count) }
+
+    /// This handle has just appended small frames that stand outside of transactions.
+    func tookStandalone(from start: UInt64, to end: UInt64) throws(FileError) {
+        file.advance(to: end)
+        try forEachFrame(from: start, to: end) { (frame) in note(frame.header, at: frame.offset) }
+    }
+
+    /// An index that compaction has built.
+    func take(_ built: OrderedIndex, at place: Int) { ordered[place] = built }
 
     /// Frames that were verified and count, or are about to. Inside a stretch that the file knows to be readable.
     func forEachFrame(
@@ -141,8 +172,23 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
+    /// What numbers had come to in a file that was compacted.
+    private func takeObjectNumbers(_ frame: FrameView) throws(FileError) {
+        for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
+            take(nextNumber: next, entity)
+        }
+    }
+
+    func take(nextNumber next: UInt64, _ entity: UInt16) {
+        var known = totals[entity]
+        known.nextNumber = max(known.nextNumber, next)
+        totals.set(entity, to: known)
+        rows.makeRoot(entity)
+    }
+
     @inline(__always)
     private func apply(_ change: ChangeView, frame offset: UInt64) throws(FileError) {
+        changes &+= 1
         let word =
             change.kind == .delete
             ? offset + UInt64(change.entryOffset) | 1 : offset + UInt64(change.rowOffset ?? 0)
@@ -225,7 +271,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
             throw FileError(.damaged, "F29: a checkpoint counts frames above itself.", offset: offset)
         }
         frameBytes = content.frameBytes
-        transactions = content.transactions
+        (transactions, changes) = (content.transactions, content.changes)
         try forEachFrame(from: content.countedEnd, to: state.end) { (frame) in note(frame.header, at: frame.offset) }
         shape = StoreShape(state.catalog)
         take(content)
@@ -237,7 +283,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         landmarks = Landmarks()
         landmarkFrames = []
         frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
-        transactions = 0
+        (transactions, changes) = (0, 0)
         totals = StoreTotals()
         ordered = []
         shape = StoreShape(SchemaCatalog())
@@ -286,7 +332,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
         content.recoveries = UInt64(state.recoveries)
         content.mayStepBack = state.mayStepBack
         content.names = state.names
-        content.transactions = transactions
+        (content.transactions, content.changes) = (transactions, changes)
+        (content.horizon, content.hidden, content.consumers) = (
+            state.tracking.horizon, state.tracking.hidden, state.tracking.consumers
+        )
         content.frameBytes = frameBytes
         let newest = state.schemaVersion
         if newest > 0 { content.schemas = (1...newest).map { state.catalog.definition(version: $0) } }

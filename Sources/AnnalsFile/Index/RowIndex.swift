@@ -145,14 +145,20 @@ final class RowIndex: @unchecked Sendable {
         Self.word(leaf, object.number & 511).pointee.store(word, ordering: .releasing)
     }
 
+    /// Sees to it that the entity has a root: it had objects once.
+    func makeRoot(_ entity: UInt16) {
+        guard root(entity).pointee.load(ordering: .relaxed) == 0 else { return }
+        entities.append(entity)
+        publish(root(entity), makeNode(), 1)
+    }
+
     private func leafToChange(_ object: ObjectID) throws(FileError) -> UnsafeMutableRawPointer {
         let slot = root(object.entity)
         let number = object.number
         var depth = slot.pointee.load(ordering: .relaxed) >> Self.depthShift
         if depth == 0 {
-            entities.append(object.entity)
+            makeRoot(object.entity)
             depth = 1
-            publish(slot, makeNode(), depth)
         }
         while number >> (depth &* IndexNode.bits) != 0 {
             let above = makeNode()

@@ -23,6 +23,8 @@ struct Appender {
     /// The file refused a write: what stands there is not known.
     private(set) var writeFailed = false
     private var tail: Tail
+    /// What was appended and waits to be written; nil where everything is written at once.
+    private var gathered: GatheredFrames?
     /// The highest durable mark that is known; a frame's own is never above its group's start.
     private let mark: UInt64
     /// What the wall clock showed just now; nil where that is too long ago.
@@ -299,7 +301,43 @@ struct Appender {
         if let failure { throw failure }
     }
 
+    // MARK: Copying
+
+    /// Appends a frame that is complete but for its header, in a file that nobody else has open. What is appended from here on is written by `flush`.
+    ///
+    /// Returns the header. There must be room: `prepare`.
+    mutating func append(
+        copied bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int
+    ) throws(FileError) -> FrameHeader {
+        if gathered == nil { gathered = GatheredFrames(at: state.reach) }
+        let front = FrameField.bytes + tableBytes
+        let body = UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front))
+        let number = isMember || kind == .transaction ? state.lastNumber + 1 : state.lastNumber
+        return try append(
+            bytes, kind: kind, isMember: isMember, tableBytes: tableBytes,
+            bodyChecksum: FrameHeader.bodyChecksum(body, salt: log.header.salt), number: number)
+    }
+
+    /// Makes room for more, in the middle of a transaction that is being copied.
+    mutating func prepareMore(_ bytes: UInt64) throws(FileError) { try reserve(state.reach - state.end + bytes * 2) }
+
+    /// Writes what was gathered.
+    mutating func flush() throws(FileError) {
+        guard let gathered else { return }
+        self.gathered = nil
+        try write(gathered.bytes, at: gathered.offset)
+    }
+
     // MARK: Writing
+
+    private mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(FileError) {
+        do throws(FileError) {
+            try log.write(bytes, at: place(of: offset))
+        } catch {
+            writeFailed = true
+            throw error
+        }
+    }
 
     /// Completes a frame's header, takes the frame into the state and writes it.
     private mutating func append(
@@ -321,11 +359,14 @@ struct Appender {
         writtenEnd = state.end
         _ = try state.accept(frame)
         hasWritten = true
-        do throws(FileError) {
-            try log.write(UnsafeRawBufferPointer(bytes), at: place(of: offset))
-        } catch {
-            writeFailed = true
-            throw error
+        if let gathered {
+            gathered.append(UnsafeRawBufferPointer(bytes))
+            if gathered.isFull {
+                try write(gathered.bytes, at: gathered.offset)
+                gathered.goOn()
+            }
+        } else {
+            try write(UnsafeRawBufferPointer(bytes), at: offset)
         }
         writtenEnd = state.end
         return header
@@ -365,6 +406,26 @@ struct Appender {
         }
         try log.files.setSize(log.file, to: needed)
         fileSize = needed
+    }
+}
+
+/// Frames that follow each other, to be written in one piece.
+private final class GatheredFrames {
+    private static let limitBytes = 1 << 20
+    private(set) var offset: UInt64
+    private var writer = ByteWriter(capacity: GatheredFrames.limitBytes + FormatLimits.maximumFrameBytes)
+
+    init(at offset: UInt64) { self.offset = offset }
+
+    var isFull: Bool { writer.count >= Self.limitBytes }
+    var bytes: UnsafeRawBufferPointer { writer.bytes }
+
+    func append(_ frame: UnsafeRawBufferPointer) { writer.append(frame) }
+
+    /// What was gathered is in the file.
+    func goOn() {
+        offset += UInt64(writer.count)
+        writer.truncate()
     }
 }
 

@@ -178,8 +178,10 @@ extension Log {
             let isKnown = if isTailJudged { try isNothingNew() } else { false }
             if !isKnown {
                 isTailTorn = try adopt(asker: .judge).verdict == .tornTail
+                if !isTailJudged || state.isReplacing { removeLeftover() }
                 isTailJudged = true
             }
+            if state.isReplacing { try checkIdentity() }
             isAppending = true
             return Appender(
                 self, state: state, tail: isTailTorn ? .torn : .clean, fileSize: knownSize, time: time)
@@ -194,6 +196,12 @@ extension Log {
             if Mutant.isOn(.noIdentityCheckUnderLock) { return }
         #endif
         if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
+        try checkIdentity()
+        lastIdentityCheck = now
+    }
+
+    /// Throws where the name no longer stands for this file, or not for it alone.
+    func checkIdentity() throws(FileError) {
         let found: FileIdentity
         do throws(FileError) {
             found = try files.identity(of: name, in: directory)
@@ -209,7 +217,6 @@ extension Log {
                 "The store file has \(found.links) names (hard links), and would become as many stores when it is compacted: "
                     + "remove the others.")
         }
-        lastIdentityCheck = now
     }
 
     /// Writes what an earlier process left unproven once more, the same bytes at the same place, so that a sync proves it.

@@ -13,6 +13,7 @@ extension Log {
         try whileOpen { () throws(FileError) in
             try follow.withLock { () throws(FileError) -> Result in
                 if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
+                if state.isReplacing, !isAppending { try checkNotReplaced() }
                 return body(state)
             }
         }

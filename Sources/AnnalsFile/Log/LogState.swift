@@ -16,14 +16,16 @@ package struct LogState: Sendable {
     package private(set) var lastTag: UInt64
     /// Whether the last frame is a seal.
     package private(set) var isSealed = false
+    /// Whether the last frame says that another file is about to take this one's place.
+    package private(set) var isReplacing = false
     /// How many torn tails were dropped, as recovery frames tell.
     package private(set) var recoveries = 0
     package private(set) var frames: UInt64 = 0
     /// The newest checkpoint.
     package private(set) var checkpoint: CheckpointPlace?
-    package private(set) var mayStepBack = false
+    package internal(set) var mayStepBack = false
     /// States are copied at every commit: what changes rarely stands behind one reference.
-    private var rare: Rare
+    private(set) var rare: Rare
     private var unfinished: Unfinished?
 
     /// The file that this state is of.
@@ -31,6 +33,10 @@ package struct LogState: Sendable {
     package var catalog: SchemaCatalog { rare.catalog }
     /// Author, context and process names; number n is at n - 1.
     package var names: [String] { rare.names }
+    /// Which transactions history still returns, and to whom they matter.
+    package var tracking: TrackingState { rare.tracking }
+    /// Whether no transaction stands in the file yet: what compaction folded comes before the first.
+    package var isInBase: Bool { lastNumber == rare.header.baseNumber && rare.header.generation > 0 }
     package var nameNumbers: [IdentifierName: UInt32] { rare.nameNumbers }
     package var open: OpenTransaction? { unfinished?.transaction }
     package var reach: UInt64 { unfinished?.transaction.reach ?? end }
@@ -42,24 +48,32 @@ package struct LogState: Sendable {
 
     /// Sound although it is shared: it is changed only through a state that alone refers to it (`changeableRare`), and for the same reason its
     /// accesses cannot overlap.
-    private final class Rare: @unchecked Sendable {
+    final class Rare: @unchecked Sendable {
         let header: FileHeader
         @exclusivity(unchecked) var catalog = SchemaCatalog()
         @exclusivity(unchecked) var names: [String] = []
         @exclusivity(unchecked) var nameNumbers: [IdentifierName: UInt32] = [:]
+        @exclusivity(unchecked) var tracking: TrackingState
+        /// A large value of the base whose last piece is not read yet.
+        @exclusivity(unchecked) var baseValue: OpenValue?
 
-        init(header: FileHeader) { self.header = header }
+        init(header: FileHeader) {
+            self.header = header
+            tracking = TrackingState(horizon: header.baseNumber)
+        }
 
         init(copying other: Rare) {
             header = other.header
             catalog = other.catalog
             names = other.names
             nameNumbers = other.nameNumbers
+            tracking = other.tracking
+            baseValue = other.baseValue
         }
     }
 
     /// What this state alone refers to, and so may be changed.
-    private mutating func changeableRare() -> Rare {
+    mutating func changeableRare() -> Rare {
         if !isKnownUniquelyReferenced(&rare) { rare = Rare(copying: rare) }
         return rare
     }
@@ -96,9 +110,11 @@ package struct LogState: Sendable {
         /// The catalog with that, once the schema frames are complete.
         fileprivate var catalog: SchemaCatalog?
         fileprivate var value: OpenValue?
+        /// Cursors that count with the transaction.
+        fileprivate var consumers: [ConsumerRecord] = []
     }
 
-    fileprivate struct OpenValue: Sendable {
+    struct OpenValue: Sendable {
         var first: UInt64
         var valueBytes: UInt64
         var position: UInt64
@@ -134,6 +150,7 @@ package struct LogState: Sendable {
                 throw FileError(.damaged, "F29: a checkpoint holds a name twice.", offset: offset)
             }
         }
+        rare.tracking = TrackingState(content)
         (lastNumber, lastTag, lastTime) = (content.number, content.tag, content.time)
         (recoveries, frames, mayStepBack) = (
             Int(clamping: content.recoveries), content.frames &+ UInt64(pieces) &+ 1, content.mayStepBack
@@ -156,8 +173,7 @@ package struct LogState: Sendable {
     package mutating func accept(_ frame: FrameView) throws(FileError) -> Accepted {
         do {
             let header = frame.header
-            try check(header.kind.isAlwaysMember || !header.isMember, "F8: this frame cannot be a member")
-            try check(!header.kind.isAlwaysMember || header.isMember, "F8: this frame must be a member")
+            try checkMembership(header)
             try checkMark(header, offset: frame.offset)
             if header.isMember { return try acceptMember(frame) }
             if header.kind == .transaction { return try acceptCommit(frame) }
@@ -167,8 +183,17 @@ package struct LogState: Sendable {
         }
     }
 
-    private func check(_ holds: Bool, _ message: @autoclosure () -> String) throws(FileError) {
+    func check(_ holds: Bool, _ message: @autoclosure () -> String) throws(FileError) {
         if !holds { throw FileError(.damaged, message() + ".") }
+    }
+
+    private func checkMembership(_ header: FrameHeader) throws(FileError) {
+        switch header.kind.membership {
+        case .always: try check(header.isMember, "F8: this frame must be a member")
+        case .alwaysButInBase: try check(header.isMember || isInBase, "F8: this frame must be a member")
+        case .possibly: break
+        case .never: try check(!header.isMember, "F8: this frame cannot be a member")
+        }
     }
 
     private func checkMark(_ header: FrameHeader, offset: UInt64) throws(FileError) {
@@ -200,7 +225,8 @@ package struct LogState: Sendable {
         if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
         switch frame.header.kind {
         case .part: try accept(part: frame, &next)
-        case .value: try accept(value: frame, &next)
+        case .value: next.value = try value(next.value, behind: frame)
+        case .consumer: next.consumers.append(try consumer(frame))
         default: break
         }
         next.reach = frame.end
@@ -220,37 +246,29 @@ package struct LogState: Sendable {
         next.changes += UInt64(record.changes)
     }
 
-    private func accept(value frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
+    /// What is still missing of a large value behind one more piece; nil where it is complete.
+    private func value(_ open: OpenValue?, behind frame: FrameView) throws(FileError) -> OpenValue? {
         let piece = try ValuePiece.decode(frame)
-        if let value = next.value {
+        if let open {
             try check(
-                piece.first == value.first && piece.valueBytes == value.valueBytes && piece.position == value.position,
+                piece.first == open.first && piece.valueBytes == open.valueBytes && piece.position == open.position,
                 "F24: a piece does not follow the one before it")
             let isLast = piece.position + UInt64(piece.pieceBytes) == piece.valueBytes
             try check(
-                piece.pieceBytes == value.pieceBytes || (isLast && piece.pieceBytes < value.pieceBytes),
+                piece.pieceBytes == open.pieceBytes || (isLast && piece.pieceBytes < open.pieceBytes),
                 "F24: pieces of a value differ in size")
         } else {
             try check(piece.position == 0, "F24: a value does not begin with its first piece")
         }
         let reached = piece.position + UInt64(piece.pieceBytes)
-        next.value =
-            reached == piece.valueBytes
-            ? nil
-            : OpenValue(
-                first: piece.first, valueBytes: piece.valueBytes, position: reached, pieceBytes: piece.pieceBytes)
+        if reached == piece.valueBytes { return nil }
+        return OpenValue(
+            first: piece.first, valueBytes: piece.valueBytes, position: reached, pieceBytes: piece.pieceBytes)
     }
 
     private func accept(schema frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
         try check(next.frames == (next.schemaFrames), "F16: a schema frame stands behind other members")
-        try check(frame.body.isEmpty, "F25: a schema frame has a body")
-        var definition: SchemaDefinition
-        do throws(FileError) {
-            definition = try SchemaDefinition(
-                table: frame.table, fileOffset: frame.offset + UInt64(FrameField.bytes))
-        } catch {
-            throw error.under("F25")
-        }
+        var definition = try definition(frame)
         try check(
             definition.version == (next.schema?.version ?? definition.version),
             "F16: two schema versions in a transaction")
@@ -269,6 +287,15 @@ package struct LogState: Sendable {
         }
         next.schema = definition
         next.schemaFrames += 1
+    }
+
+    func definition(_ frame: FrameView) throws(FileError) -> SchemaDefinition {
+        try check(frame.body.isEmpty, "F25: a schema frame has a body")
+        do throws(FileError) {
+            return try SchemaDefinition(table: frame.table, fileOffset: frame.offset + UInt64(FrameField.bytes))
+        } catch {
+            throw error.under("F25")
+        }
     }
 
     /// The schema frames of a transaction count for what stands behind them, once there is another frame.
@@ -300,6 +327,10 @@ package struct LogState: Sendable {
                 previousTag: lastTag, previousChecksum: frame.header.previousChecksum,
                 bodyChecksum: frame.header.bodyChecksum, table: frame.table)
             try check(record.tag == tag, "F14: a transaction's tag is not that of its content")
+        }
+        if let settled, !settled.transaction.consumers.isEmpty {
+            let known = changeableRare()
+            for consumer in settled.transaction.consumers { try take(consumer, known) }
         }
         if let catalog = settled?.transaction.catalog { changeableRare().catalog = catalog }
         lastNumber = frame.header.number
@@ -349,7 +380,14 @@ package struct LogState: Sendable {
     private mutating func acceptStandalone(_ frame: FrameView) throws(FileError) -> Accepted {
         try check(unfinished == nil, "F9: a transaction's commit frame is missing")
         try check(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
+        try check(rare.baseValue == nil || frame.header.kind == .value, "F24: a value is not complete")
         switch frame.header.kind {
+        case .rows: try check(isInBase, "F8: rows without history stand before the first transaction")
+        case .value: changeableRare().baseValue = try value(rare.baseValue, behind: frame)
+        case .schema: try accept(baseSchema: frame)
+        case .consumer: try take(try consumer(frame), changeableRare())
+        case .cleaning: try accept(cleaning: frame)
+        case .replacing: try accept(replacing: frame)
         case .metadata: try accept(metadata: frame)
         case .recovery:
             _ = try RecoveryRecord.decode(frame)
@@ -369,24 +407,6 @@ package struct LogState: Sendable {
         return .standalone
     }
 
-    private mutating func accept(metadata frame: FrameView) throws(FileError) {
-        for record in try MetadataRecord.decodeAll(frame) {
-            switch record {
-            case .name(let number, let text):
-                let known = changeableRare()
-                try check(
-                    Int(number) == known.names.count + 1 && known.names.count < FormatLimits.maximumNames
-                        && known.nameNumbers[IdentifierName(text)] == nil,
-                    "F15: name numbers do not count up, or a name stands twice")
-                known.names.append(text)
-                known.nameNumbers[IdentifierName(text)] = number
-            case .clockStep(let from, let to):
-                try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
-                mayStepBack = true
-            }
-        }
-    }
-
     private mutating func close(with frame: FrameView) {
         frames += 1 + (unfinished?.transaction.frames ?? 0)
         unfinished = nil
@@ -395,6 +415,7 @@ package struct LogState: Sendable {
         endChecksum = frame.header.checksum
         durableMark = frame.header.durableMark
         isSealed = frame.header.kind == .seal
+        isReplacing = frame.header.kind == .replacing
     }
 
     /// Forgets members whose commit frame never came: what counts ends at `end`.

@@ -5,6 +5,17 @@
 package enum WriterLock {
     static let centre: UInt64 = UInt64(FormatLimits.maximumFileBytes) + UInt64(FormatLimits.maximumFileBytes) / 2
 
+    /// What a compactor locks while it works, on a descriptor of its own: from here on as many bytes as its process ID says, and one.
+    package static func compaction(processID: UInt32) -> LockRange {
+        let start = UInt64(FormatLimits.maximumFileBytes)
+        return LockRange(start: start, end: start + UInt64(processID) + 1)
+    }
+
+    /// Which process holds a compaction range.
+    package static func compactor(of range: LockRange) -> UInt32 {
+        UInt32(clamping: range.end - min(range.end, UInt64(FormatLimits.maximumFileBytes) + 1))
+    }
+
     /// The whole file, which is what is unlocked: a descriptor holds no other lock, and for a part of a file the system would prepare two more
     /// locks, for what might be left on both sides of it (0.14 us of a commit).
     static let everything = LockRange(start: 0, end: UInt64(Int64.max))

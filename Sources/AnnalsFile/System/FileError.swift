@@ -42,6 +42,7 @@ package struct FileError: Error, Equatable, Sendable {
         /// In a child after `fork`.
         case forked
         case durabilityUnknown
+        case cancelled
         case systemCall
     }
 

@@ -116,6 +116,8 @@ package protocol FileSystem: Sendable {
     /// Makes the directory's names durable.
     func synchronizeDirectory(_ directory: Descriptor) throws(FileError)
     func status(_ file: Descriptor) throws(FileError) -> FileStatus
+    /// Gives a file exactly these permission bits, this owner and this group.
+    func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(FileError)
     /// What `name` stands for now (a symbolic link stands for itself); `notFound` where there is nothing.
     func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity
 

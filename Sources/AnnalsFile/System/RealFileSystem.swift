@@ -207,6 +207,16 @@ extension RealFileSystem {
         }
     }
 
+    package func setPermissions(
+        _ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32
+    ) throws(FileError) {
+        try about(file) { () throws(SystemError) in
+            // The owner first: changing it takes bits away.
+            try SystemCalls.fchown(file.number, owner, group)
+            try SystemCalls.fchmod(file.number, mode)
+        }
+    }
+
     package func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity {
         try Self.checked(name, in: name)
         let flags = SystemCalls.Flag.doNotFollowSymbolicLink

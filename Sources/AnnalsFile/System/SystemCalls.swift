@@ -111,6 +111,14 @@ extension SystemCalls {
         _ = try calling("renameat2") { renameat2(directory, name, newDirectory, newName, Flag.renameNoReplace) }
     }
 
+    static func fchown(_ file: Int32, _ owner: UInt32, _ group: UInt32) throws(SystemError) {
+        _ = try calling("fchown") { Glibc.fchown(file, owner, group) }
+    }
+
+    static func fchmod(_ file: Int32, _ mode: UInt32) throws(SystemError) {
+        _ = try calling("fchmod") { Glibc.fchmod(file, mode) }
+    }
+
     static func unlinkat(_ directory: Int32, _ name: String) throws(SystemError) {
         _ = try calling("unlinkat") { Glibc.unlinkat(directory, name, 0) }
     }

@@ -74,7 +74,10 @@ import Testing
 
 enum EngineCrashWorkloads {
     /// With so many rows that an image takes longer: of each moment fewer are looked at.
-    static let large = ["engineIndexBuilt", "engineKilledInIndexBuild", "engineNoSpaceInIndexBuild"]
+    static let large = [
+        "engineIndexBuilt", "engineKilledInIndexBuild", "engineNoSpaceInIndexBuild", "engineCompacted",
+        "engineKilledInCompaction",
+    ]
 
     static let all: [(name: String, run: @Sendable (EngineCrashRun) throws -> Void)] = [
         ("engineCheckpoints", checkpoints),
@@ -89,7 +92,48 @@ enum EngineCrashWorkloads {
         ("engineIndexBuilt", indexBuilt),
         ("engineKilledInIndexBuild", killedInIndexBuild),
         ("engineNoSpaceInIndexBuild", noSpaceInIndexBuild),
+        ("engineCompacted", compacted),
+        ("engineKilledInCompaction", killedInCompaction),
     ]
+
+    /// With some of the history cleaned; another process goes on in the new file.
+    private static func compacted(_ run: EngineCrashRun) throws {
+        let engine = try run.create()
+        try run.define(engine)
+        try run.change(engine, 12, 0, 0, .full)
+        try run.change(engine, 2, 4, 2, .relaxed)
+        _ = try engine.deleteHistory(before: 3)
+        let store = Generations(engine)
+        _ = try store.compact(.lowered)
+        run.everythingIsDurable()
+        try run.change(store.current, 1, 1, 1, .relaxed)
+        let other = try run.open(2)
+        try run.change(other, 2, 1, 1, .full)
+        try store.close()
+        try other.close()
+        run.everythingIsDurable()
+    }
+
+    /// At the rename, and at the sync of the directory behind it.
+    private static func killedInCompaction(_ run: EngineCrashRun) throws {
+        let engine = try run.create()
+        try run.define(engine)
+        try run.change(engine, 9, 0, 0, .full)
+        try engine.writeCheckpoint()
+        var process: UInt32 = 2
+        for kind in [CallKind.rename, .synchronizeDirectory] {
+            let store = Generations(try run.open(process))
+            run.machine.disk.addFault(Fault(.death(afterBytes: 0), on: kind, occurrence: 1, process: process))
+            _ = try? store.compact(.lowered)
+            run.machine.disk.removeAllFaults()
+            run.machine.disk.kill(process)
+            let next = try run.open(process + 1)
+            try run.change(next, 2, 1, 1, .full)
+            try next.close()
+            run.everythingIsDurable()
+            process += 2
+        }
+    }
 
     /// Asked for, each followed by more; the next open reads from the last one.
     private static func checkpoints(_ run: EngineCrashRun) throws {

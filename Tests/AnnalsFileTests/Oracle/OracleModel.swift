@@ -61,6 +61,8 @@ struct OracleModel {
     private var uniqueKeys: [IndexID: [[UInt8]: ObjectID]]?
     /// So many transactions survive a power cut.
     var durable = 0
+    /// Of what came before there is no history.
+    var horizon = 0
 
     var number: Int { transactions.count }
     var schema: ModelSchema { schemas[schemas.count - 1].schema }
@@ -99,6 +101,7 @@ struct OracleModel {
 
     /// Forgets everything above a transaction: it was lost.
     mutating func truncate(to kept: Int) {
+        horizon = min(horizon, kept)
         guard kept < number else { return }
         for object in versions.keys {
             while let last = versions[object]?.last, last.number > kept { versions[object]?.removeLast() }

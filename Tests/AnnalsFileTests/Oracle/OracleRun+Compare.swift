@@ -19,7 +19,7 @@ extension OracleRun {
 
     func comparePast() throws {
         let handle = try anyHandle()
-        let number = random.below(model.number + 1)
+        let number = numberInHistory()
         try compare(try handle.engine.view(asOf: UInt64(number)), number)
         do {
             _ = try handle.engine.view(asOf: UInt64(model.number + 1 + random.below(3)))
@@ -34,7 +34,9 @@ extension OracleRun {
         }
         try compare(view, model.number)
         let statistics = try handle.engine.statistics()
-        guard statistics.transactions == UInt64(model.number), statistics.lastNumber == UInt64(model.number) else {
+        let folded = handle.engine.log.header.baseNumber
+        guard statistics.transactions == UInt64(model.number) - folded, statistics.lastNumber == UInt64(model.number)
+        else {
             throw OracleFailure("\(statistics.transactions) transactions are counted instead of \(model.number)")
         }
         let bytes = statistics.frameBytes.values.reduce(0, +)
@@ -209,7 +211,7 @@ extension OracleRun {
 
     // MARK: History
 
-    func compareHistory() throws { try compareHistory(try anyHandle(), after: random.below(model.number + 1)) }
+    func compareHistory() throws { try compareHistory(try anyHandle(), after: numberInHistory()) }
 
     func compareHistory(_ handle: OracleHandle, after number: Int) throws {
         let view = try handle.engine.view()

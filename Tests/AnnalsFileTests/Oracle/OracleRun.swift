@@ -6,14 +6,18 @@ import Synchronization
 
 /// One open handle, in a process of its own.
 final class OracleHandle {
-    let engine: Engine
+    let generations: Generations
     let process: UInt32
     let isReadOnly: Bool
     var hasAppended = false
-    var held: [(view: View, number: Int)] = []
+    /// With the engine that keeps the view readable.
+    var held: [(view: View, number: Int, engine: Engine)] = []
+
+    /// Of the file as it is now.
+    var engine: Engine { (try? generations.newest())?.engine ?? generations.current }
 
     init(_ engine: Engine, process: UInt32, isReadOnly: Bool) {
-        self.engine = engine
+        generations = Generations(engine)
         self.process = process
         self.isReadOnly = isReadOnly
     }
@@ -28,6 +32,7 @@ struct OracleCounts {
     var openings = 0
     var refusals = 0
     var conflicts = 0
+    var compactions = 0
 
     mutating func add(_ other: OracleCounts) {
         operations += other.operations
@@ -38,6 +43,7 @@ struct OracleCounts {
         openings += other.openings
         refusals += other.refusals
         conflicts += other.conflicts
+        compactions += other.compactions
     }
 }
 
@@ -105,6 +111,7 @@ final class OracleRun {
         case 988..<994: try killOne()
         case 994..<996: try dropOne()
         case 996..<997: try stepClock()
+        case 997..<998: try compact()
         default: try cutPower()
         }
     }
@@ -165,7 +172,7 @@ final class OracleRun {
     }
 
     private func close(_ handle: OracleHandle) throws {
-        try handle.engine.close()
+        try handle.generations.close()
         counts.operations += 1
         if handle.hasAppended { model.durable = model.number }
         for held in handle.held.prefix(1) {
@@ -268,7 +275,7 @@ final class OracleRun {
         for handle in handles { handle.held.removeAll { $0.number > found } }
         if found > 0, model.transactions[found - 1].tag == nil { model.setTag(view.tag, ofTransaction: found) }
         try compareAll(handle)
-        try compareHistory(handle, after: max(0, found - 20))
+        try compareHistory(handle, after: max(model.horizon, found - 20))
     }
 
     // MARK: Single operations
@@ -300,18 +307,18 @@ final class OracleRun {
         let handle = try anyHandle()
         guard handle.held.count < 6 else { return handle.held.removeFirst(3) }
         let isPast = random.chance(1, in: 4)
-        let number = isPast ? random.below(model.number + 1) : model.number
+        let number = isPast ? numberInHistory() : model.number
         let view = isPast ? try handle.engine.view(asOf: UInt64(number)) : try handle.engine.view()
         guard view.number == UInt64(number) else {
             throw OracleFailure("a view is of \(view.number) instead of \(number)")
         }
-        handle.held.append((view, number))
+        handle.held.append((view, number, handle.engine))
         counts.operations += 1
     }
 
     private func lookAtHeld() throws {
         let handle = try anyHandle()
-        guard let (view, number) = random.element(handle.held) else { return }
+        guard let (view, number, _) = random.element(handle.held) else { return }
         try compare(view, number)
     }
 
@@ -327,6 +334,52 @@ final class OracleRun {
         }
         let end = try anyHandle().engine.view().end
         bytesBefore = Array(bytes.prefix(Int(end)))
+    }
+
+    // MARK: Compaction
+
+    /// A number whose state history still has.
+    func numberInHistory() -> Int { model.horizon + random.below(model.number + 1 - model.horizon) }
+
+    /// Cleans some of the history, or none, and compacts. Now and then the process dies meanwhile.
+    private func compact() throws {
+        let handle = try writer()
+        handle.hasAppended = true
+        counts.operations += 1
+        counts.compactions += 1
+        bytesBefore = []
+        let isCleaning = random.chance(2, in: 3)
+        if isCleaning {
+            let number = numberInHistory()
+            _ = try handle.engine.deleteHistory(before: UInt64(number) + 1)
+            model.horizon = number
+        }
+        if random.chance(1, in: 3) { return try dieInCompaction(handle) }
+        _ = try handle.generations.compact(.lowered)
+        model.durable = model.number
+        for handle in handles { try compareAll(handle) }
+        try comparePast()
+        try compareHistory()
+        try check()
+    }
+
+    private func dieInCompaction(_ handle: OracleHandle) throws {
+        let kinds: [CallKind] = [.write, .synchronize, .rename, .createExclusively, .synchronizeDirectory, .close]
+        let kind = kinds[random.below(kinds.count)]
+        let fault: Fault.Effect = .death(afterBytes: random.below(600) * 8)
+        let occurrence = 1 + random.below(kind == .write ? 40 : 3)
+        handle.held = []
+        disk.addFault(Fault(fault, on: kind, occurrence: occurrence, process: handle.process))
+        _ = try? handle.generations.compact(.lowered)
+        disk.removeAllFaults()
+        disk.kill(handle.process)
+        handles.removeAll { $0 === handle }
+        counts.kills += 1
+        try settle(atLeast: model.number)
+        try writer().engine.writeCheckpoint()
+        guard !disk.names(in: "/data").contains(Log.temporaryName(of: "s.annals")) else {
+            throw OracleFailure("what a compactor that died has left is still there")
+        }
     }
 
     func check() throws {

@@ -34,7 +34,7 @@ import Testing
             store += 1
         }
         print(
-            "oracle, seed \(first), \(name) limits: \(total.operations) operations on \(store) stores, \(total.transactions) transactions, "
+            "oracle, seed \(first), \(name) limits: \(total.operations) operations on \(store) stores, \(total.transactions) transactions, \(total.compactions) compactions, "
                 + "\(total.comparisons) comparisons, \(total.refusals) refusals, \(total.conflicts) conflicts, "
                 + "\(total.openings) openings, \(total.kills) kills, \(total.crashes) power cuts")
     }

@@ -164,6 +164,9 @@ final class CountingFileSystem: FileSystem {
     func synchronize(_ file: Descriptor) throws(FileError) { try base.synchronize(file) }
     func synchronizeDirectory(_ directory: Descriptor) throws(FileError) { try base.synchronizeDirectory(directory) }
     func status(_ file: Descriptor) throws(FileError) -> FileStatus { try base.status(file) }
+    func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(FileError) {
+        try base.setPermissions(file, mode: mode, owner: owner, group: group)
+    }
     func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity {
         try base.identity(of: name, in: directory)
     }

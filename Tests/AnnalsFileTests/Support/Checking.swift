@@ -59,6 +59,14 @@ extension ForgedFile {
         return file
     }
 
+    /// One that begins with a base: the schema, and room for rows without history.
+    static func withBase() throws -> ForgedFile {
+        var file = ForgedFile(generation: 1)
+        file.add(.schema, table: try SchemaDefinition(version: 1, entities: [Note.definition]).encodeTables()[0])
+        file.schemaVersion = 1
+        return file
+    }
+
     mutating func addNotes() throws {
         addSchema(table: try SchemaDefinition(version: 1, entities: [Note.definition]).encodeTables()[0])
         addCommit()

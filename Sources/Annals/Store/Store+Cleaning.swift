@@ -1,0 +1,82 @@
+// Cleaning history, and giving its space back.
+
+internal import AnnalsFile
+
+extension Store {
+    /// How far a compaction is.
+    public struct CompactionProgress: Hashable, Sendable {
+        /// Bytes of the store that were gone through, and how many there are. Others may write meanwhile: then there are more.
+        public let doneBytes: UInt64
+        public let totalBytes: UInt64
+    }
+
+    /// What a compaction has done.
+    public struct CompactionResult: Hashable, Sendable {
+        public let bytesBefore: UInt64
+        public let bytesAfter: UInt64
+        /// History now begins behind this transaction.
+        public let horizon: UInt64
+    }
+
+    /// From now on transactions with a smaller number are no longer returned as history: all of them, or those of some authors.
+    ///
+    /// Takes one short frame, whatever their number; `compact` gives their space back. What they changed stays changed. Who asks for history from
+    /// before them gets `tokenExpired`. With authors, a reader that starts before a transaction that is cleaned gets it too.
+    ///
+    /// - Parameters:
+    ///   - number: The first transaction that stays; one above the last one's cleans everything.
+    ///   - authors: Whose transactions; nil as an element for those without an author. Nil for everybody's.
+    /// - Returns: Whether anything was cleaned that was not before.
+    ///
+    /// Throws `readOnly`, `busy`, `noSpace`, `durabilityUnknown`.
+    @discardableResult
+    public func deleteHistory(before number: UInt64, authors: [String?]? = nil) throws(StoreError) -> Bool {
+        try mapping { () throws(FileError) in
+            try generations.onNewest { (engine) throws(FileError) in
+                try engine.deleteHistory(before: number, authors: authors, durability: options.durability.file)
+            }
+        }
+    }
+
+    /// The same up to a token, whose own transaction stays. Throws `tokenForeign`, `tokenUnknown`, `tokenDiverged` besides; a token that has
+    /// expired cleans nothing.
+    @discardableResult
+    public func deleteHistory(before token: HistoryToken, authors: [String?]? = nil) throws(StoreError) -> Bool {
+        do throws(StoreError) {
+            try check(token)
+        } catch  where error.code == .tokenExpired {
+            return false
+        }
+        return try deleteHistory(before: token.number, authors: authors)
+    }
+
+    /// Writes the store anew, without what nobody can read any more: history that was cleaned, rows that it alone kept, old indexes.
+    ///
+    /// Others read and write meanwhile; they wait only for the last piece. Snapshots and histories that are being read stay valid, and keep the old
+    /// file's space until they end. It takes space for the new file beside the old one, named like the store with `.compacting` behind. Killed, out of
+    /// space or cancelled, it leaves the store as it was.
+    ///
+    /// - Parameter progress: Called every few MiB, on this thread; false cancels.
+    ///
+    /// Throws `readOnly`, `busy` (another process compacts, or writes and does not end), `noSpace`, `permissionDenied` where the owner cannot be kept,
+    /// `damaged`, `cancelled`. Linear in what stays.
+    @discardableResult
+    public func compact(
+        progress: (@Sendable (CompactionProgress) -> Bool)? = nil
+    ) throws(StoreError) -> CompactionResult {
+        try mapping { () throws(FileError) in
+            var chosen = CompactionOptions()
+            if let progress {
+                chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
+            }
+            let result = try generations.compact(chosen)
+            return CompactionResult(
+                bytesBefore: result.bytesBefore, bytesAfter: result.bytesAfter, horizon: result.baseNumber)
+        }
+    }
+
+    /// History begins behind this transaction: 0 where nothing was cleaned yet.
+    public var horizon: UInt64 {
+        get throws(StoreError) { try newest().engine.tracking.horizon }
+    }
+}

@@ -1,0 +1,76 @@
+// The file that compaction writes: made beside the store under one fixed name, and given the store's name when it is complete.
+//
+// Invariants:
+// P1  Only who holds the store's compaction lock makes, removes or renames the temporary file.
+// P2  The lock is held on a descriptor of its own, because unlocking a commit unlocks everything that the descriptor holds.
+
+/// Holds the compaction lock of a store, and its temporary file if there is one.
+struct CompactionFile {
+    private let log: Log
+    private let lock: Descriptor
+    private let temporary: String
+
+    /// Takes the lock. Throws `busy` where another process compacts the store, `storeReplaced` where one just has.
+    init(_ log: Log) throws(FileError) {
+        self.log = log
+        temporary = Log.temporaryName(of: log.name)
+        lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
+        do throws(FileError) {
+            let range = WriterLock.compaction(processID: log.processID)
+            if case .held(let other) = try log.files.tryLock(lock, range) {
+                throw FileError(
+                    .busy,
+                    "Process \(WriterLock.compactor(of: other)) is compacting the store: there is nothing to do until it has ended."
+                )
+            }
+            let found = try log.files.status(lock).identity
+            guard found.inode == log.identity.inode, found.device == log.identity.device else {
+                throw FileError(.storeReplaced, "Another file has taken the store's place: open the store again.")
+            }
+            try removeTemporary()
+        } catch {
+            log.files.close(lock)
+            throw error.at(path: log.path)
+        }
+    }
+
+    /// Ends the lock; what was not given the store's name goes.
+    func close() {
+        try? removeTemporary()
+        log.files.close(lock)
+    }
+
+    private func removeTemporary() throws(FileError) {
+        do throws(FileError) {
+            try log.files.unlink(temporary, in: log.directory)
+        } catch  where error.code == .notFound {}
+    }
+
+    /// Makes the file, with the mode and owner of the store, and opens it.
+    func make(_ header: FileHeader, _ options: EngineOptions) throws(FileError) -> Engine {
+        let files = log.files
+        let status = try files.status(lock)
+        let file = try files.createExclusively(temporary, in: log.directory, mode: 0o600)
+        defer { files.close(file) }
+        let made = try files.status(file)
+        if made.mode != status.mode || made.owner != status.owner || made.group != status.group {
+            try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
+        }
+        let spare = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
+        var failure: FileError?
+        (header.encoded() + spare).withUnsafeBytes { bytes in
+            do throws(FileError) { try files.writeAll(file, at: 0, bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        let directory = log.path.dropLast(log.name.utf8.count + 1)
+        return try Engine.open(
+            (directory.isEmpty ? "" : String(directory)) + "/" + temporary, options: options, files: files,
+            environment: log.environment)
+    }
+
+    /// Gives the file the store's name, for good.
+    func publish() throws(FileError) {
+        try log.files.rename(temporary, to: log.name, in: log.directory)
+        try log.files.synchronizeDirectory(log.directory)
+    }
+}

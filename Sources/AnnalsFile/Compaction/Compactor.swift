@@ -1,0 +1,397 @@
+// Compaction, which is history cleaning: what transactions up to the horizon have come to is written into a new file, every transaction behind it is
+// copied, and the new file takes the name of the old one.
+//
+// Invariants:
+// O1  Until the rename the store's file is as it was, but for a replacing frame at its end; after it, the new file has everything that was acknowledged.
+// O2  Only the last, short piece is copied while others wait.
+// O3  Memory is bounded: nodes of indexes go to the file when they take too much, keys are sorted in files; only the places of large values grow, 40
+//     bytes for each.
+
+/// What compaction is to do, and who is told how far it is.
+package struct CompactionOptions: Sendable {
+    /// Copied behind the base and not waiting for others, when less than this is left.
+    package var finalBytes: UInt64 = 1 << 20
+    /// So much is copied in one hold of the new file's lock.
+    package var sliceBytes: UInt64 = 4 << 20
+    /// How often a rest is copied that does not become half as long before others wait for the last one.
+    package var maximumRounds = 20
+    /// Told what was copied, of how much; false ends the compaction, and `cancelled` is thrown.
+    package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
+
+    package init() {}
+
+    package static var lowered: CompactionOptions {
+        var options = CompactionOptions()
+        options.finalBytes = 2048
+        options.sliceBytes = 8192
+        options.maximumRounds = 3
+        return options
+    }
+}
+
+package struct CompactionResult: Equatable, Sendable {
+    package var bytesBefore: UInt64
+    package var bytesAfter: UInt64
+    /// The last transaction that was folded.
+    package var baseNumber: UInt64
+}
+
+/// One compaction of one store. One use of one thread.
+final class Compactor {
+    private let source: Engine
+    private let options: CompactionOptions
+    private let file: CompactionFile
+    private let target: Engine
+    private let base: View
+    private let copier: FrameCopier
+    /// Up to here frames of the source were copied.
+    private var position: UInt64
+    /// Whether the first, long round is done. Then consumers and cleaning marks are written as they were at that time, indexes are built, and all of it
+    /// is kept up to date by what is copied further.
+    private var isCaughtUp = false
+
+    /// Compacts the store of an engine. Afterwards the engine is of a file that was replaced.
+    ///
+    /// Throws `busy` where another process compacts or a writer does not end, `noSpace`, `cancelled` and what reading and writing throw: then the store
+    /// is as it was.
+    static func compact(_ source: Engine, _ options: CompactionOptions) throws(FileError) -> CompactionResult {
+        guard source.log.access == .readWrite else {
+            throw FileError(
+                .readOnly, "This handle was opened for reading only: open the store for writing to compact it.",
+                path: source.log.path)
+        }
+        try source.log.ledger.checkUsable()
+        let view = try source.view()
+        let before = view.end
+        let file = try CompactionFile(source.log)
+        defer { file.close() }
+        let compactor = try Compactor(source, view, file, options)
+        do throws(FileError) {
+            try compactor.writeBase()
+            try compactor.copyTransactions()
+            let end = try compactor.finish()
+            return CompactionResult(bytesBefore: before, bytesAfter: end, baseNumber: compactor.base.number)
+        } catch {
+            compactor.target.log.retire()
+            throw error
+        }
+    }
+
+    private init(
+        _ source: Engine, _ newest: View, _ file: CompactionFile, _ options: CompactionOptions
+    ) throws(FileError) {
+        (self.source, self.file, self.options) = (source, file, options)
+        let log = source.log
+        base = try source.view(asOf: log.current.tracking.horizon)
+        let header = FileHeader(
+            storeID: log.header.storeID, generation: log.header.generation + 1, salt: log.environment.random(),
+            created: log.environment.wallClockMicroseconds(), baseNumber: base.number, baseTag: base.tag,
+            baseTime: base.time)
+        var chosen = source.options
+        chosen.dirtyNodeBytes = min(chosen.dirtyNodeBytes, 16 << 20)
+        target = try file.make(header, chosen)
+        copier = FrameCopier(source, target)
+        position = base.number == log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
+    }
+
+    /// Runs `body` with room for a slice in the new file, and takes in what it appended.
+    private func appending(_ body: (inout Appender) throws(FileError) -> Void) throws(FileError) {
+        try target.log.whileAppending(.relaxed) { (appender) throws(FileError) in
+            let room = options.sliceBytes + UInt64(source.options.log.limits.maximumFrameBytes) * 2
+            try target.indexes.core.file.checkReach(appender.state.end + room)
+            try appender.prepare(bytes: room)
+            target.indexes.core.file.beginReading()
+            defer { target.indexes.core.file.endReading() }
+            try body(&appender)
+            try appender.flush()
+        }
+        if target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
+    }
+
+    private func report(_ done: UInt64) throws(FileError) {
+        guard let progress = options.progress else { return }
+        guard progress(done, source.log.current.end) else {
+            throw FileError(.cancelled, "The compaction was cancelled: the store is as it was.", path: source.log.path)
+        }
+    }
+
+    // MARK: The base
+
+    private func writeBase() throws(FileError) {
+        let names = source.log.current.names
+        try appending { (appender) throws(FileError) in
+            var writer = StandaloneWriter(target)
+            for (index, name) in names.enumerated() {
+                try writer.add(.name(number: UInt32(index + 1), text: name), &appender)
+            }
+            for entity in 0..<source.indexes.totals.entityLimit {
+                let next = (base.totals ?? source.indexes.totals)[UInt16(entity)].nextNumber
+                if next > 1 { try writer.add(.objectNumbers(entity: UInt16(entity), next: next), &appender) }
+            }
+            try writer.finish(&appender)
+        }
+        let newest = base.catalog.newestVersion
+        for version in 0..<newest {
+            try appending { (appender) throws(FileError) in
+                let tables = try base.catalog.definition(version: version + 1).encodeTables(
+                    maximumTableBytes: FormatLimits.maximumFrameBytes - FrameField.bytes)
+                for table in tables {
+                    try StandaloneWriter(target).append(.schema, table, &appender)
+                    target.indexes.take(appender.state.catalog)
+                    target.indexes.dropOrdered()
+                }
+            }
+        }
+        for entity in base.catalog.entities(version: newest) { try writeRows(of: entity.number) }
+    }
+
+    private func writeRows(of entity: UInt16) throws(FileError) {
+        var next: UInt64 = 1
+        var isDone = false
+        while !isDone {
+            var rows = BaseRows(limitBytes: min(1 << 16, source.options.log.limits.maximumFrameBytes))
+            let limit = options.sliceBytes
+            try appending { (appender) throws(FileError) in
+                let start = appender.state.end
+                isDone = true
+                try base.scan(entity: entity, from: next) { (object, row) throws(FileError) in
+                    if !rows.hasRoom(for: row) { try rows.write(target, &appender) }
+                    if appender.state.end - start >= limit {
+                        isDone = false
+                        return false
+                    }
+                    try copier.copyValues(of: row, &appender)
+                    try rows.append(object, row, copier)
+                    next = object.number + 1
+                    return true
+                }
+                try rows.write(target, &appender)
+            }
+            try report(min(target.log.current.end, source.log.current.end))
+        }
+    }
+
+    // MARK: Transactions
+
+    /// Copies what there is, and then what was added meanwhile, until little is left.
+    private func copyTransactions() throws(FileError) {
+        var last = UInt64.max
+        for _ in 0..<options.maximumRounds {
+            let end = try source.view().end
+            let left = end - position
+            if isCaughtUp, left <= options.finalBytes { return }
+            if isCaughtUp, left > last / 2 { makeWritersWait(left) }
+            last = left
+            try copy(to: end)
+            if !isCaughtUp {
+                try writeTracking()
+                try buildIndexes()
+                isCaughtUp = true
+                last = .max
+            }
+        }
+    }
+
+    private func copy(to end: UInt64) throws(FileError) {
+        while position < end {
+            let limit = options.sliceBytes
+            try appending { (appender) throws(FileError) in
+                let start = appender.state.reach
+                while position < end, appender.state.reach - start < limit || appender.state.open != nil {
+                    position = try source.indexes.core.reading { () throws(FileError) in
+                        let frame = try source.indexes.core.frame(at: position)
+                        try copy(frame, &appender)
+                        return frame.end
+                    }
+                    if appender.state.reach - start >= limit { try appender.prepareMore(limit) }
+                }
+            }
+            try report(position)
+        }
+    }
+
+    /// Copies one frame of the source, or passes it over.
+    private func copy(_ frame: FrameView, _ appender: inout Appender) throws(FileError) {
+        let maintaining = isCaughtUp
+        switch frame.header.kind {
+        case .transaction, .part: try copier.copy(frame, maintaining: maintaining, &appender)
+        case .value, .schema:
+            if frame.header.isMember { try copier.copy(frame, maintaining: maintaining, &appender) }
+        case .consumer where !isCaughtUp: break
+        case .consumer where frame.header.isMember: try copier.copy(frame, maintaining: maintaining, &appender)
+        case .consumer: try StandaloneWriter(target).append(frame.header.kind, Array(frame.table), &appender)
+        case .cleaning where isCaughtUp:
+            try StandaloneWriter(target).append(frame.header.kind, Array(frame.table), &appender)
+        case .metadata:
+            var writer = StandaloneWriter(target)
+            for record in try MetadataRecord.decodeAll(frame) {
+                switch record {
+                case .name(let number, _) where Int(number) <= appender.state.names.count: break
+                case .name, .clockStep: try writer.add(record, &appender)
+                case .objectNumbers: break
+                }
+            }
+            try writer.finish(&appender)
+        default: break
+        }
+    }
+
+    /// Who reads history, and what of it is hidden, as of what was copied.
+    private func writeTracking() throws(FileError) {
+        let state = source.log.current
+        // Frames between what was copied and now say the same once more.
+        let tracking = state.tracking
+        try appending { (appender) throws(FileError) in
+            let last = appender.state.lastNumber
+            let writer = StandaloneWriter(target)
+            for var consumer in tracking.consumers {
+                consumer.cursor = min(consumer.cursor, last)
+                try writer.append(.consumer, consumer.encoded(), &appender)
+            }
+            var mark = CleaningRecord(before: 0, time: state.lastTime, hidden: tracking.hidden)
+            if tracking.horizon > appender.state.tracking.horizon { mark.before = min(tracking.horizon, last) + 1 }
+            for index in mark.hidden.indices { mark.hidden[index].before = min(mark.hidden[index].before, last + 1) }
+            if mark.before > 0 || !mark.hidden.isEmpty {
+                try writer.append(.cleaning, mark.encoded(), &appender)
+            }
+        }
+    }
+
+    /// Others write as fast as this copies: they wait for 1 ms per MiB that is left, once a round.
+    private func makeWritersWait(_ left: UInt64) {
+        let pause = max(left >> 20, 1) * 1000
+        try? source.log.whileAppending(.relaxed) { (_) in source.log.environment.sleep(microseconds: min(pause, 20_000))
+        }
+    }
+
+    // MARK: Indexes
+
+    /// Builds every ordered index that the newest schema asks for and that is not there.
+    private func buildIndexes() throws(FileError) {
+        if let build = try IndexBuild(completing: target) {
+            try build.run()
+            try target.take(build)
+        }
+        try target.writeCheckpoint()
+    }
+
+    // MARK: The end
+
+    /// Copies the rest while others wait, and gives the new file the store's name. Gives back where it ends.
+    private func finish() throws(FileError) -> UInt64 {
+        while true {
+            var isDone = false
+            var end: UInt64 = 0
+            let log = source.log
+            try log.whileAppending(.relaxed) { (appender) throws(FileError) in
+                try log.checkIdentity()
+                try copy(to: appender.state.end)
+                // A schema change in the last piece may ask for an index: that is not built while others wait.
+                guard target.indexes.isComplete else { return }
+                end = target.log.current.end
+                try target.log.close()
+                let record = ReplacingRecord(
+                    generation: target.log.header.generation, salt: target.log.header.salt,
+                    time: log.environment.wallClockMicroseconds())
+                _ = try source.append(.replacing, record.encoded(), &appender)
+                try file.publish()
+                isDone = true
+            }
+            if isDone { return end }
+            try buildIndexes()
+        }
+    }
+}
+
+/// Appends standalone frames to a file that compaction makes.
+struct StandaloneWriter {
+    private let target: Engine
+    private var records: [UInt8] = []
+    private static let maximumTableBytes = 1 << 15
+
+    init(_ target: Engine) { self.target = target }
+
+    /// Adds a record to a metadata frame.
+    mutating func add(_ record: MetadataRecord, _ appender: inout Appender) throws(FileError) {
+        if records.count >= Self.maximumTableBytes { try finish(&appender) }
+        record.append(to: &records)
+        if case .objectNumbers(let entity, let next) = record { target.indexes.take(nextNumber: next, entity) }
+    }
+
+    mutating func finish(_ appender: inout Appender) throws(FileError) {
+        if records.isEmpty { return }
+        try append(.metadata, records, &appender)
+        records = []
+    }
+
+    func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(FileError) {
+        let offset = appender.state.end
+        var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + table
+        var result: Result<FrameHeader, FileError> = .failure(FileError(.closed, "Nothing was appended."))
+        bytes.withUnsafeMutableBytes { bytes in
+            do throws(FileError) {
+                result = .success(
+                    try appender.append(copied: bytes, kind: kind, isMember: false, tableBytes: table.count))
+            } catch { result = .failure(error) }
+        }
+        target.indexes.note(try result.get(), at: offset)
+    }
+}
+
+/// A rows frame in the making.
+struct BaseRows: ~Copyable {
+    private let limitBytes: Int
+    private var table = ByteWriter(capacity: 1 << 14)
+    private var body = ByteWriter(capacity: 1 << 16)
+    private var entries: UInt32 = 0
+
+    init(limitBytes: Int) {
+        self.limitBytes = limitBytes
+        reset()
+    }
+
+    private mutating func reset() {
+        entries = 0
+        body.truncate()
+        table.truncate()
+        table.appendZeros(FrameField.bytes + RowsField.bytes)
+    }
+
+    func hasRoom(for row: RowView) -> Bool {
+        entries == 0 || table.count + body.count + ChangeField.bytes + row.rowBytes.paddedTo8 <= limitBytes
+    }
+
+    mutating func append(_ object: ObjectID, _ row: RowView, _ copier: FrameCopier) throws(FileError) {
+        table.append(object.rawValue)
+        // Where the row is in the body, for now.
+        table.append(UInt32(body.count))
+        table.append(UInt32(0))
+        let start = body.count
+        body.append(UnsafeRawBufferPointer(rebasing: row.bytes[..<row.rowBytes]))
+        body.appendPadding()
+        try copier.relocate(row, at: start, in: &body)
+        entries += 1
+    }
+
+    /// Appends the frame, and begins another.
+    mutating func write(_ target: Engine, _ appender: inout Appender) throws(FileError) {
+        guard entries > 0 else { return }
+        let front = table.count
+        table.patch(entries, at: FrameField.bytes)
+        table.append(body.bytes)
+        for index in 0..<Int(entries) {
+            let entry = FrameField.bytes + RowsField.bytes + index * ChangeField.bytes
+            let row = front + Int(table.bytes.integer(at: entry + ChangeField.row, as: UInt32.self))
+            try RowMove.settle(&table, row: row, entry: entry)
+        }
+        let offset = appender.state.end
+        let bytes = table.mutableBytes(0..<table.count)
+        let tableBytes = front - FrameField.bytes
+        let header = try appender.append(copied: bytes, kind: .rows, isMember: false, tableBytes: tableBytes)
+        let frame = FrameView(
+            offset: offset, header: header, table: UnsafeRawBufferPointer(bytes.slice(FrameField.bytes, tableBytes)),
+            body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
+        try target.indexes.takeCopied(frame, maintainingOrdered: false)
+        reset()
+    }
+}

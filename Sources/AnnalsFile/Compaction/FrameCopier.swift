@@ -1,0 +1,216 @@
+// Copies transactions into another file: the same numbers, times, tags, changes and rows; what names places in the file names those of the other one.
+//
+// Invariants:
+// Q1  The target's row index holds the newest version of every object behind what was copied: so the previous version of a change is what the index
+//     says when the change is copied.
+// Q2  `values` knows where every large value went that a row copied later may name.
+
+/// Takes frames of one file in their order, and appends them to another.
+final class FrameCopier {
+    private let source: Engine
+    private let target: Engine
+    private var values: [UInt64: (first: UInt64, checksum: UInt64)] = [:]
+    private let hasValues: Bool
+    private var buffer = ByteWriter(capacity: 1 << 16)
+    /// Of the transaction that is being copied.
+    private var start: UInt64?
+    /// Of the value whose pieces are being copied.
+    private var openValue: UInt64 = 0
+
+    init(_ source: Engine, _ target: Engine) {
+        (self.source, self.target) = (source, target)
+        hasValues = source.indexes.frameBytes[Int(FrameKind.value.rawValue)] > 0
+    }
+
+    /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes are to follow.
+    func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(FileError) {
+        let offset = appender.state.reach
+        if start == nil { start = offset }
+        buffer.truncate()
+        buffer.appendZeros(FrameField.bytes)
+        switch frame.header.kind {
+        case .part, .transaction: try appendChanges(of: frame)
+        default:
+            buffer.append(frame.table)
+            buffer.append(frame.body)
+        }
+        let isCommit = frame.header.kind == .transaction
+        var tableBytes = frame.table.count
+        if isCommit || frame.header.kind == .part { tableBytes = copiedTableBytes }
+        if frame.header.kind == .value { try settleValue(frame, at: offset) }
+        let header = try appender.append(
+            copied: buffer.mutableBytes(0..<buffer.count), kind: frame.header.kind, isMember: !isCommit,
+            tableBytes: tableBytes)
+        if frame.header.kind == .value, offset == openValue { note(frame, at: offset, header.checksum) }
+        guard isCommit || frame.header.kind == .part else {
+            target.indexes.note(header, at: offset)
+            return
+        }
+        if isCommit {
+            let catalog = appender.state.catalog
+            if target.indexes.shape.catalog.newestVersion != catalog.newestVersion {
+                target.indexes.take(catalog)
+                if !maintaining { target.indexes.dropOrdered() }
+            }
+            start = nil
+        }
+        let copied = FrameView(buffer.bytes, header: header, offset: offset)
+        if maintaining { try appender.flush() }
+        try target.indexes.takeCopied(copied, maintainingOrdered: maintaining)
+    }
+
+    // MARK: Changes
+
+    private var copiedTableBytes = 0
+
+    /// The record, the entries with the links of the target, and the rows.
+    private func appendChanges(of frame: FrameView) throws(FileError) {
+        var record = try TransactionRecord.decode(frame.table)
+        record.isCopied = true
+        record.start = start ?? 0
+        buffer.appendZeros(TransactionField.bytes)
+        record.encode(into: buffer.mutableBytes(FrameField.bytes..<buffer.count))
+        var cursor = ChangeCursor(frame)
+        while let change = try cursor.next() { try append(change) }
+        copiedTableBytes = buffer.count - FrameField.bytes
+        let front = buffer.count
+        buffer.append(frame.body)
+        try settleRows(from: frame, front: front)
+    }
+
+    private func append(_ change: ChangeView) throws(FileError) {
+        let previous = try target.indexes.core.reading { () throws(FileError) in
+            try target.indexes.rows.newest(change.object)
+        }
+        let isNeeded = change.kind == .update || change.kind == .delete
+        guard isNeeded == (previous != 0 && previous & 1 == 0) else { throw ReadCore.badLink(change.frameOffset) }
+        let words = change.attributeWords
+        let shape = UInt8(words.count / 8) | (previous != 0 ? ChangeField.previousBit : 0)
+        buffer.append(change.objectBits)
+        // Where the row is in the source: settled once the table is complete.
+        buffer.append(UInt32(change.rowOffset ?? 0))
+        buffer.append(change.kind.rawValue)
+        buffer.append(shape)
+        buffer.append(UInt16(0))
+        if previous != 0 { buffer.append(previous) }
+        buffer.append(words)
+    }
+
+    /// Tells entries and rows where they are to each other, and references where their values went.
+    private func settleRows(from frame: FrameView, front: Int) throws(FileError) {
+        let shift = front - FrameField.bytes - frame.table.count
+        var position = FrameField.bytes + TransactionField.bytes
+        while position < front {
+            let change = ChangeView(
+                at: position - FrameField.bytes,
+                of: buffer.bytes.slice(FrameField.bytes, copiedTableBytes))
+            let bytes = change.entryBytes
+            let object = change.object
+            if let old = change.rowOffset {
+                let row = old + shift
+                try RowMove.settle(&buffer, row: row, entry: position)
+                if hasValues { try relocate(row: row, object) }
+            }
+            position += bytes
+        }
+    }
+
+    // MARK: Large values
+
+    private func relocate(row: Int, _ object: ObjectID) throws(FileError) {
+        let bytes = buffer.bytes.slice(row, buffer.count - row)
+        let version = try RowHeader(bytes).schemaVersion
+        guard let layout = source.indexes.shape.layout(version: version, entity: object.entity) else {
+            throw ReadCore.badLink(UInt64(row))
+        }
+        try relocate(row: row, try RowView(bytes, layout: layout))
+    }
+
+    /// Gives the references of the row at `row` of the buffer the places of the target.
+    private func relocate(row: Int, _ view: RowView) throws(FileError) {
+        for place in try view.referencePlaces() {
+            let reference = place.reference
+            guard let value = values[reference.offset] else {
+                throw FileError(
+                    .damaged, "F23: a row names a large value that is not there. Restore the store from a backup.",
+                    offset: reference.offset)
+            }
+            buffer.patch(value.first, at: row + place.position + ReferenceField.offset)
+            buffer.patch(value.checksum, at: row + place.position + ReferenceField.checksum)
+        }
+    }
+
+    private func settleValue(_ frame: FrameView, at offset: UInt64) throws(FileError) {
+        if frame.table.integer(at: ValueField.position, as: UInt64.self) == 0 { openValue = offset }
+        buffer.patch(openValue, at: FrameField.bytes + ValueField.first)
+    }
+
+    private func note(_ frame: FrameView, at offset: UInt64, _ checksum: UInt64) {
+        values[frame.offset] = (offset, checksum)
+    }
+
+    /// Copies the large values that a row of the base names, as frames of the base.
+    func copyValues(of row: RowView, _ appender: inout Appender) throws(FileError) {
+        guard hasValues else { return }
+        for place in try row.referencePlaces() where values[place.reference.offset] == nil {
+            var position = place.reference.offset
+            var left = place.reference.valueBytes
+            while left > 0 {
+                let frame = try source.indexes.core.frame(at: position)
+                let piece = try ValuePiece.decode(frame)
+                guard frame.header.kind == .value, UInt64(piece.pieceBytes) <= left else {
+                    throw ReadCore.badLink(position)
+                }
+                let offset = appender.state.reach
+                buffer.truncate()
+                buffer.appendZeros(FrameField.bytes)
+                buffer.append(frame.table)
+                buffer.append(frame.body)
+                try settleValue(frame, at: offset)
+                let header = try appender.append(
+                    copied: buffer.mutableBytes(0..<buffer.count), kind: .value, isMember: false,
+                    tableBytes: frame.table.count)
+                target.indexes.note(header, at: offset)
+                if offset == openValue { note(frame, at: offset, header.checksum) }
+                left -= UInt64(piece.pieceBytes)
+                position = frame.end
+            }
+        }
+    }
+
+    /// Gives the references of a row of the base, which stands at `row` of `frame`, the places of the target.
+    func relocate(_ row: RowView, at place: Int, in frame: inout ByteWriter) throws(FileError) {
+        guard hasValues else { return }
+        for reference in try row.referencePlaces() {
+            guard let value = values[reference.reference.offset] else { throw ReadCore.badLink(row.fileOffset) }
+            frame.patch(value.first, at: place + reference.position + ReferenceField.offset)
+            frame.patch(value.checksum, at: place + reference.position + ReferenceField.checksum)
+        }
+    }
+}
+
+/// Rows that stand elsewhere than they did.
+enum RowMove {
+    /// Writes into an entry where its row is, and into the row where its entry is; both count from the frame's start, as the buffer does.
+    static func settle(_ buffer: inout ByteWriter, row: Int, entry: Int) throws(FileError) {
+        guard row > entry, (row - entry) % 8 == 0, let distance = UInt16(exactly: (row - entry) / 8),
+            row + RowField.bytes <= buffer.count
+        else { throw ReadCore.badLink(UInt64(entry)) }
+        buffer.patch(UInt32(row), at: entry + ChangeField.row)
+        buffer.patch(distance, at: row + RowField.entryDistance)
+    }
+}
+
+extension RowView {
+    /// The references of the row to large values, and where in the row they stand.
+    func referencePlaces() throws(FileError) -> [(position: Int, reference: LargeValueReference)] {
+        var places: [(position: Int, reference: LargeValueReference)] = []
+        for position in layout.variables {
+            guard case .large(let reference) = try variable(at: Int(position)),
+                let content = try variableBytes(Int(position)).0.baseAddress, let start = bytes.baseAddress
+            else { continue }
+            places.append((content - start, reference))
+        }
+        return places
+    }
+}

@@ -1,0 +1,150 @@
+// The engine of a store whose file may be replaced by a compacted one, while it is open here and elsewhere.
+//
+// Invariants:
+// W1  `current` is of the newest generation that this handle has met. Who holds an older engine reads on with it.
+// W2  A file takes another one's place here only if it is of the same store, of a higher generation, and has the last transaction that the
+//     other one was known to have: else `storeReplaced`.
+
+internal import Synchronization
+
+/// An open store, whichever generation its file is of. Any thread may call it.
+///
+/// Sound although it is shared: what changes is touched only with `monitor` locked.
+package final class Generations: @unchecked Sendable {
+    private final class Weak {
+        weak var engine: Engine?
+        init(_ engine: Engine) { self.engine = engine }
+    }
+
+    private let monitor = Monitor()
+    private var engine: Engine
+    /// Those that somebody may still read.
+    private var older: [Weak] = []
+    private var isClosed = false
+
+    package init(_ engine: Engine) { self.engine = engine }
+
+    package var current: Engine { monitor.withLock { engine } }
+
+    /// Whether an engine is of this store's handle, whichever generation.
+    package func has(_ engine: Engine) -> Bool {
+        monitor.withLock { self.engine === engine || older.contains { $0.engine === engine } }
+    }
+
+    // MARK: Whatever the generation
+
+    /// The newest state, and the engine that it is of.
+    package func newest() throws(FileError) -> (engine: Engine, view: View) {
+        var engine = current
+        while true {
+            do throws(FileError) {
+                return (engine, try engine.view())
+            } catch  where error.code == .storeReplaced {
+                engine = try successor(of: engine)
+            }
+        }
+    }
+
+    /// `Engine.commit`, on the newest generation: where the file was replaced meanwhile the body runs again.
+    package func commit<Result>(
+        author: String? = nil, context: String? = nil, durability: Durability = .full,
+        _ body: (PendingTransaction) throws -> Result
+    ) throws -> (result: Result, transaction: AppendedTransaction?) {
+        var engine = current
+        while true {
+            do {
+                return try engine.commit(author: author, context: context, durability: durability, body)
+            } catch let error as FileError where error.code == .storeReplaced {
+                engine = try successor(of: engine)
+            }
+        }
+    }
+
+    /// `Engine.write`, on the newest generation. The body runs once: who has the lock knows which generation it is.
+    package func write<Result>(
+        author: String? = nil, context: String? = nil, durability: Durability = .full,
+        _ body: (PendingTransaction) throws -> Result
+    ) throws -> (result: Result, transaction: AppendedTransaction?) {
+        var engine = current
+        while true {
+            do {
+                return try engine.write(author: author, context: context, durability: durability, body)
+            } catch let error as FileError where error.code == .storeReplaced {
+                engine = try successor(of: engine)
+            }
+        }
+    }
+
+    /// Runs `body` with the engine of the newest generation, again where that was replaced meanwhile.
+    package func onNewest<Result>(_ body: (Engine) throws(FileError) -> Result) throws(FileError) -> Result {
+        var engine = current
+        while true {
+            do throws(FileError) {
+                return try body(engine)
+            } catch  where error.code == .storeReplaced {
+                engine = try successor(of: engine)
+            }
+        }
+    }
+
+    /// Compacts the store. Throws what `Compactor.compact` throws.
+    package func compact(_ options: CompactionOptions = CompactionOptions()) throws(FileError) -> CompactionResult {
+        let result = try onNewest { (engine) throws(FileError) in
+            try engine.checkNotWriting()
+            return try Compactor.compact(engine, options)
+        }
+        _ = try newest()
+        return result
+    }
+
+    /// Closes the newest generation and all that are still read.
+    package func close() throws(FileError) {
+        let (engine, older) = monitor.withLock {
+            isClosed = true
+            return (self.engine, self.older.compactMap(\.engine))
+        }
+        for engine in older { try? engine.log.closeReplaced() }
+        try engine.close()
+    }
+
+    // MARK: The next generation
+
+    /// The engine of the file that has taken an engine's place. Throws `storeReplaced` where that is not its compacted form.
+    private func successor(of old: Engine) throws(FileError) -> Engine {
+        try monitor.withLock { () throws(FileError) -> Engine in
+            guard engine === old, !isClosed else { return engine }
+            let next: Engine
+            do throws(FileError) {
+                next = try Engine.open(
+                    old.log.path, access: old.log.access, options: old.options, files: old.log.files,
+                    environment: old.log.environment)
+            } catch  where error.code == .notFound {
+                throw FileError(
+                    .storeRemoved, "The store file was removed or renamed: nothing is written to it any more.",
+                    path: old.log.path)
+            }
+            guard try Self.isCompacted(next, of: old) else {
+                try? next.log.closeReplaced()
+                throw FileError(
+                    .storeReplaced, "Another store has taken the store's place: open the store again.",
+                    path: old.log.path)
+            }
+            old.log.retire()
+            older.removeAll { $0.engine == nil }
+            older.append(Weak(old))
+            engine = next
+            return next
+        }
+    }
+
+    private static func isCompacted(_ next: Engine, of old: Engine) throws(FileError) -> Bool {
+        guard next.log.header.storeID == old.log.header.storeID,
+            next.log.header.generation > old.log.header.generation
+        else { return false }
+        let known = old.log.current
+        // What was folded cannot be compared.
+        if known.lastNumber < next.log.header.baseNumber { return true }
+        guard known.lastNumber <= next.log.current.lastNumber else { return false }
+        return try next.view(asOf: known.lastNumber).tag == known.lastTag
+    }
+}

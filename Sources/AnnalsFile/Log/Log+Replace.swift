@@ -1,0 +1,39 @@
+// Being replaced by a compacted file: how a handle notices, and what a compactor that died has left behind.
+
+extension Log {
+    /// The name of the file that compaction makes beside a store: one for each store, so that whoever comes next finds what was left.
+    package static func temporaryName(of name: String) -> String { name + ".compacting" }
+
+    /// While the last frame says that another file is about to take this one's place: throws `storeReplaced` once it has. Where the name
+    /// stands for nothing, readers go on with what they have.
+    func checkNotReplaced() throws(FileError) {
+        let found: FileIdentity
+        do throws(FileError) {
+            found = try files.identity(of: name, in: directory)
+        } catch  where error.code == .notFound {
+            return
+        }
+        guard found.inode == identity.inode, found.device == identity.device else {
+            throw FileError(
+                .storeReplaced, "Another file has taken the store's place: open the store again.", path: path)
+        }
+    }
+
+    /// Removes what a compactor that died has left, unless one is at work. With the writer lock, whose end is the end of this one too. That
+    /// it may not be removed is no error: the next one tries again.
+    func removeLeftover() {
+        guard case .acquired? = try? files.tryLock(file, WriterLock.compaction(processID: processID)) else { return }
+        try? files.unlink(Self.temporaryName(of: name), in: directory)
+    }
+
+    /// This handle is of a file that was replaced: it promises nothing for it any more, and closes when its last reader has gone.
+    package func retire() { background.stop() }
+
+    /// Closes a handle of a file that was replaced: nothing in it needs to be made durable any more.
+    package func closeReplaced() throws(FileError) {
+        if process.wasForked { return }
+        background.stop()
+        background.join()
+        if refuseCalls() { release() }
+    }
+}

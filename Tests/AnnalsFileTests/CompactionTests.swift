@@ -1,0 +1,165 @@
+// Compaction: what stays is the same, what was cleaned is gone, and who is in the middle of something goes on.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct CompactionTests {
+    private func expectIntact(_ machine: EngineMachine) throws {
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.findings.map(\.sentence) == [])
+        #expect(report.isIntact)
+    }
+
+    private func numbers(_ engine: Engine, after number: UInt64 = 0) throws -> [UInt64] {
+        var numbers: [UInt64] = []
+        try engine.forEachTransaction(after: max(number, engine.tracking.horizon), in: engine.view()) { (transaction) in
+            numbers.append(transaction.number)
+            return true
+        }
+        return numbers
+    }
+
+    private func tags(_ engine: Engine) throws -> [UInt64: UInt64] {
+        var tags: [UInt64: UInt64] = [:]
+        try engine.forEachTransaction(after: engine.tracking.horizon, in: engine.view()) { (transaction) in
+            tags[transaction.number] = transaction.tag
+            return true
+        }
+        return tags
+    }
+
+    @Test func everyHandleGoesOverToTheNewFileAndSnapshotsStay() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        let ids = try store.current.insertNotes(1...300)
+        let other = Generations(try machine.open(2))
+        let reader = Generations(try machine.open(3, access: .readOnly))
+        let (oldEngine, oldView) = try reader.newest()
+        let before = try tags(store.current)
+        _ = try store.commit { try $0.delete(ids[7]) }
+
+        let result = try store.compact(.lowered)
+        #expect(result.baseNumber == 0 && result.bytesAfter > 0)
+        #expect(store.current.log.header.generation == 1)
+        // A writer that was not looking, and a reader.
+        _ = try other.commit { transaction in
+            try transaction.insert(entity: EngineNote.entity, EngineNote.row("note 9999", 1))
+        }
+        #expect(other.current.log.header.generation == 1)
+        let (engine, view) = try reader.newest()
+        #expect(engine.log.header.generation == 1 && engine !== oldEngine)
+        #expect(try view.count(entity: EngineNote.entity) == 300)
+        #expect(try view.title(ids[7]) == nil)
+        // What was taken before is as it was, and readable.
+        #expect(try oldView.titles().count == 300)
+        #expect(try oldView.title(ids[7]) == "note 8")
+        for (number, tag) in before { #expect(try tags(engine)[number] == tag) }
+        #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
+        for handle in [store, other, reader] { try handle.close() }
+        #expect(throws: FileError.self) { try oldView.titles() }
+        try expectIntact(machine)
+    }
+
+    @Test func whatWasCleanedIsGoneAndTheRowsStay() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        let ids = try store.current.insertNotes(1...500)
+        for id in ids.prefix(200) { _ = try store.commit { try $0.update(id, [(EngineNote.rank, .int(77))]) } }
+        for id in ids.suffix(50) { _ = try store.commit { try $0.delete(id) } }
+        let last = try store.newest().view.number
+        let titles = try store.newest().view.titles()
+        #expect(try store.current.deleteHistory(before: last - 9))
+        #expect(try !store.current.deleteHistory(before: last - 9))
+        #expect(try numbers(store.current) == Array((last - 9)...last))
+        let result = try store.compact(.lowered)
+        #expect(result.baseNumber == last - 10 && result.bytesAfter < result.bytesBefore)
+        #expect(try store.newest().view.titles() == titles)
+        #expect(try store.newest().view.byRank().count == 450)
+        #expect(try numbers(store.current) == Array((last - 9)...last))
+        #expect(try store.current.view(asOf: last - 10).count(entity: EngineNote.entity) == 460)
+        // Numbers of objects that were deleted, and of which nothing is left, are not given again.
+        _ = try store.current.deleteHistory(before: last + 1)
+        _ = try store.compact(.lowered)
+        let (new, _) = try store.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("new", 1)) }
+        #expect(new.number == 501)
+        try store.close()
+        try expectIntact(machine)
+    }
+
+    @Test func hiddenTransactionsKeepTheirEffects() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        let ids = try store.current.insertNotes(1...20)
+        _ = try store.commit(author: "other") { try $0.delete(ids[0]) }
+        _ = try store.commit(author: "tests") { try $0.delete(ids[1]) }
+        let last = try store.newest().view.number
+        #expect(try store.current.deleteHistory(before: last + 1, authors: ["other", "nobody"]))
+        for _ in 0..<2 {
+            let (engine, view) = try store.newest()
+            #expect(try engine.lastHidden(after: 0, in: view) == last - 1)
+            #expect(try engine.lastHidden(after: last - 1, in: view) == nil)
+            #expect(try view.title(ids[0]) == nil)
+            _ = try store.compact(.lowered)
+        }
+        try store.close()
+        try expectIntact(machine)
+    }
+
+    @Test func aSecondCompactorIsRefusedAndALeftoverRemoved() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...50)
+        let other = Generations(try machine.open(2))
+        var options = CompactionOptions.lowered
+        let met = Met()
+        options.progress = { (_, _) in
+            do { _ = try other.compact(.lowered) } catch let error as FileError { met.code = error.code } catch {}
+            return false
+        }
+        #expect(throws: FileError.self) { try store.compact(options) }
+        #expect(met.code == .busy)
+        #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
+        #expect(store.current.log.header.generation == 0)
+        _ = try store.current.insertNotes(51...60)
+        // Killed in the middle.
+        machine.machine.disk.addFault(Fault(.death(afterBytes: 100), on: .write, occurrence: 3, process: 2))
+        #expect(throws: FileError.self) { try other.compact(.lowered) }
+        machine.machine.disk.removeAllFaults()
+        machine.machine.disk.kill(2)
+        #expect(machine.machine.disk.names(in: "/data").count == 2)
+        let next = try machine.open(3)
+        _ = try next.insertNotes(61...61)
+        #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
+        try next.close()
+        try store.close()
+        try expectIntact(machine)
+    }
+
+    /// Sound: the closure that changes it runs on the thread that looks at it.
+    private final class Met: @unchecked Sendable { var code: FileError.Code? }
+
+    @Test func anotherStoreInItsPlaceIsNoSuccessor() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        let id = try store.current.insertNotes(1...1)[0]
+        // A copy from before the last transaction, compacted elsewhere: of a higher generation, and without it.
+        let copy = EngineMachine()
+        try store.current.makeDurable(through: store.newest().view.end)
+        copy.machine.disk.install(
+            try #require(machine.machine.disk.contents(of: EngineMachine.path)), at: EngineMachine.path)
+        let elsewhere = Generations(try copy.open(7))
+        _ = try elsewhere.compact(.lowered)
+        try elsewhere.close()
+        _ = try store.commit { try $0.update(id, [(EngineNote.rank, .int(5))]) }
+        let bytes = try #require(copy.machine.disk.contents(of: EngineMachine.path))
+        machine.machine.disk.install(bytes, at: "/data/new")
+        let files = machine.machine.files(9)
+        let directory = try files.openDirectory("/data")
+        try files.rename("new", to: "s.annals", in: directory)
+        var code: FileError.Code?
+        do { _ = try store.commit { try $0.delete(id) } } catch let error as FileError { code = error.code }
+        #expect(code == .storeReplaced)
+        #expect(try store.current.view().rank(id) == 5)
+    }
+}
