@@ -8,7 +8,7 @@ public struct TransactionView {
     public let number: UInt64
     /// Where its commit frame stands.
     package let commitFrame: UInt64
-    let end: UInt64
+    package let end: UInt64
     private let viewReference: Unmanaged<View>
     private let names: UnsafeMutablePointer<String>
     private let nameCount: UInt32
@@ -103,14 +103,18 @@ extension Engine {
     /// Lends the transactions with numbers above `after` that the view contains, oldest first, until `body` returns false.
     ///
     /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Throws `damaged`.
+    ///
+    /// `place` saves finding it: the end of transaction `after`, or of another frame behind it and before the next transaction, in this same file.
     package func forEachTransaction(
-        after number: UInt64, in view: View, _ body: (TransactionView) throws(FileError) -> Bool
+        after number: UInt64, at place: UInt64? = nil, in view: View,
+        _ body: (TransactionView) throws(FileError) -> Bool
     ) throws(FileError) {
         // Before any lock: in a child a thread of the parent's may hold it for ever.
         if log.process.wasForked { throw log.process.refusal(path: log.path) }
         guard number < view.number else { return }
         let names = NameTable(log.current.names)
-        var position = indexes.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
+        var position =
+            place ?? indexes.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
         let core = view.core
         // What is lent refers to them without counting.
         defer { withExtendedLifetime((view, names)) {} }
