@@ -141,6 +141,10 @@ extension StoreError.Code {
     public static let inputOutput = Self(rawValue: "inputOutput")
     /// Another process, named in the message, did not finish writing in time.
     public static let busy = Self(rawValue: "busy")
+    /// What was waited for did not come in time: wait longer, or find out why.
+    public static let timeout = Self(rawValue: "timeout")
+    /// The task that waited was cancelled.
+    public static let cancelled = Self(rawValue: "cancelled")
     public static let invalidArgument = Self(rawValue: "invalidArgument")
     /// The store was closed.
     public static let closed = Self(rawValue: "closed")

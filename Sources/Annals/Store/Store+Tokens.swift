@@ -53,12 +53,7 @@ extension Store {
 
     /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
     public func check(_ token: HistoryToken) throws(StoreError) {
-        guard token.storeIdentifier == identifier else {
-            throw StoreError(
-                .tokenForeign,
-                "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with its own store.",
-                path: path)
-        }
+        try checkOwner(token)
         let newest = try mapping { () throws(FileError) in try engine.view() }
         try check(token.number, newest)
         guard try self.token(ofNumber: token.number, newest).tag == token.tag else {
@@ -66,6 +61,16 @@ extension Store {
                 .tokenDiverged,
                 "The store has another transaction \(token.number) than the token: what it saw was lost with the power. Read "
                     + "everything anew and go on from the current token.", path: path)
+        }
+    }
+
+    /// Throws `tokenForeign`.
+    func checkOwner(_ token: HistoryToken) throws(StoreError) {
+        guard token.storeIdentifier == identifier else {
+            throw StoreError(
+                .tokenForeign,
+                "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with its own store.",
+                path: path)
         }
     }
 
