@@ -10,6 +10,7 @@ extension Command {
             and its changes, each with kind, entity, id and, for an update, the attributes changed. With values a
             change has “before” and “after”: of an update the attributes changed, of an insert and a deletion all.
             “preserved” is what is kept of a deleted object. A place that history does not have is a failure.
+            With follow it goes on as transactions come, until SIGTERM or SIGINT ends it as done.
             """,
         operands: ["STORE"],
         options: [
@@ -17,6 +18,7 @@ extension Command {
             Option("limit", value: "N", "at most so many transactions"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
             Option("values", "with the values before and after"),
+            Option("follow", "goes on with transactions as they are committed"),
         ], run: HistoryCommand.run)
 }
 
@@ -26,11 +28,12 @@ enum HistoryCommand {
         let after = try arguments.place(of: "after", for: .history) ?? .number(0)
         var left = try arguments.number(of: "limit", for: .history) ?? .max
         let hasValues = arguments.has("values")
+        let ending = arguments.has("follow") ? try Ending.onSignals() : nil
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         var failure: ToolFailure?
         func visit(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
-            guard left > 0 else { return false }
+            guard left > 0, ending?.isAsked != true else { return false }
             left -= 1
             if format == "jsonl" {
                 failure = try json(transaction, hasValues, &output)
@@ -39,15 +42,33 @@ enum HistoryCommand {
             }
             return failure == nil && left > 0
         }
-        try storing { () throws(StoreError) in
-            switch after {
-            case .number(let number):
-                try store.forEachTransaction(after: number) { (view) throws(StoreError) in try visit(view) }
-            case .token(let token):
-                try store.forEachTransaction(after: token) { (view) throws(StoreError) in try visit(view) }
-            }
+        var position: UInt64
+        switch after {
+        case .number(let number): position = number
+        case .token(let token):
+            try storing { () throws(StoreError) in try store.check(token) }
+            position = token.number
         }
-        if let failure { throw failure }
+        func printOn() throws(ToolFailure) {
+            try storing { () throws(StoreError) in
+                try store.forEachTransaction(after: position) { (view) throws(StoreError) in
+                    let number = view.number
+                    let goesOn = try visit(view)
+                    position = number
+                    return goesOn
+                }
+            }
+            if let failure { throw failure }
+        }
+        try printOn()
+        guard let ending else { return .done }
+        let watcher = try storing { () throws(StoreError) in try store.changeWatcher(after: position) }
+        ending.then { watcher.stop() }
+        while left > 0, !ending.isAsked {
+            try output.finish()
+            guard try storing({ () throws(StoreError) in try watcher.next() }) != nil else { break }
+            try printOn()
+        }
         return .done
     }
 
