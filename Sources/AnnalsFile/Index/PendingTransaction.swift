@@ -153,6 +153,30 @@ package final class PendingTransaction {
         return object
     }
 
+    /// Inserts an object that was deleted, under its own ID. Throws `invalidArgument` where it is there, or never was.
+    package func insertAgain(
+        _ object: ObjectID, _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) {
+        let layout = try layout(object.entity)
+        let newest = try base.core.reading { () throws(FileError) in
+            try base.core.newestVersion(object, below: base.end)
+        }
+        guard case .deletion = PreviousVersion(rawValue: newest), !isChangedHere(object) else {
+            throw FileError(.invalidArgument, "Only an object that was deleted can be inserted again.")
+        }
+        try builder.insert(object, layout: layout, afterDeletion: PreviousVersion(rawValue: newest)) {
+            (row, bytes) throws(FileError) in
+            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
+                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
+                    var writer = RowWriter(layout, row, bytes, builder, old: nil)
+                    try set(&writer)
+                    try writer.finish()
+                }
+            }
+        }
+        changed.insert(object.rawValue)
+    }
+
     // MARK: Updating
 
     /// Changes attributes of an object. False where nothing differs: then nothing is written. Throws `objectNotFound`.
@@ -282,13 +306,9 @@ package final class PendingTransaction {
             try builder.putBack(first)
             throw notFound(object)
         }
-        // What was inserted here was never there.
+        // What was inserted here was never there; what was deleted before and inserted here again stays deleted.
         guard first.kind == .update, let previous = first.previous else {
-            if let previous = first.previous {
-                try builder.delete(object, previous: previous)
-            } else {
-                vanished.insert(object.rawValue)
-            }
+            vanished.insert(object.rawValue)
             return
         }
         do throws(FileError) {
