@@ -15,9 +15,9 @@ public struct RevertConflict: Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         /// The attributes have other values now than the transaction gave them.
         case changedSince
-        /// The transaction changed the object, and it was deleted later.
+        /// The transaction changed the object, and it was deleted later; or deleted it, and it was inserted and deleted again with other values.
         case deletedSince
-        /// The transaction deleted the object, and somebody has inserted it again since.
+        /// The transaction deleted the object, and it is there again, with other values.
         case insertedSince
         /// That object has the values of the unique attribute or key now.
         case keyTaken(by: ObjectID)

@@ -10,9 +10,9 @@ package struct RevertObstacle: Equatable, Sendable {
     package enum Reason: Equatable, Sendable {
         /// The attributes have other values than the transaction gave them.
         case changedSince
-        /// It changed an object that was deleted later.
+        /// It changed an object that was deleted later; or deleted one that was inserted and deleted again with other values.
         case deletedSince
-        /// It deleted an object that somebody inserted again.
+        /// It deleted an object that is there again, with other values.
         case insertedSince
         /// That object has the values of a unique attribute or key.
         case keyTaken(by: ObjectID)
@@ -40,6 +40,13 @@ package struct RevertPlan {
         case update([(position: Int, value: Value)])
         /// A value for each attribute of the newest layout.
         case insert([Value])
+
+        /// What is left where these attributes cannot be written.
+        func without(_ attributes: [UInt16], _ layout: RowLayout?) -> Step? {
+            guard case .update(let changes) = self, let layout else { return nil }
+            let left = changes.filter { !attributes.contains(layout.entity.attributes[$0.position].number) }
+            return left.isEmpty ? nil : .update(left)
+        }
     }
 
     private let base: View
@@ -100,14 +107,8 @@ package struct RevertPlan {
     private mutating func undoInsert(_ change: ChangeView, _ layout: RowLayout) throws(FileError) {
         // Whoever has deleted it since has done what there is to do.
         guard let now = try row(of: change.object), let written = try row(after: change) else { return }
-        if now.fileOffset != written.fileOffset {
-            var different: [UInt16] = []
-            for attribute in layout.entity.attributes {
-                let isSame = try isEqual(value(attribute, in: now), value(attribute, in: written), attribute.type)
-                if !isSame { different.append(attribute.number) }
-            }
-            if !different.isEmpty { return stop(change, .changedSince, different) }
-        }
+        let different = try differences(now, written, layout)
+        if !different.isEmpty { return stop(change, .changedSince, different) }
         steps[change.object] = .delete
     }
 
@@ -125,8 +126,8 @@ package struct RevertPlan {
             guard let position = layout.position(ofAttribute: number) else { continue }
             let attribute = layout.entity.attributes[position]
             let (current, old) = (try value(attribute, in: now), try value(attribute, in: before))
-            if try isEqual(current, old, attribute.type) { continue }
-            if try !isEqual(current, value(attribute, in: written), attribute.type) {
+            if try isEqual(current, old) { continue }
+            if try !isEqual(current, value(attribute, in: written)) {
                 different.append(number)
             } else if old == .absent, !attribute.isOptional {
                 missing.append(number)
@@ -141,12 +142,16 @@ package struct RevertPlan {
     }
 
     private mutating func undoDelete(_ change: ChangeView, _ layout: RowLayout) throws(FileError) {
-        let newest = try base.core.newestVersion(change.object, below: base.end)
-        // It may have been inserted and deleted again: then its last values are others.
-        guard newest == (change.frameOffset + UInt64(change.entryOffset)) | 1 else {
-            return stop(change, .insertedSince)
-        }
         guard let before = try row(before: change) else { return stop(change, .valuesLost) }
+        if let now = try row(of: change.object) {
+            // Where it is there as it was, there is nothing to do.
+            if try !differences(now, before, layout).isEmpty { stop(change, .insertedSince) }
+            return
+        }
+        // It may have been inserted and deleted again: then those who deleted it last deleted other values.
+        guard let last = try rowOfDeletion(change.object), try differences(last, before, layout).isEmpty else {
+            return stop(change, .deletedSince)
+        }
         var values: [Value] = []
         var missing: [UInt16] = []
         for attribute in layout.entity.attributes {
@@ -162,6 +167,27 @@ package struct RevertPlan {
     private func row(of object: ObjectID) throws(FileError) -> RowView? {
         guard let offset = try base.core.visibleRow(object, below: base.end) else { return nil }
         return try base.core.row(at: offset, object.entity, base.shape)
+    }
+
+    /// What the newest deletion of an object has deleted.
+    private func rowOfDeletion(_ object: ObjectID) throws(FileError) -> RowView? {
+        let newest = try base.core.newestVersion(object, below: base.end)
+        guard newest & 1 == 1, let previous = try base.core.previousVersion(entry: newest & ~1, object),
+            case .row(let offset) = PreviousVersion(rawValue: previous)
+        else { return nil }
+        return try base.core.row(at: offset, object.entity, base.shape)
+    }
+
+    /// The numbers of the attributes in which two rows differ, as the newest schema reads them.
+    private func differences(_ left: RowView, _ right: RowView, _ layout: RowLayout) throws(FileError) -> [UInt16] {
+        var different: [UInt16] = []
+        if left.fileOffset == right.fileOffset { return different }
+        for attribute in layout.entity.attributes {
+            if try !isEqual(value(attribute, in: left), value(attribute, in: right)) {
+                different.append(attribute.number)
+            }
+        }
+        return different
     }
 
     private func row(after change: ChangeView) throws(FileError) -> RowView? {
@@ -182,7 +208,7 @@ package struct RevertPlan {
         return try row.value(at: place)
     }
 
-    private func isEqual(_ left: Value, _ right: Value, _ type: AttributeType) throws(FileError) -> Bool {
+    private func isEqual(_ left: Value, _ right: Value) throws(FileError) -> Bool {
         if left == right { return true }
         // The same long value may stand in the file twice.
         guard case .large(let a) = left, case .large(let b) = right, a.valueBytes == b.valueBytes else { return false }
@@ -202,7 +228,7 @@ package struct RevertPlan {
         let bytes: [UInt8]
     }
 
-    /// Takes out steps whose keys others have. What is taken out frees no key, so this goes on until nothing changes.
+    /// Takes out what would give objects keys that others have. What is taken out frees no key, so this goes on until nothing changes.
     private mutating func keepKeysUnique() throws(FileError) {
         var isSettled = false
         while !isSettled {
@@ -210,7 +236,7 @@ package struct RevertPlan {
             var claimed: [Key: ObjectID] = [:]
             for object in order {
                 guard let step = steps[object], let obstacle = try obstacle(object, step, &claimed) else { continue }
-                steps[object] = nil
+                steps[object] = step.without(obstacle.attributes, base.shape.newestLayout(object.entity))
                 obstacles.append(obstacle)
                 isSettled = false
             }
