@@ -167,7 +167,10 @@ import Testing
     /// `UPDATE_GOLDEN=1` writes what the tool says today; read the difference before committing it.
     @Test func helpIsAsAgreed() throws {
         var text = try runTool(["help"]).output
-        for name in ["load", "insert", "set", "delete", "dump", "history", "info", "verify", "frames", "demo", "help"] {
+        for name in [
+            "load", "insert", "set", "delete", "dump", "history", "versions", "revert", "info", "verify", "frames",
+            "demo", "help",
+        ] {
             text += "\n$ annals help \(name)\n" + (try runTool(["help", name]).output)
         }
         let golden = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(
