@@ -287,7 +287,7 @@ extension Engine {
                 return true
             }
             var folded: [FoldedChange] = []
-            try folding.forEach { (change) in
+            try folding.forEachResult { (change) in
                 folded.append(change)
                 return true
             }

@@ -57,7 +57,7 @@ extension Store {
         var left = resolved.limit
         var failure: StoreError?
         try mapping { () throws(FileError) in
-            try folding.forEach { (change) throws(FileError) in
+            try folding.forEachResult { (change) throws(FileError) in
                 do throws(StoreError) {
                     let net = NetChangeReader(change, resolved.view)
                     guard let value = try net.value(includingValues, choice.changes) else { return true }

@@ -16,6 +16,7 @@ struct ResolvedRequest {
     /// Throws the five token errors, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date that is none.
     init(_ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?) throws(StoreError) {
         let engine = store.engine
+        try mapping { () throws(FileError) in try engine.checkNotForked() }
         let view = try store.view(of: snapshot, engine)
         self.engine = engine
         self.view = view

@@ -69,13 +69,12 @@ extension Store {
     ) throws(StoreError) -> RevertOutcome {
         try checkRevertible(number)
         do {
-            let (obstacles, token) = try writePending(author, context, durability) { pending, engine in
+            let (conflicts, token) = try writePending(author, context, durability) { pending, engine in
                 let plan = try self.plan(number, pending.base, engine)
                 if plan.obstacles.isEmpty || policy == .skipConflicts { try plan.carryOut(with: pending) }
-                return plan.obstacles
+                return plan.obstacles.map { RevertConflict($0, pending.catalog) }
             }
-            let catalog = try mapping { () throws(FileError) in try engine.view() }.catalog
-            return RevertOutcome(token: token, conflicts: obstacles.map { RevertConflict($0, catalog) })
+            return RevertOutcome(token: token, conflicts: conflicts)
         } catch {
             guard let error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
             throw error

@@ -124,7 +124,7 @@ package final class ChangeFolding {
     }
 
     /// Hands out what the changes of each object come to, by ascending object ID or descending, until `body` returns false.
-    package func forEach(_ body: (FoldedChange) throws(FileError) -> Bool) throws(FileError) {
+    package func forEachResult(_ body: (FoldedChange) throws(FileError) -> Bool) throws(FileError) {
         var records = try sorter.sorted()
         var next = try records.next()
         while let first = next {

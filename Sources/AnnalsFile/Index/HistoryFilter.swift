@@ -25,7 +25,12 @@ extension TransactionView {
 }
 
 extension Engine {
-    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for no name.
+    /// Throws `forked` in a child: there a thread of the parent's may hold a lock for ever.
+    package func checkNotForked() throws(FileError) {
+        if log.process.wasForked { throw log.process.refusal(path: log.path) }
+    }
+
+    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for no name. Behind `checkNotForked`.
     package func number(ofName name: String?) -> UInt32? {
         guard let name else { return 0 }
         return log.current.nameNumbers[IdentifierName(name)]

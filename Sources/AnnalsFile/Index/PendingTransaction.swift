@@ -15,7 +15,7 @@ package final class PendingTransaction {
     private let numbers: ObjectNumbers
     @exclusivity(unchecked) private var shape: StoreShape
     /// Objects that were there before and were changed or deleted here.
-    @exclusivity(unchecked) private var changed = Set<UInt64>()
+    @exclusivity(unchecked) var changed = Set<UInt64>()
     /// Objects that were inserted and deleted here: they never were.
     @exclusivity(unchecked) private var vanished = Set<UInt64>()
     /// By entity, but for the one of `lastTaken`: the numbers that were taken for it, of which those below `next` are inserted objects.
@@ -99,7 +99,7 @@ package final class PendingTransaction {
     /// Whether objects are written so. Counts no references: asked for every object.
     package func isNewestLayout(_ layout: RowLayout) -> Bool { shape.isNewest(layout) }
 
-    private func layout(_ entity: UInt16) throws(FileError) -> RowLayout {
+    func layout(_ entity: UInt16) throws(FileError) -> RowLayout {
         guard let layout = shape.newestLayout(entity) else {
             throw FileError(.invalidArgument, "Entity \(entity) is not in the schema: define it before its objects.")
         }
@@ -151,30 +151,6 @@ package final class PendingTransaction {
             throw error
         }
         return object
-    }
-
-    /// Inserts an object that was deleted, under its own ID. Throws `invalidArgument` where it is there, or never was.
-    package func insertAgain(
-        _ object: ObjectID, _ set: (inout RowWriter) throws(FileError) -> Void
-    ) throws(FileError) {
-        let layout = try layout(object.entity)
-        let newest = try base.core.reading { () throws(FileError) in
-            try base.core.newestVersion(object, below: base.end)
-        }
-        guard case .deletion = PreviousVersion(rawValue: newest), !isChangedHere(object) else {
-            throw FileError(.invalidArgument, "Only an object that was deleted can be inserted again.")
-        }
-        try builder.insert(object, layout: layout, afterDeletion: PreviousVersion(rawValue: newest)) {
-            (row, bytes) throws(FileError) in
-            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
-                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
-                    var writer = RowWriter(layout, row, bytes, builder, old: nil)
-                    try set(&writer)
-                    try writer.finish()
-                }
-            }
-        }
-        changed.insert(object.rawValue)
     }
 
     // MARK: Updating
