@@ -23,10 +23,12 @@ public struct StoreError: Error, Hashable, Sendable {
     public var path: String?
     /// The byte of the file that the error is about.
     public var offset: UInt64?
+    /// Of `tokenExpired`: the oldest place that history still reaches back to.
+    public var oldestToken: HistoryToken?
 
     public init(
         _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
-        offset: UInt64? = nil
+        offset: UInt64? = nil, oldestToken: HistoryToken? = nil
     ) {
         self.code = code
         self.message = message
@@ -34,6 +36,7 @@ public struct StoreError: Error, Hashable, Sendable {
         self.systemError = systemError
         self.path = path
         self.offset = offset
+        self.oldestToken = oldestToken
     }
 }
 
@@ -123,12 +126,14 @@ extension StoreError.Code {
     public static let tokenMalformed = Self(rawValue: "tokenMalformed")
     /// The token is another store's.
     public static let tokenForeign = Self(rawValue: "tokenForeign")
-    /// History no longer reaches back to the token: read everything anew and go on from there.
+    /// History no longer reaches back to the token: read everything anew and go on from there (`resync`). `oldestToken` says how far it does.
     public static let tokenExpired = Self(rawValue: "tokenExpired")
     /// The store has no transaction of that number (yet).
     public static let tokenUnknown = Self(rawValue: "tokenUnknown")
     /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
     public static let tokenDiverged = Self(rawValue: "tokenDiverged")
+    /// The transaction changes the schema, and so cannot be undone.
+    public static let notRevertible = Self(rawValue: "notRevertible")
 }
 
 // MARK: Resources and use

@@ -12,21 +12,22 @@ extension Store {
     /// the newest.
     public var durableToken: HistoryToken {
         get throws(StoreError) {
+            let engine = engine
             let newest = try mapping { () throws(FileError) in try engine.view() }
-            var low = engine.log.header.baseNumber
+            var low = engine.oldestNumber
             var high = newest.number + 1
             // The number `low` is durable, `high` is not.
             while high - low > 1 {
                 // The newest is by far the likeliest.
                 let middle = high > newest.number ? newest.number : low + (high - low) / 2
-                if try isDurable(middle, newest) { low = middle } else { high = middle }
+                if try isDurable(middle, engine, newest) { low = middle } else { high = middle }
             }
-            return try token(ofNumber: low, newest)
+            return try token(ofNumber: low, engine, newest)
         }
     }
 
     /// Marks of what is durable stand between frames: one above the start of a commit frame is above its end too.
-    private func isDurable(_ number: UInt64, _ newest: View) throws(StoreError) -> Bool {
+    private func isDurable(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> Bool {
         let durableEnd = engine.durableEnd
         var isDurable = false
         try mapping { () throws(FileError) in
@@ -40,8 +41,9 @@ extension Store {
 
     /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `tokenUnknown`, `tokenExpired`.
     public func snapshot(asOf number: UInt64) throws(StoreError) -> Snapshot {
+        let engine = engine
         let newest = try mapping { () throws(FileError) in try engine.view() }
-        try check(number, newest)
+        try check(number, engine, newest)
         return Snapshot(try mapping { () throws(FileError) in try engine.view(asOf: number) }, engine, identifier)
     }
 
@@ -51,12 +53,28 @@ extension Store {
         return try snapshot(asOf: token.number)
     }
 
+    /// A state to read everything from, and the place behind it, to go on from: for who has no token, or one that is no place in history any more.
+    /// The snapshot contains exactly the transactions up to the token.
+    public func resync() throws(StoreError) -> (snapshot: Snapshot, token: HistoryToken) {
+        let snapshot = try snapshot()
+        return (snapshot, snapshot.token)
+    }
+
+    /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever cleaned.
+    public var oldestToken: HistoryToken { oldestToken(engine) }
+
+    func oldestToken(_ engine: Engine) -> HistoryToken {
+        HistoryToken(storeIdentifier: identifier, number: engine.oldestNumber, tag: engine.oldestTag)
+    }
+
     /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
-    public func check(_ token: HistoryToken) throws(StoreError) {
+    public func check(_ token: HistoryToken) throws(StoreError) { try check(token, engine) }
+
+    func check(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
         try checkOwner(token)
         let newest = try mapping { () throws(FileError) in try engine.view() }
-        try check(token.number, newest)
-        guard try self.token(ofNumber: token.number, newest).tag == token.tag else {
+        try check(token.number, engine, newest)
+        guard try self.token(ofNumber: token.number, engine, newest).tag == token.tag else {
             throw StoreError(
                 .tokenDiverged,
                 "The store has another transaction \(token.number) than the token: what it saw was lost with the power. Read "
@@ -75,32 +93,45 @@ extension Store {
     }
 
     /// Throws where history does not have the place right behind that number.
-    func check(_ number: UInt64, _ newest: View) throws(StoreError) {
+    func check(_ number: UInt64, _ newest: View) throws(StoreError) { try check(number, engine, newest) }
+
+    func check(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) {
         guard number <= newest.number else {
             throw StoreError(
                 .tokenUnknown,
                 "The store has no transaction \(number): its newest is \(newest.number). The token may be of another copy.",
                 path: path)
         }
-        let oldest = engine.log.header.baseNumber
-        guard number >= oldest else {
-            throw StoreError(
-                .tokenExpired,
-                "History begins behind transaction \(oldest), and does not reach back to \(number): read everything anew and "
-                    + "go on from the current token.", path: path)
+        guard number >= engine.oldestNumber else {
+            throw expired("History does not reach back to transaction \(number)", engine)
         }
     }
 
-    private func token(ofNumber number: UInt64, _ newest: View) throws(StoreError) -> HistoryToken {
-        let header = engine.log.header
+    /// With the token of the oldest place that there is.
+    func expired(_ what: String, _ engine: Engine) -> StoreError {
+        StoreError(
+            .tokenExpired,
+            what
+                + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the token that "
+                + "“resync” gives.", path: path, oldestToken: oldestToken(engine))
+    }
+
+    private func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {
         let tag: UInt64
         if number == newest.number {
             tag = newest.tag
-        } else if number == header.baseNumber {
-            tag = header.baseTag
+        } else if number == engine.oldestNumber {
+            tag = engine.oldestTag
         } else {
             tag = try mapping { () throws(FileError) in try engine.view(asOf: number) }.tag
         }
         return HistoryToken(storeIdentifier: identifier, number: number, tag: tag)
     }
+}
+
+extension Engine {
+    /// Where history begins: what came up to this number is not held any more.
+    var oldestNumber: UInt64 { log.header.baseNumber }
+    var oldestTag: UInt64 { log.header.baseTag }
+    var oldestTime: Int64 { log.header.baseTime }
 }

@@ -12,6 +12,7 @@ package final class Engine: Sendable {
     let indexes: Indexes
     package let options: EngineOptions
     let numbers = ObjectNumbers()
+    let clockSteps = ClockSteps()
     /// The transaction that ended last, for the next one to begin with its memory.
     let spare = SpareTransaction()
     /// How many changes the last transaction had: the next one may have as many.

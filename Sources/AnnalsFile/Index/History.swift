@@ -206,7 +206,8 @@ extension View {
         return try withRow(at: offset, change.object.entity, body)
     }
 
-    private func withRow(
+    /// Lends the row of an entity's object that stands at an offset.
+    package func withRow(
         at offset: UInt64, _ entity: UInt16, _ body: (RowView) throws(FileError) -> Void
     ) throws(FileError) -> Bool {
         try core.reading { () throws(FileError) in
