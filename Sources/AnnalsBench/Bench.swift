@@ -36,6 +36,7 @@ struct BenchArguments {
           update    updates N random rows, B a transaction
           delete    deletes N rows, B a transaction
           history   reads the last tenth of the history, then all of it
+          twoproc   how long until a commit of another process is seen, by a waiting thread and in a task
           kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background
         --index makes the index over rank from the start (load)

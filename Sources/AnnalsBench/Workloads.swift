@@ -29,6 +29,8 @@ struct Workloads {
         case "delete": try delete()
         case "history": try history()
         case "kill": try commitUntilKilled()
+        case "twoproc": try TwoProcesses(arguments: arguments).run()
+        case "twoproc_writer": try TwoProcesses(arguments: arguments).write()
         default: throw BenchError(message: "there is no workload \(arguments.workload)")
         }
     }

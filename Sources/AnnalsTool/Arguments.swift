@@ -3,7 +3,7 @@
 /// The arguments of one command, checked against what the command takes.
 package struct Arguments: Sendable {
     package private(set) var operands: [String] = []
-    private var values: [String: String] = [:]
+    private var values: [String: [String]] = [:]
 
     /// Takes apart what follows the command's name.
     ///
@@ -28,14 +28,16 @@ package struct Arguments: Sendable {
             guard argument.hasPrefix("--"), let option = command.options.first(where: { $0.name == name }) else {
                 throw refusal("“annals \(command.name)” has no option “\(parts[0])”.")
             }
-            guard values[name] == nil else { throw refusal("The option “--\(name)” is given twice.") }
+            guard values[name] == nil || option.isRepeatable else {
+                throw refusal("The option “--\(name)” is given twice.")
+            }
             if option.value == nil {
                 if parts.count > 1 { throw refusal("The option “--\(name)” takes no value.") }
-                values[name] = ""
+                values[name] = [""]
             } else if parts.count > 1 {
-                values[name] = String(parts[1])
+                values[name, default: []].append(String(parts[1]))
             } else if let next = rest.first, !next.hasPrefix("--") {
-                values[name] = rest.removeFirst()
+                values[name, default: []].append(rest.removeFirst())
             } else {
                 throw refusal("The option “--\(name)” needs a value.")
             }
@@ -51,11 +53,14 @@ package struct Arguments: Sendable {
     /// Whether an option, with or without a value, was given.
     package func has(_ option: String) -> Bool { values[option] != nil }
 
-    package func value(of option: String) -> String? { values[option] }
+    package func value(of option: String) -> String? { values[option]?.last }
+
+    /// The values of an option that may be given several times; nil where it is not given.
+    package func values(of option: String) -> [String]? { values[option] }
 
     /// The value of an option that takes a whole number from 0 on.
     package func number(of option: String, for command: Command) throws(ToolFailure) -> UInt64? {
-        guard let text = values[option] else { return nil }
+        guard let text = value(of: option) else { return nil }
         // `UInt64` alone would take "+5".
         guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let number = UInt64(text)
         else {

@@ -60,11 +60,14 @@ package struct Command: Sendable {
         /// What stands for the value in help; nil for an option that has none.
         package var value: String?
         package var summary: String
+        /// Whether it may be given several times, each with a value of its own.
+        package var isRepeatable: Bool
 
-        package init(_ name: String, value: String? = nil, _ summary: String) {
+        package init(_ name: String, value: String? = nil, isRepeatable: Bool = false, _ summary: String) {
             self.name = name
             self.value = value
             self.summary = summary
+            self.isRepeatable = isRepeatable
         }
     }
 

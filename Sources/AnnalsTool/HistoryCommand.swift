@@ -4,55 +4,123 @@ internal import Annals
 
 extension Command {
     static let history = Command(
-        "history", "Prints the transactions of a store, oldest first.",
+        "history", "Prints the transactions of a store, or what they come to.",
         details: """
             In jsonl each line is a transaction: number, token, timestamp, author, context, processID, process
             and its changes, each with kind, entity, id and, for an update, the attributes changed. With values a
             change has “before” and “after”: of an update the attributes changed, of an insert and a deletion all.
             “preserved” is what is kept of a deleted object. A place that history does not have is a failure.
+
+            A place is the number of a transaction, a token, or a moment such as 2026-01-02T03:04:05Z. What is
+            said of transactions and of changes must all hold; an option that is given several times holds where
+            one of its values does. A transaction comes with the changes that match, and without any it does not
+            come. An empty AUTHOR or CONTEXT stands for none. With net there is one change for each object, from
+            before its first change to behind its last one, by ID; with count a number is all that is printed.
+            With follow it goes on as transactions come, until SIGTERM or SIGINT ends it as done.
             """,
         operands: ["STORE"],
         options: [
-            Option("after", value: "PLACE", "only what came after this transaction: a number or a token"),
-            Option("limit", value: "N", "at most so many transactions"),
+            Option("after", value: "PLACE", "only what came after this transaction or moment"),
+            Option("before", value: "PLACE", "only what came before this transaction or moment"),
+            Option("author", value: "AUTHOR", isRepeatable: true, "only transactions of this author"),
+            Option("not-author", value: "AUTHOR", isRepeatable: true, "no transactions of this author"),
+            Option("context", value: "CONTEXT", isRepeatable: true, "only transactions of this context"),
+            Option("entity", value: "NAME", isRepeatable: true, "only changes of objects of this entity"),
+            Option("id", value: "ID", isRepeatable: true, "only changes of this object, such as 1:42"),
+            Option("kind", value: "KIND", isRepeatable: true, "only changes of this kind: insert, update or delete"),
+            Option("attribute", value: "ENTITY.NAME", isRepeatable: true, "only updates that changed this attribute"),
+            Option("reverse", "newest first"),
+            Option("limit", value: "N", "at most so many transactions, or net changes"),
+            Option("net", "what the changes of each object come to"),
+            Option("count", "only how many transactions or net changes there are"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
             Option("values", "with the values before and after"),
+            Option("follow", "goes on with transactions as they are committed"),
         ], run: HistoryCommand.run)
 }
 
 enum HistoryCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .history)
-        let after = try arguments.place(of: "after", for: .history) ?? .number(0)
-        var left = try arguments.number(of: "limit", for: .history) ?? .max
+        var request = try arguments.historyRequest()
         let hasValues = arguments.has("values")
+        if arguments.has("follow") { try checkFollowing(request, arguments) }
+        var left = request.limit ?? .max
+        let ending = arguments.has("follow") ? try Ending.onSignals() : nil
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
+        request.changedAttributes = try arguments.changedAttributes(in: store)
+        if arguments.has("count") {
+            try output.line(String(try count(request, arguments.has("net"), store)))
+            return .done
+        }
+        if arguments.has("net") {
+            try NetChangeOutput.print(request, of: store, format == "jsonl", hasValues, &output)
+            return .done
+        }
         var failure: ToolFailure?
         func visit(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
-            guard left > 0 else { return false }
+            guard left > 0, ending?.isAsked != true else { return false }
             left -= 1
             if format == "jsonl" {
                 failure = try json(transaction, hasValues, &output)
             } else {
                 failure = try text(transaction, hasValues, &output)
             }
-            return failure == nil && left > 0
+            return failure == nil
         }
-        try storing { () throws(StoreError) in
-            switch after {
-            case .number(let number):
-                try store.forEachTransaction(after: number) { (view) throws(StoreError) in try visit(view) }
-            case .token(let token):
-                try store.forEachTransaction(after: token) { (view) throws(StoreError) in try visit(view) }
+        // All that the filter passes over is behind the position too.
+        func printOn() throws(ToolFailure) -> UInt64 {
+            let reached = try storing { () throws(StoreError) in
+                let snapshot = try store.snapshot()
+                try store.forEachTransaction(request, in: snapshot) { (view) throws(StoreError) in try visit(view) }
+                return snapshot.token.number
             }
+            if let failure { throw failure }
+            return reached
         }
-        if let failure { throw failure }
+        var position = try printOn()
+        guard let ending else { return .done }
+        let watcher = try storing { () throws(StoreError) in try store.changeWatcher(after: position) }
+        ending.then { watcher.stop() }
+        while left > 0, !ending.isAsked {
+            try output.finish()
+            guard try storing({ () throws(StoreError) in try watcher.next() }) != nil else { break }
+            request.after = .number(position)
+            position = try printOn()
+        }
         return .done
     }
 
+    /// What comes has no end to count from, or to begin with.
+    private static func checkFollowing(_ request: HistoryRequest, _ arguments: Arguments) throws(ToolFailure) {
+        guard request.before == nil, request.order == .oldestFirst, !arguments.has("net"), !arguments.has("count")
+        else {
+            throw ToolFailure(
+                .usage, "history: --follow does not go with --before, --reverse, --net or --count.",
+                hint: "Try: annals help history")
+        }
+    }
+
+    private static func count(
+        _ request: HistoryRequest, _ isNet: Bool, _ store: Store
+    ) throws(ToolFailure) -> Int {
+        var count = 0
+        try storing { () throws(StoreError) in
+            guard isNet else {
+                count = try store.transactionCount(request)
+                return
+            }
+            try store.forEachNetChange(request) { _ in
+                count += 1
+                return true
+            }
+        }
+        return count
+    }
+
     /// Prints, and gives back why that failed: it is not the store's error.
-    private static func printing(
+    static func printing(
         _ output: inout Output, _ body: (inout Output) throws(ToolFailure) -> Void
     ) -> ToolFailure? {
         do throws(ToolFailure) {
@@ -69,14 +137,7 @@ enum HistoryCommand {
     private static func json(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
     ) throws(StoreError) -> ToolFailure? {
-        var line = JSONLine()
-        line.add("number", transaction.number)
-        line.add("token", transaction.token.description)
-        line.add("timestamp", Timestamp.text(transaction.microseconds))
-        line.addText("author", transaction.author)
-        line.addText("context", transaction.contextName)
-        line.add("processID", UInt64(transaction.processID))
-        line.addText("process", transaction.process)
+        let line = head(transaction)
         let start = String(line.text.dropLast()) + ",\"changes\":["
         var failure = printing(&output) { (output) throws(ToolFailure) in try output.data(Array(start.utf8)) }
         var isFirst = true
@@ -91,7 +152,20 @@ enum HistoryCommand {
         return printing(&output) { (output) throws(ToolFailure) in try output.data(Array("]}\n".utf8)) }
     }
 
-    private static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> String {
+    /// The transaction without its changes.
+    static func head(_ transaction: borrowing HistoryTransactionView) -> JSONLine {
+        var line = JSONLine()
+        line.add("number", transaction.number)
+        line.add("token", transaction.token.description)
+        line.add("timestamp", Timestamp.text(transaction.microseconds))
+        line.addText("author", transaction.author)
+        line.addText("context", transaction.contextName)
+        line.add("processID", UInt64(transaction.processID))
+        line.addText("process", transaction.process)
+        return line
+    }
+
+    static func json(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> String {
         let attributes = try change.attributes()
         let kind = change.kind
         var line = JSONLine()
@@ -104,15 +178,15 @@ enum HistoryCommand {
             line.addRaw("before", json(try change.before(), shown))
             line.addRaw("after", json(try change.after(), shown))
         }
-        if let preserved = try change.preserved() {
-            let kept = zip(preserved.attributes, preserved.values).filter { !$0.1.isAbsent }.map(\.0)
-            line.addRaw("preserved", json(preserved, kept))
-        }
+        if let preserved = try change.preserved() { line.addRaw("preserved", json(preserved, kept(preserved))) }
         return line.text
     }
 
+    /// The names of the attributes that have values.
+    static func kept(_ row: Row) -> [String] { zip(row.attributes, row.values).filter { !$0.1.isAbsent }.map(\.0) }
+
     /// The attributes named, or all.
-    private static func json(_ row: Row?, _ attributes: [String]?) -> String {
+    static func json(_ row: Row?, _ attributes: [String]?) -> String {
         guard let row else { return "null" }
         var bytes: [UInt8] = [UInt8(ascii: "{")]
         for (name, value) in pairs(row, attributes) {
@@ -135,12 +209,7 @@ enum HistoryCommand {
     private static func text(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
     ) throws(StoreError) -> ToolFailure? {
-        let author = transaction.author.map { ", author \($0)" } ?? ""
-        let context = transaction.contextName.map { ", context \($0)" } ?? ""
-        let process = transaction.process.map { " (\($0))" } ?? ""
-        let head =
-            "transaction \(transaction.number)  \(Timestamp.text(transaction.microseconds))\(author)\(context)"
-            + ", process \(transaction.processID)\(process)"
+        let head = textHead(transaction)
         let token = "  token \(transaction.token)"
         let isSchemaChange = transaction.changesSchema
         var failure = printing(&output) { (output) throws(ToolFailure) in
@@ -159,15 +228,26 @@ enum HistoryCommand {
         return failure
     }
 
-    private static func text(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> [String] {
+    static func textHead(_ transaction: borrowing HistoryTransactionView) -> String {
+        let author = transaction.author.map { ", author \($0)" } ?? ""
+        let context = transaction.contextName.map { ", context \($0)" } ?? ""
+        let process = transaction.process.map { " (\($0))" } ?? ""
+        return "transaction \(transaction.number)  \(Timestamp.text(transaction.microseconds))\(author)\(context)"
+            + ", process \(transaction.processID)\(process)"
+    }
+
+    static func text(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> [String] {
         let attributes = try change.attributes()
         let kind = change.kind
         let names = attributes.isEmpty ? "" : ": " + attributes.joined(separator: ", ")
-        var lines = ["  \(kind.rawValue) \(change.entity ?? "?") \(change.object)\(names)"]
-        guard hasValues else { return lines }
-        let shown = kind == .update ? attributes : nil
-        let before = try change.before()
-        let after = try change.after()
+        let line = "  \(kind.rawValue) \(change.entity ?? "?") \(change.object)\(names)"
+        guard hasValues else { return [line] }
+        return [line] + values(try change.before(), try change.after(), kind == .update ? attributes : nil)
+    }
+
+    /// A line for each attribute named, or each that there is, with the value before and the one after.
+    static func values(_ before: Row?, _ after: Row?, _ shown: [String]?) -> [String] {
+        var lines: [String] = []
         for (name, value) in pairs(after ?? before, shown) {
             let old = before?[name].map(text)
             let new = after.map { _ in text(value) }

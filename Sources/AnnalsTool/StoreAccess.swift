@@ -67,10 +67,18 @@ package enum HistoryPlace: Equatable, Sendable {
     case token(HistoryToken)
 
     package init(_ text: String, option: String, for command: Command) throws(ToolFailure) {
+        try self.init(text, named: "The option “--\(option)”", for: command)
+    }
+
+    package init(_ text: String, operand: String, for command: Command) throws(ToolFailure) {
+        try self.init(text, named: operand, for: command)
+    }
+
+    private init(_ text: String, named name: String, for command: Command) throws(ToolFailure) {
         if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
             guard let number = UInt64(text) else {
                 throw ToolFailure(
-                    .usage, "The number “\(text)” of “--\(option)” is larger than any transaction's.",
+                    .usage, "\(name) has the number “\(text)”, which is larger than any transaction's.",
                     hint: "Try: annals help \(command.name)")
             }
             self = .number(number)
@@ -80,7 +88,7 @@ package enum HistoryPlace: Equatable, Sendable {
             self = .token(try HistoryToken(text))
         } catch {
             throw ToolFailure(
-                .usage, "The option “--\(option)” takes a transaction number or a token. " + error.message,
+                .usage, "\(name) takes a transaction number or a token. " + error.message,
                 hint: "Try: annals help \(command.name)")
         }
     }
@@ -91,6 +99,14 @@ extension Arguments {
         guard let text = value(of: option) else { return nil }
         return try HistoryPlace(text, option: option, for: command)
     }
+}
+
+/// The ID's text form, of an object of any entity.
+func objectID(_ text: String) throws(ToolFailure) -> ObjectID {
+    guard let object = ObjectID(text) else {
+        throw ToolFailure(.usage, "“\(text)” is no object ID: one looks like “1:42”.")
+    }
+    return object
 }
 
 /// What “ENTITY ID” on the command line names: the ID's text form, or only the object's number.

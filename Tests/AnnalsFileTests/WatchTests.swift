@@ -174,9 +174,56 @@ import Testing
 
     /// More events than the kernel keeps: the watch must say that some are lost.
     @Test func floodIsReportedAsOverflow() throws {
+        _ = try flood()
+        #expect(try news().contains(.overflow))
+    }
+
+    /// What was lost may have been that another file took the name: from then on it must be watched.
+    @Test func fileReplacedInAFloodIsWatchedAfterwards() throws {
+        let store = try flood()
+        try temporary.write("new", to: "new")
+        rename(temporary.path("new"), temporary.path("store"))
+        #expect(try news().contains(.overflow))
+        try temporary.write("more", to: "store")
+        #expect(try news() == [.changed(store)])
+    }
+
+    @Test func directoryRemovedInAFloodIsTold() throws {
+        mkdir(temporary.path("inner"), 0o700)
+        let inner = try watch.add(directory: temporary.path("inner"), name: "store")
+        _ = try flood()
+        rmdir(temporary.path("inner"))
+        #expect(try news().isSuperset(of: [.overflow, .gone(inner)]))
+    }
+
+    @Test func wakeEndsOneWait() throws {
+        try temporary.write("a", to: "store")
+        let file = try watch.add(directory: temporary.path, name: "store")
+        let watch = watch
+        let thread = try BackgroundThread(name: "wakes") {
+            RealEnvironment().sleep(microseconds: 20_000)
+            watch.wake()
+        }
+        #expect(try watch.wait(untilMonotonicMicroseconds: nil) == [])
+        thread.join()
+        // Several at once end one wait, and none that comes later.
+        watch.wake()
+        watch.wake()
+        #expect(try watch.wait(untilMonotonicMicroseconds: nil) == [])
+        let before = RealEnvironment().monotonicMicroseconds()
+        #expect(try watch.wait(untilMonotonicMicroseconds: before + 20_000) == [])
+        #expect(RealEnvironment().monotonicMicroseconds() >= before + 20_000)
+        // News are told all the same.
+        watch.wake()
+        try temporary.write("b", to: "store")
+        #expect(try news() == [.changed(file)])
+    }
+
+    /// Fills the queue beyond its limit with writes to two files, of which “store” is given back.
+    private func flood() throws -> WatchedFile {
         try temporary.write("a", to: "store")
         try temporary.write("a", to: "other")
-        _ = try watch.add(directory: temporary.path, name: "store")
+        let store = try watch.add(directory: temporary.path, name: "store")
         _ = try watch.add(directory: temporary.path, name: "other")
         let limit = SourceFile.read("/proc/sys/fs/inotify/max_queued_events").flatMap { Int($0.prefix { $0 != "\n" }) }
         let count = (limit ?? 16_384) + 100
@@ -185,6 +232,6 @@ import Testing
         // Taking turns, because equal events one after the other become one.
         for index in 0..<count { #expect(pwrite(files[index % 2], "x", 1, 0) == 1) }
         for file in files { close(file) }
-        #expect(try news().contains(.overflow))
+        return store
     }
 }

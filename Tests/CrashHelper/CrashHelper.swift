@@ -3,7 +3,8 @@
 import AnnalsFile
 import Glibc
 
-/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; and `fork STORE` (ForkCheck.swift).
+/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` (ForkCheck.swift); and
+/// `commit STORE COUNT AUTHOR full|relaxed` (CommitRun.swift).
 @main struct CrashHelper {
     static func main() {
         let arguments = CommandLine.arguments
@@ -12,10 +13,15 @@ import Glibc
             case ("create", 5): try create(arguments[2], acknowledgements: arguments[3])
             case ("run", 5): try run(arguments[2], acknowledgements: arguments[3], seed: UInt64(arguments[4]) ?? 1)
             case ("fork", 3): try ForkCheck.run(arguments[2])
+            case ("commit", 6):
+                try CommitRun.run(
+                    arguments[2], count: Int(arguments[3]) ?? 1, author: arguments[4],
+                    durability: arguments[5] == "full" ? .full : .relaxed)
             case ("check", 4): try check(arguments[2], acknowledgements: arguments[3])
             default:
                 fail(
-                    "usage: crash-helper create|run STORE ACKFILE SEED, check STORE ACKFILE, or fork STORE", status: 64)
+                    "usage: crash-helper create|run STORE ACKFILE SEED, check STORE ACKFILE, fork STORE, or commit STORE COUNT "
+                        + "AUTHOR full|relaxed", status: 64)
             }
         } catch {
             fail("\(error)", status: 1)

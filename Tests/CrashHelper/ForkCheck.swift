@@ -41,6 +41,7 @@ enum ForkCheck {
         try expectSuccess(of: child)
         try forkWhileOthersLook(engine, view)
         try forkInATransaction(store)
+        try forkWhileOthersWait(engine)
         // The parent's handle is as it was, and sees what the child committed.
         guard try engine.view().count(entity: entity) == 2 else { throw Failure("the child's object is not there") }
         _ = try insert("after", engine, .full)
@@ -64,6 +65,39 @@ enum ForkCheck {
                 do {
                     try expectForked { try engine.forEachTransaction(after: 0, in: view) { (_) in true } }
                     try expectForked { _ = try engine.statistics() }
+                    _exit(0)
+                } catch { _exit(1) }
+            }
+            try expectSuccess(of: child)
+        }
+    }
+
+    /// A thread waits for changes, in the descriptor that the child has no more; the child has a hub of its own.
+    private static func forkWhileOthersWait(_ engine: Engine) throws {
+        let (log, hub) = (engine.log, engine.options.hub)
+        let listener = try hub.listen(directory: log.directoryPath, name: log.name, asynchronously: true)
+        let thread = try BackgroundThread(name: "waits") {
+            while hub.wait(for: listener, untilMonotonicMicroseconds: nil) != .stopped {}
+        }
+        defer {
+            hub.stop(listener)
+            thread.join()
+            hub.remove(listener)
+        }
+        for _ in 0..<20 {
+            let child = try fork()
+            if child == 0 {
+                do {
+                    try expectForked {
+                        _ = try hub.listen(directory: log.directoryPath, name: log.name, asynchronously: false)
+                    }
+                    guard hub.wait(for: listener, untilMonotonicMicroseconds: nil) == .stopped,
+                        ChangeHub.shared !== hub
+                    else { throw Failure("the child waits with the parent's hub") }
+                    hub.remove(listener)
+                    let own = try ChangeHub.shared.listen(
+                        directory: log.directoryPath, name: log.name, asynchronously: false)
+                    guard ChangeHub.shared.isWatched(own) else { throw Failure("the child has no watch of its own") }
                     _exit(0)
                 } catch { _exit(1) }
             }

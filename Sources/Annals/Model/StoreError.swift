@@ -23,10 +23,12 @@ public struct StoreError: Error, Hashable, Sendable {
     public var path: String?
     /// The byte of the file that the error is about.
     public var offset: UInt64?
+    /// Of `tokenExpired`: the oldest place that history still reaches back to.
+    public var oldestToken: HistoryToken?
 
     public init(
         _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
-        offset: UInt64? = nil
+        offset: UInt64? = nil, oldestToken: HistoryToken? = nil
     ) {
         self.code = code
         self.message = message
@@ -34,6 +36,7 @@ public struct StoreError: Error, Hashable, Sendable {
         self.systemError = systemError
         self.path = path
         self.offset = offset
+        self.oldestToken = oldestToken
     }
 }
 
@@ -123,12 +126,14 @@ extension StoreError.Code {
     public static let tokenMalformed = Self(rawValue: "tokenMalformed")
     /// The token is another store's.
     public static let tokenForeign = Self(rawValue: "tokenForeign")
-    /// History no longer reaches back to the token: read everything anew and go on from there.
+    /// History no longer reaches back to the token: read everything anew and go on from there (`resync`). `oldestToken` says how far it does.
     public static let tokenExpired = Self(rawValue: "tokenExpired")
     /// The store has no transaction of that number (yet).
     public static let tokenUnknown = Self(rawValue: "tokenUnknown")
     /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
     public static let tokenDiverged = Self(rawValue: "tokenDiverged")
+    /// The transaction changes the schema, and so cannot be undone.
+    public static let notRevertible = Self(rawValue: "notRevertible")
 }
 
 // MARK: Resources and use
@@ -141,6 +146,10 @@ extension StoreError.Code {
     public static let inputOutput = Self(rawValue: "inputOutput")
     /// Another process, named in the message, did not finish writing in time.
     public static let busy = Self(rawValue: "busy")
+    /// What was waited for did not come in time: wait longer, or find out why.
+    public static let timeout = Self(rawValue: "timeout")
+    /// The task that waited was cancelled.
+    public static let cancelled = Self(rawValue: "cancelled")
     public static let invalidArgument = Self(rawValue: "invalidArgument")
     /// The store was closed.
     public static let closed = Self(rawValue: "closed")
@@ -148,8 +157,6 @@ extension StoreError.Code {
     public static let forked = Self(rawValue: "forked")
     /// Whether the last transactions would survive a power cut is not known: open the store again.
     public static let durabilityUnknown = Self(rawValue: "durabilityUnknown")
-    /// The caller asked for the work to end.
-    public static let cancelled = Self(rawValue: "cancelled")
     /// The system refused a call for a reason of its own.
     public static let systemCall = Self(rawValue: "systemCall")
 }

@@ -13,15 +13,18 @@ struct HistoryContext {
     let storeIdentifier: UUID
     /// The one that is looked at now.
     var transaction: TransactionView
+    /// Which changes are shown; nil for all.
+    let filter: ChangeFilter?
     /// What a closure threw: it waits here while the file layer, which has errors of its own, returns. One place for all transactions.
     private var failure: StoreError?
     /// Whether something waits: asked for every transaction, where a look at the error itself would copy it.
     private var hasFailed = false
 
-    init(view: View, storeIdentifier: UUID, transaction: TransactionView) {
+    init(view: View, storeIdentifier: UUID, transaction: TransactionView, filter: ChangeFilter? = nil) {
         self.view = view
         self.storeIdentifier = storeIdentifier
         self.transaction = transaction
+        self.filter = filter
     }
 
     @inline(never)
@@ -44,7 +47,7 @@ struct HistoryContext {
 
 /// One transaction of the history. It lives until the closure that was given it returns.
 public struct HistoryTransactionView: ~Copyable {
-    private let context: UnsafeMutablePointer<HistoryContext>
+    let context: UnsafeMutablePointer<HistoryContext>
 
     @inline(__always)
     init(_ context: UnsafeMutablePointer<HistoryContext>) { self.context = context }
@@ -70,17 +73,40 @@ public struct HistoryTransactionView: ~Copyable {
     /// Whether it changes the schema: entities and handles are to be asked for again.
     public var changesSchema: Bool { context.pointee.transaction.changesSchema }
 
-    /// How many changes it made.
+    /// How many changes it made, also those that a request leaves out.
     public var changeCount: UInt64 { context.pointee.transaction.totalChanges }
 
-    /// Gives `body` every change, in the order in which they were made, until it returns false. Throws `damaged`, `closed`, and what `body`
-    /// throws.
+    /// Gives `body` every change, in the order in which they were made, until it returns false; of a transaction that a request chose by its
+    /// changes, those that match. Throws `damaged`, `closed`, and what `body` throws.
     public func forEachChange(
         _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let context = context
+        if context.pointee.filter != nil { return try forEachMatchingChange(body) }
         try mapping { () throws(FileError) in
             try context.pointee.transaction.forEachChange { (change) throws(FileError) in
+                do throws(StoreError) {
+                    return try body(HistoryChangeView(change, context))
+                } catch {
+                    context.pointee.fail(error)
+                    return false
+                }
+            }
+        }
+        try context.pointee.throwFailure()
+    }
+
+    /// The changes that the request chose.
+    @inline(never)
+    private func forEachMatchingChange(
+        _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let context = context
+        guard let filter = context.pointee.filter else { return }
+        let (transaction, catalog) = (context.pointee.transaction, context.pointee.view.catalog)
+        try mapping { () throws(FileError) in
+            try transaction.forEachChange { (change) throws(FileError) in
+                guard filter.matches(change, version: transaction.schemaVersion, catalog) else { return true }
                 do throws(StoreError) {
                     return try body(HistoryChangeView(change, context))
                 } catch {
@@ -95,7 +121,7 @@ public struct HistoryTransactionView: ~Copyable {
     /// The transaction as a value that lives on, with values of objects where asked for. Throws `damaged`, `closed`.
     public func value(includingValues: Bool = false) throws(StoreError) -> HistoryTransaction {
         var changes: [HistoryChange] = []
-        changes.reserveCapacity(Int(clamping: min(changeCount, 65_536)))
+        if context.pointee.filter == nil { changes.reserveCapacity(Int(clamping: min(changeCount, 65_536))) }
         try forEachChange { (change) throws(StoreError) in
             changes.append(try change.value(includingValues: includingValues))
             return true
@@ -130,7 +156,9 @@ public struct HistoryChangeView: ~Copyable {
     public func changes(at position: Int) -> Bool { change.contains(attributePosition: position) }
 
     /// The name of the object's entity; the last one that it had where it is removed. Nil where the schema never had it.
-    public var entity: String? { context.pointee.view.catalog.lastName(ofEntity: change.object.entity) }
+    public var entity: String? {
+        context.pointee.view.catalog.lastDefinition(ofEntity: change.object.entity)?.name.text
+    }
 
     /// The names of the attributes that an update changed, as they were called then; empty for others. Throws `damaged`.
     public func attributes() throws(StoreError) -> [String] {
@@ -216,17 +244,5 @@ public struct HistoryChangeView: ~Copyable {
             kind: kind, object: object, entity: entity ?? "", attributes: try attributes(),
             before: includingValues ? try before() : nil, after: includingValues ? try after() : nil,
             preserved: try preserved())
-    }
-}
-
-extension SchemaCatalog {
-    /// The name of an entity in the newest version that has it. Constant time where that is the newest of all.
-    func lastName(ofEntity number: UInt16) -> String? {
-        var version = newestVersion
-        while version > 0 {
-            if let entity = entity(number, version: version) { return entity.name.text }
-            version -= 1
-        }
-        return nil
     }
 }

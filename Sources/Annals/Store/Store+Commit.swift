@@ -51,6 +51,18 @@ extension Store {
         }
     }
 
+    /// `write` for who works with the file layer's transaction, and with the engine that it is of.
+    func writePending<Result>(
+        _ author: String?, _ context: String?, _ durability: Durability?,
+        _ body: (PendingTransaction, Engine) throws -> Result
+    ) throws -> (result: Result, token: HistoryToken?) {
+        let engine = engine
+        let (result, appended) = try generations.write(
+            author: author, context: context, durability: (durability ?? options.durability).file
+        ) { pending in try body(pending, engine) }
+        return (result, appended.map(token))
+    }
+
     /// Changes the schema, in a transaction of its own. No object is rewritten; a new index over objects that are there is built.
     ///
     /// Others read and write while an index is built: they wait only when a piece of it is written, and when what they have changed

@@ -23,8 +23,8 @@ extension Store {
             }
             (engine, view) = (snapshot.engine, snapshot.view)
         }
-        try check(number, view, engine)
-        try checkHidden(after: number, view, engine)
+        try check(number, engine, view)
+        try checkHidden(after: number, engine, view)
         let storeIdentifier = identifier
         // One for all: what refers to it cannot be kept beyond a call of `body`.
         let context = UnsafeMutablePointer<HistoryContext>.allocate(capacity: 1)

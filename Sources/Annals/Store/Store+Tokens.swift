@@ -13,20 +13,20 @@ extension Store {
     public var durableToken: HistoryToken {
         get throws(StoreError) {
             let (engine, newest) = try newest()
-            var low = engine.log.header.baseNumber
+            var low = engine.oldestNumber
             var high = newest.number + 1
             // The number `low` is durable, `high` is not.
             while high - low > 1 {
                 // The newest is by far the likeliest.
                 let middle = high > newest.number ? newest.number : low + (high - low) / 2
-                if try isDurable(middle, newest, engine) { low = middle } else { high = middle }
+                if try isDurable(middle, engine, newest) { low = middle } else { high = middle }
             }
-            return try token(ofNumber: low, newest, engine)
+            return try token(ofNumber: low, engine, newest)
         }
     }
 
     /// Marks of what is durable stand between frames: one above the start of a commit frame is above its end too.
-    private func isDurable(_ number: UInt64, _ newest: View, _ engine: Engine) throws(StoreError) -> Bool {
+    private func isDurable(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> Bool {
         let durableEnd = engine.durableEnd
         var isDurable = false
         try mapping { () throws(FileError) in
@@ -41,7 +41,7 @@ extension Store {
     /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `tokenUnknown`, `tokenExpired`.
     public func snapshot(asOf number: UInt64) throws(StoreError) -> Snapshot {
         let (engine, newest) = try newest()
-        try check(number, newest, engine)
+        try check(number, engine, newest)
         return Snapshot(try mapping { () throws(FileError) in try engine.view(asOf: number) }, engine, identifier)
     }
 
@@ -51,17 +51,28 @@ extension Store {
         return try snapshot(asOf: token.number)
     }
 
+    /// A state to read everything from, and the place behind it, to go on from: for who has no token, or one that is no place in history any more.
+    /// The snapshot contains exactly the transactions up to the token.
+    public func resync() throws(StoreError) -> (snapshot: Snapshot, token: HistoryToken) {
+        let snapshot = try snapshot()
+        return (snapshot, snapshot.token)
+    }
+
+    /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever cleaned.
+    public var oldestToken: HistoryToken { oldestToken(engine) }
+
+    func oldestToken(_ engine: Engine) -> HistoryToken {
+        HistoryToken(storeIdentifier: identifier, number: engine.oldestNumber, tag: engine.oldestTag)
+    }
+
     /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
-    public func check(_ token: HistoryToken) throws(StoreError) {
-        guard token.storeIdentifier == identifier else {
-            throw StoreError(
-                .tokenForeign,
-                "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with its own store.",
-                path: path)
-        }
-        let (engine, newest) = try newest()
-        try check(token.number, newest, engine)
-        guard try self.token(ofNumber: token.number, newest, engine).tag == token.tag else {
+    public func check(_ token: HistoryToken) throws(StoreError) { try check(token, engine) }
+
+    func check(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
+        try checkOwner(token)
+        let newest = try mapping { () throws(FileError) in try engine.view() }
+        try check(token.number, engine, newest)
+        guard try self.token(ofNumber: token.number, engine, newest).tag == token.tag else {
             throw StoreError(
                 .tokenDiverged,
                 "The store has another transaction \(token.number) than the token: what it saw was lost with the power. Read "
@@ -69,45 +80,73 @@ extension Store {
         }
     }
 
+    /// Throws `tokenForeign`.
+    func checkOwner(_ token: HistoryToken) throws(StoreError) {
+        guard token.storeIdentifier == identifier else {
+            throw StoreError(
+                .tokenForeign,
+                "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with its own store.",
+                path: path)
+        }
+    }
+
     /// Throws where history does not have the place right behind that number.
-    func check(_ number: UInt64, _ newest: View, _ engine: Engine) throws(StoreError) {
+    func check(_ number: UInt64, _ newest: View) throws(StoreError) { try check(number, engine, newest) }
+
+    func check(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) {
         guard number <= newest.number else {
             throw StoreError(
                 .tokenUnknown,
                 "The store has no transaction \(number): its newest is \(newest.number). The token may be of another copy.",
                 path: path)
         }
-        let oldest = engine.tracking.horizon
-        guard number >= oldest else {
-            throw StoreError(
-                .tokenExpired,
-                "History begins behind transaction \(oldest), and does not reach back to \(number): read everything anew and "
-                    + "go on from the current token.", path: path)
+        guard number >= engine.oldestNumber else {
+            throw expired("History does not reach back to transaction \(number)", engine)
         }
+    }
+
+    /// With the token of the oldest place that there is.
+    func expired(_ what: String, _ engine: Engine) -> StoreError {
+        StoreError(
+            .tokenExpired,
+            what
+                + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the token that "
+                + "“resync” gives.", path: path, oldestToken: oldestToken(engine))
     }
 
     /// Throws where transactions behind that number are hidden: an answer without them would not be all.
-    func checkHidden(after number: UInt64, _ view: View, _ engine: Engine) throws(StoreError) {
+    func checkHidden(after number: UInt64, _ engine: Engine, _ view: View) throws(StoreError) {
         guard let hidden = try mapping({ () throws(FileError) in try engine.lastHidden(after: number, in: view) })
-        else {
-            return
-        }
+        else { return }
         throw StoreError(
             .tokenExpired,
-            "Transactions up to \(hidden) were cleaned, some of them behind \(number): read everything anew and go on from the current "
-                + "token.", path: path)
+            "Transactions up to \(hidden) were cleaned, some of them behind \(number). Read everything anew and go on from the token that "
+                + "“resync” gives.", path: path,
+            oldestToken: try token(ofNumber: hidden, engine, view))
     }
 
-    private func token(ofNumber number: UInt64, _ newest: View, _ engine: Engine) throws(StoreError) -> HistoryToken {
-        let header = engine.log.header
+    private func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {
         let tag: UInt64
         if number == newest.number {
             tag = newest.tag
-        } else if number == header.baseNumber {
-            tag = header.baseTag
+        } else if number == engine.oldestNumber {
+            tag = engine.oldestTag
         } else {
             tag = try mapping { () throws(FileError) in try engine.view(asOf: number) }.tag
         }
         return HistoryToken(storeIdentifier: identifier, number: number, tag: tag)
+    }
+}
+
+extension Engine {
+    /// Where history begins: what came up to this number is not held any more.
+    var oldestNumber: UInt64 { tracking.horizon }
+    var oldestTag: UInt64 { oldest?.tag ?? log.header.baseTag }
+    var oldestTime: Int64 { oldest?.time ?? log.header.baseTime }
+
+    /// The state there, where it is not the base of the file, which the header tells of.
+    private var oldest: View? {
+        let number = oldestNumber
+        return number == log.header.baseNumber ? nil : try? view(asOf: number)
     }
 }

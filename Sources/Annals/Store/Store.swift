@@ -1,6 +1,6 @@
 // One open store: opening, closing, what it is, what it says.
 
-internal import AnnalsFile
+package import AnnalsFile
 public import FoundationEssentials
 
 /// An open store file. Any thread may use it, and several processes may have the file open at once.
@@ -18,6 +18,8 @@ public final class Store: Sendable {
         public var reading = Reading.mapped
         /// Whether a store is made where there is none. Otherwise opening throws `notFound`.
         public var creates = true
+        /// Where those wait who want to know of changes; nil for the process's own place.
+        package var hub: ChangeHub?
 
         public init() {}
     }
@@ -100,6 +102,7 @@ public final class Store: Sendable {
         var chosen = EngineOptions()
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
         chosen.reading = options.reading == .mapped ? .mapped : .copied
+        if let hub = options.hub { chosen.hub = hub }
         let files = RealFileSystem()
         let environment = RealEnvironment()
         guard options.access == .readWrite else {
@@ -148,7 +151,7 @@ public final class Store: Sendable {
     }
 
     /// The engine of the file as it is now: compaction puts another file in its place. Taken once for each call.
-    var engine: Engine { generations.current }
+    var engine: Engine { (try? generations.newest())?.engine ?? generations.current }
 
     /// The newest state, and the engine that it is of.
     func newest() throws(StoreError) -> (engine: Engine, view: View) {

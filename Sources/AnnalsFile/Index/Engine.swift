@@ -10,8 +10,9 @@ internal import Synchronization
 package final class Engine: Sendable {
     package let log: Log
     let indexes: Indexes
-    let options: EngineOptions
+    package let options: EngineOptions
     let numbers = ObjectNumbers()
+    let clockSteps = ClockSteps()
     /// The transaction that ended last, for the next one to begin with its memory.
     let spare = SpareTransaction()
     /// How many changes the last transaction had: the next one may have as many.
@@ -86,6 +87,8 @@ package final class Engine: Sendable {
     package func close() throws(FileError) {
         if log.process.wasForked { return }
         try checkNotWriting()
+        // Who waits for changes learns that there will be none.
+        defer { options.hub.poke(directory: log.directoryPath, name: log.name) }
         if log.access == .readWrite, isCheckpointWorthClosing() {
             // What a checkpoint saves is time: closing goes on without it.
             try? writeCheckpoint()
@@ -120,7 +123,7 @@ package final class Engine: Sendable {
     }
 
     /// What the body of `write` may not do: it would wait for itself.
-    func checkNotWriting() throws(FileError) {
+    package func checkNotWriting() throws(FileError) {
         guard writingThread.load(ordering: .relaxed) != 0,
             writingThread.load(ordering: .relaxed) == SystemCalls.currentThread
         else {
@@ -128,7 +131,7 @@ package final class Engine: Sendable {
         }
         throw FileError(
             .invalidArgument,
-            "Another commit, write or close is not possible in the body of a write: it would wait for itself. Make all changes with the body's transaction.",
+            "Another commit, write, wait or close is not possible in the body of a write: it would wait for itself. Make all changes with the body's transaction.",
             path: log.path)
     }
 }

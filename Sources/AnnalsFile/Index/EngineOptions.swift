@@ -17,6 +17,9 @@ package struct EngineOptions: Sendable {
     /// Reading by copies forgets them when they have come to so much, and nobody reads.
     package var copiedBytes: UInt64 = 64 << 20
 
+    /// Where those wait who want to know of changes.
+    package var hub = ChangeHub.shared
+
     package init() { log.limits.mappingReserveBytes = 1 << 40 }
 
     /// Sizes low enough that small tests meet them.

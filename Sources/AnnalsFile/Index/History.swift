@@ -8,7 +8,7 @@ public struct TransactionView {
     public let number: UInt64
     /// Where its commit frame stands.
     package let commitFrame: UInt64
-    let end: UInt64
+    package let end: UInt64
     private let viewReference: Unmanaged<View>
     private let names: UnsafeMutablePointer<String>
     private let nameCount: UInt32
@@ -37,7 +37,6 @@ public struct TransactionView {
     package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
     /// Where it begins.
     package var start: UInt64 { table.integer(at: TransactionField.start, as: UInt64.self) }
-    package var authorNumber: UInt32 { table.integer(at: TransactionField.author, as: UInt32.self) }
     package var author: String? { name(TransactionField.author) }
     package var context: String? { name(TransactionField.context) }
     package var process: String? { name(TransactionField.process) }
@@ -104,14 +103,18 @@ extension Engine {
     /// Lends the transactions with numbers above `after` that the view contains, oldest first, until `body` returns false.
     ///
     /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Throws `damaged`.
+    ///
+    /// `place` saves finding it: the end of transaction `after`, or of another frame behind it and before the next transaction, in this same file.
     package func forEachTransaction(
-        after number: UInt64, in view: View, _ body: (TransactionView) throws(FileError) -> Bool
+        after number: UInt64, at place: UInt64? = nil, in view: View,
+        _ body: (TransactionView) throws(FileError) -> Bool
     ) throws(FileError) {
         // Before any lock: in a child a thread of the parent's may hold it for ever.
         if log.process.wasForked { throw log.process.refusal(path: log.path) }
         guard number < view.number else { return }
         let names = NameTable(log.current.names)
-        var position = indexes.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
+        var position =
+            place ?? indexes.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
         let core = view.core
         // What is lent refers to them without counting.
         defer { withExtendedLifetime((view, names)) {} }
@@ -222,7 +225,8 @@ extension View {
         return try withRow(at: offset, change.object.entity, body)
     }
 
-    private func withRow(
+    /// Lends the row of an entity's object that stands at an offset.
+    package func withRow(
         at offset: UInt64, _ entity: UInt16, _ body: (RowView) throws(FileError) -> Void
     ) throws(FileError) -> Bool {
         try core.reading { () throws(FileError) in

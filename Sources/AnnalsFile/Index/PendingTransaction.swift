@@ -15,7 +15,7 @@ package final class PendingTransaction {
     private let numbers: ObjectNumbers
     @exclusivity(unchecked) private var shape: StoreShape
     /// Objects that were there before and were changed or deleted here.
-    @exclusivity(unchecked) private var changed = Set<UInt64>()
+    @exclusivity(unchecked) var changed = Set<UInt64>()
     /// Objects that were inserted and deleted here: they never were.
     @exclusivity(unchecked) private var vanished = Set<UInt64>()
     /// By entity, but for the one of `lastTaken`: the numbers that were taken for it, of which those below `next` are inserted objects.
@@ -99,7 +99,7 @@ package final class PendingTransaction {
     /// Whether objects are written so. Counts no references: asked for every object.
     package func isNewestLayout(_ layout: RowLayout) -> Bool { shape.isNewest(layout) }
 
-    private func layout(_ entity: UInt16) throws(FileError) -> RowLayout {
+    func layout(_ entity: UInt16) throws(FileError) -> RowLayout {
         guard let layout = shape.newestLayout(entity) else {
             throw FileError(.invalidArgument, "Entity \(entity) is not in the schema: define it before its objects.")
         }
@@ -282,13 +282,9 @@ package final class PendingTransaction {
             try builder.putBack(first)
             throw notFound(object)
         }
-        // What was inserted here was never there.
+        // What was inserted here was never there; what was deleted before and inserted here again stays deleted.
         guard first.kind == .update, let previous = first.previous else {
-            if let previous = first.previous {
-                try builder.delete(object, previous: previous)
-            } else {
-                vanished.insert(object.rawValue)
-            }
+            vanished.insert(object.rawValue)
             return
         }
         do throws(FileError) {

@@ -202,15 +202,7 @@ extension Log {
 
     /// Throws where the name no longer stands for this file, or not for it alone.
     func checkIdentity() throws(FileError) {
-        let found: FileIdentity
-        do throws(FileError) {
-            found = try files.identity(of: name, in: directory)
-        } catch  where error.code == .notFound {
-            throw FileError(.storeRemoved, "The store file was removed or renamed: nothing is written to it any more.")
-        }
-        guard found.inode == identity.inode, found.device == identity.device else {
-            throw FileError(.storeReplaced, "Another file has taken the store's place: open the store again.")
-        }
+        let found = try identityInPlace()
         guard found.links == 1 else {
             throw FileError(
                 .hardLinked,

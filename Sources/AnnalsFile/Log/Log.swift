@@ -26,12 +26,12 @@ package final class Log: @unchecked Sendable {
     let options: LogOptions
     let directory: Descriptor
     let file: Descriptor
-    let name: String
+    package let name: String
     let identity: FileIdentity
     let process = OwnProcess()
     /// Who writes: asked once, because asking costs system calls.
-    let processID: UInt32
-    let processName: String
+    package let processID: UInt32
+    package let processName: String
     let mapping: SharedMapping?
     let ledger: DurabilityLedger
 

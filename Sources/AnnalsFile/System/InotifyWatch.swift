@@ -106,10 +106,14 @@ extension InotifyWatch {
         }
     }
 
+    package func wake() {
+        // A full pipe does just the same.
+        _ = try? SystemCalls.write(wakeWriter, [1])
+    }
+
     package func cancel() {
         state.withLock { $0.isCancelled = true }
-        // The byte stays in the pipe, so that every later wait ends as well. A full pipe would do just the same.
-        _ = try? SystemCalls.write(wakeWriter, [1])
+        wake()
     }
 }
 
@@ -121,15 +125,22 @@ extension InotifyWatch {
             if state.withLock({ $0.isCancelled }) { return [.cancelled] }
             let milliseconds = Self.milliseconds(until: deadline, from: SystemCalls.monotonicMicroseconds())
             do throws(SystemError) {
-                let (hasEvents, _) = try SystemCalls.poll(inotify, wakeReader, milliseconds: milliseconds)
-                if hasEvents {
-                    let news = try readNews()
-                    if !news.isEmpty { return news }
-                }
+                let (hasEvents, isWoken) = try SystemCalls.poll(inotify, wakeReader, milliseconds: milliseconds)
+                if isWoken { try emptyPipe() }
+                let news = hasEvents ? try readNews() : []
+                if !news.isEmpty || isWoken { return state.withLock { $0.isCancelled } ? [.cancelled] : news }
             } catch { throw FileError(error) }
             if let deadline, SystemCalls.monotonicMicroseconds() >= deadline {
                 return state.withLock { $0.isCancelled } ? [.cancelled] : []
             }
+        }
+    }
+
+    /// Takes all that several wakers have written, as far as it fits: what is left ends one more wait.
+    private func emptyPipe() throws(SystemError) {
+        var buffer = [UInt8](repeating: 0, count: 64)
+        do throws(SystemError) { _ = try SystemCalls.read(wakeReader, &buffer) } catch {
+            if !error.wouldBlock { throw error }
         }
     }
 
@@ -155,7 +166,10 @@ extension InotifyWatch {
             var news: [WatchNews] = []
             func tell(_ item: WatchNews) { if !news.contains(item) { news.append(item) } }
             for event in events { interpret(event, &state, tell) }
-            if !isComplete { tell(.overflow) }
+            if !isComplete || events.contains(where: { $0.mask & InotifyEvent.Mask.overflow != 0 }) {
+                tell(.overflow)
+                for file in state.targets.keys { watchAnew(file, &state, tell) }
+            }
             return news
         }
     }
@@ -164,7 +178,6 @@ extension InotifyWatch {
     /// told of it, so that reading its state afterwards misses nothing.
     private func interpret(_ event: InotifyEvent, _ state: inout State, _ tell: (WatchNews) -> Void) {
         typealias Mask = InotifyEvent.Mask
-        if event.mask & Mask.overflow != 0 { return tell(.overflow) }
         for (file, target) in state.targets {
             if target.fileWatch == event.watch {
                 if event.mask & Mask.modified != 0 { tell(.changed(file)) }
@@ -177,6 +190,17 @@ extension InotifyWatch {
                 rewatch(file, &state, tell)
             }
         }
+    }
+
+    /// After events were lost: one of them may have been that the name or the directory is another one now.
+    private func watchAnew(_ file: WatchedFile, _ state: inout State, _ tell: (WatchNews) -> Void) {
+        guard let target = state.targets[file] else { return }
+        let directoryWatch = try? SystemCalls.inotifyAddWatch(inotify, target.directory, Self.directoryMask)
+        guard directoryWatch == target.directoryWatch else {
+            if let directoryWatch { dropUnused([directoryWatch], in: state) }
+            return tell(.gone(file))
+        }
+        rewatch(file, &state, tell)
     }
 
     private func rewatch(_ file: WatchedFile, _ state: inout State, _ tell: (WatchNews) -> Void) {

@@ -34,8 +34,10 @@ package protocol ChangeWatch: Sendable {
     func remove(_ file: WatchedFile)
     /// Waits for news, at most until a moment of the monotonic clock (nil: for ever). One thread at a time.
     ///
-    /// - Returns: no element twice; nothing when the time has passed.
+    /// - Returns: no element twice; nothing when the time has passed or somebody has called `wake`.
     func wait(untilMonotonicMicroseconds deadline: UInt64?) throws(FileError) -> [WatchNews]
+    /// Ends the wait that is on; where none is, the next one. Any thread.
+    func wake()
     /// Ends the wait that is on and all later ones. Any thread.
     func cancel()
 }

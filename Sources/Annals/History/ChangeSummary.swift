@@ -1,0 +1,79 @@
+// Folding transactions into a signal: from tables alone, in little memory whatever they hold.
+
+internal import AnnalsFile
+
+/// What one signal will say. A value for one walk over history.
+struct ChangeSummary {
+    /// A signal stands for at most so many transactions, and looks at no more changes; the next one follows at once.
+    static let maximumTransactions = 65_536
+    static let maximumChanges: UInt64 = 65_536
+
+    private let excluded: Set<String>
+    private let processID: UInt32
+    private let processName: String
+    private(set) var first: UInt64 = 0
+    private(set) var last: UInt64 = 0
+    private(set) var tag: UInt64 = 0
+    /// Where the last one ends in the file.
+    private(set) var end: UInt64 = 0
+    /// Those of nobody who is left out. None: there is nothing to tell.
+    private(set) var told = 0
+    private var passed = 0
+    private var changes: UInt64 = 0
+    private var authors: Set<String> = []
+    private var includesUnnamed = false
+    private var processIDs: Set<UInt32> = []
+    private var entities: Set<UInt16> = []
+    private var isExact = true
+    private var changesSchema = false
+    private var isOwn = true
+
+    init(excluding excluded: Set<String>, processID: UInt32, processName: String) {
+        self.excluded = excluded
+        self.processID = processID
+        self.processName = processName
+    }
+
+    /// Takes the next transaction in; false where it belongs to the next signal.
+    mutating func add(_ transaction: TransactionView) throws(FileError) -> Bool {
+        let author = transaction.author
+        let isTold = author.map { !excluded.contains($0) } ?? true
+        let nextChanges = changes + (isTold ? transaction.totalChanges : 0)
+        if passed > 0, passed == Self.maximumTransactions || nextChanges > Self.maximumChanges { return false }
+        if passed == 0 { first = transaction.number }
+        passed += 1
+        (last, tag, end) = (transaction.number, transaction.tag, transaction.end)
+        guard isTold else { return true }
+        told += 1
+        changes = nextChanges
+        if let author { authors.insert(author) } else { includesUnnamed = true }
+        processIDs.insert(transaction.processID)
+        isOwn = isOwn && transaction.processID == processID && transaction.process == processName
+        changesSchema = changesSchema || transaction.changesSchema
+        try addEntities(of: transaction)
+        return true
+    }
+
+    private mutating func addEntities(of transaction: TransactionView) throws(FileError) {
+        guard transaction.totalChanges <= Self.maximumChanges else {
+            isExact = false
+            return
+        }
+        var previous: UInt16?
+        try transaction.forEachChange { (change) throws(FileError) in
+            let entity = change.object.entity
+            if entity != previous { entities.insert(entity) }
+            previous = entity
+            return true
+        }
+    }
+
+    func signal(of token: HistoryToken, _ catalog: SchemaCatalog) -> ChangeSignal {
+        let numbers = isExact ? entities.sorted() : (0..<catalog.entityNumberLimit).map { UInt16($0) }
+        return ChangeSignal(
+            numbers: first...last, token: token, authors: authors.sorted(), includesUnnamedAuthor: includesUnnamed,
+            processIDs: processIDs.sorted(),
+            entities: Set(numbers.compactMap { catalog.lastDefinition(ofEntity: $0)?.name.text }).sorted(),
+            isExact: isExact, changesSchema: changesSchema, isOwn: isOwn)
+    }
+}

@@ -1,0 +1,105 @@
+// Waiting until a store shows what one waits for: look, wait for news, look again.
+//
+// Invariants:
+// H1  What is looked for is looked for after the watch is there, and again after every waking: news are a hint, what the file says is the truth.
+
+internal import AnnalsFile
+
+/// One listener of a store. Kept by who waits; the store stays open as long.
+final class ChangeWait: Sendable {
+    enum Outcome<Result: Sendable>: Sendable {
+        case found(Result)
+        case timePassed
+        case stopped
+    }
+
+    /// Looks; nil for waiting on.
+    typealias Look<Result> = (Engine) throws(StoreError) -> Result?
+
+    let store: Store
+    private let hub: ChangeHub
+    private let listener: ChangeListener
+
+    /// Throws `closed`, `forked`, `invalidArgument` in the body of a write, which would wait for itself.
+    init(_ store: Store, asynchronously: Bool) throws(StoreError) {
+        self.store = store
+        let engine = store.engine
+        hub = engine.options.hub
+        let hub = hub
+        listener = try mapping { () throws(FileError) in
+            try engine.checkNotWriting()
+            return try hub.listen(
+                directory: engine.log.directoryPath, name: engine.log.name, asynchronously: asynchronously)
+        }
+    }
+
+    deinit { hub.remove(listener) }
+
+    /// Ends the waiting, now and later. Any thread.
+    func stop() { hub.stop(listener) }
+
+    /// Waits on the calling thread, until a moment of the monotonic clock at most.
+    func find<Result: Sendable>(
+        until deadline: UInt64?, _ look: Look<Result>
+    ) throws(StoreError) -> Outcome<Result> {
+        var isInDoubt = false
+        while true {
+            let engine = store.engine
+            if let result = try looking(engine, isInDoubt, look) { return .found(result) }
+            switch hub.wait(for: listener, untilMonotonicMicroseconds: deadline) {
+            case .news(let doubt): isInDoubt = doubt
+            case .timePassed: return .timePassed
+            case .stopped: return .stopped
+            }
+        }
+    }
+
+    /// The same without occupying a thread. A cancelled task ends it as `stopped`.
+    func find<Result: Sendable>(
+        until deadline: UInt64?, isolation: isolated (any Actor)? = #isolation, _ look: Look<Result>
+    ) async throws(StoreError) -> Outcome<Result> {
+        var isInDoubt = false
+        while true {
+            if Task.isCancelled { return .stopped }
+            let engine = store.engine
+            if let result = try looking(engine, isInDoubt, look) { return .found(result) }
+            switch await hub.wait(for: listener, untilMonotonicMicroseconds: deadline, isolation: isolation) {
+            case .news(let doubt): isInDoubt = doubt
+            case .timePassed: return .timePassed
+            case .stopped: return .stopped
+            }
+        }
+    }
+
+    private func looking<Result>(
+        _ engine: Engine, _ isInDoubt: Bool, _ look: Look<Result>
+    ) throws(StoreError) -> Result? {
+        if let result = try look(engine) {
+            if isInDoubt { hub.keepDoubt(listener) }
+            return result
+        }
+        guard isInDoubt else { return nil }
+        do throws(StoreError) {
+            try mapping { () throws(FileError) in try engine.log.checkPlace() }
+        } catch {
+            // Compaction has put another file there: what is new is in that.
+            if error.code == .storeReplaced, case let newer = store.engine, newer !== engine { return try look(newer) }
+            // What came between the look and the removal is still told.
+            guard let result = try look(engine) else { throw error }
+            hub.keepDoubt(listener)
+            return result
+        }
+        if hub.isWatched(listener), !engine.log.isReachedByPath() { hub.lookInIntervals(listener) }
+        return nil
+    }
+}
+
+extension Duration {
+    /// That far from now, on the monotonic clock; nil for never.
+    static func deadline(after timeout: Duration?) -> UInt64? {
+        guard let timeout else { return nil }
+        let (moment, overflow) = RealEnvironment().monotonicMicroseconds().addingReportingOverflow(
+            timeout.wholeMicroseconds)
+        return overflow ? nil : moment
+    }
+}

@@ -1,0 +1,69 @@
+// What is asked of history: from where to where, whose transactions, which changes.
+
+public import FoundationEssentials
+
+/// A choice of transactions and changes.
+///
+/// What it says of transactions (places, authors, contexts) chooses transactions. What it says of changes (entities, objects, kinds,
+/// attributes) chooses changes: transactions then come only with the changes that match, and those in which none does are left out. A transaction
+/// without any change, such as one that changes the schema alone, comes only where nothing is said of changes.
+///
+/// Everything that is said must hold; nil says nothing, and an empty set matches nothing. To pass a transaction by author or context costs the
+/// same however many changes it has; no filter looks at a row.
+public struct HistoryRequest: Hashable, Sendable {
+    /// A place in history.
+    public enum Place: Hashable, Sendable {
+        /// Right behind the transaction of that number; 0 is the beginning.
+        case number(UInt64)
+        /// Right behind the token's transaction.
+        case token(HistoryToken)
+        /// Right behind the last transaction that was committed at that moment or earlier. Where the clock was set back by more than an hour,
+        /// everything before that counts as older than what came later.
+        case date(Date)
+    }
+
+    public enum Order: Hashable, Sendable {
+        case oldestFirst
+        case newestFirst
+    }
+
+    /// Only what came after this: the transaction that the place is behind does not belong to it. Nil for the beginning of what history holds.
+    public var after: Place?
+    /// Only what came before this: the named transaction does not belong to it, nor one that was committed at that very moment. Nil for no end.
+    public var before: Place?
+    /// Only transactions of these authors; nil among them is no author. A name that nobody has used matches nothing.
+    public var authors: Set<String?>?
+    /// No transactions of these authors; nil among them is no author.
+    public var excludedAuthors: Set<String?>
+    /// Only transactions of these contexts; nil among them is no context.
+    public var contextNames: Set<String?>?
+    /// Only changes of objects of these entities, named as they are in the newest schema, or as they were last where they are removed.
+    public var entities: Set<String>?
+    public var objects: Set<ObjectID>?
+    public var kinds: Set<HistoryChange.Kind>?
+    /// Names of attributes by the name of their entity: only updates that changed one of them. Inserts and deletions change no attribute in this
+    /// sense. An attribute that was renamed is found under its newest name.
+    public var changedAttributes: [String: Set<String>]?
+    public var order: Order
+    /// How many results at most: transactions, changes, objects or net changes, whatever is asked for. Nil for all.
+    public var limit: Int?
+
+    public init(
+        after: Place? = nil, before: Place? = nil, authors: Set<String?>? = nil, excludedAuthors: Set<String?> = [],
+        contextNames: Set<String?>? = nil, entities: Set<String>? = nil, objects: Set<ObjectID>? = nil,
+        kinds: Set<HistoryChange.Kind>? = nil, changedAttributes: [String: Set<String>]? = nil,
+        order: Order = .oldestFirst, limit: Int? = nil
+    ) {
+        self.after = after
+        self.before = before
+        self.authors = authors
+        self.excludedAuthors = excludedAuthors
+        self.contextNames = contextNames
+        self.entities = entities
+        self.objects = objects
+        self.kinds = kinds
+        self.changedAttributes = changedAttributes
+        self.order = order
+        self.limit = limit
+    }
+}

@@ -1,0 +1,49 @@
+// Transactions as they come, as a sequence.
+
+/// Signals of what came behind a place in history, without end: from this process and others. Made by `Store.remoteChanges`.
+///
+/// Each iteration begins at the same place. It ends when its task is cancelled, and throws what `ChangeWatcher.next` throws: `closed` when the
+/// store was closed. While it waits it occupies no thread of the task's executor and makes no system calls. It keeps the store open.
+public struct RemoteChanges: AsyncSequence, Sendable {
+    public typealias Element = ChangeSignal
+    public typealias Failure = StoreError
+
+    let store: Store
+    let number: UInt64
+    let excluded: Set<String>
+
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(changes: self) }
+
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        let changes: RemoteChanges
+        private var watcher: ChangeWatcher?
+        private var hasEnded = false
+
+        init(changes: RemoteChanges) { self.changes = changes }
+
+        public mutating func next() async throws(StoreError) -> ChangeSignal? { try await next(isolation: nil) }
+
+        public mutating func next(
+            isolation actor: isolated (any Actor)?
+        ) async throws(StoreError) -> ChangeSignal? {
+            if hasEnded { return nil }
+            do throws(StoreError) {
+                if watcher == nil {
+                    watcher = try ChangeWatcher(
+                        changes.store, after: changes.number, excluding: changes.excluded, asynchronously: true)
+                }
+                if let signal = try await watcher?.next(isolation: actor) { return signal }
+                end()
+                return nil
+            } catch {
+                end()
+                throw error
+            }
+        }
+
+        private mutating func end() {
+            hasEnded = true
+            watcher = nil
+        }
+    }
+}

@@ -1,0 +1,174 @@
+// A request with its names and places looked up in one state of a store.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+/// What a request comes to in a view. For one thread.
+struct ResolvedRequest {
+    let engine: Engine
+    let view: View
+    let range: HistoryRange
+    let transactions: TransactionFilter
+    /// Nil where nothing is said of changes.
+    let changes: ChangeFilter?
+    let limit: Int
+
+    /// Throws the five token errors, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date that is none.
+    init(_ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?) throws(StoreError) {
+        // A snapshot from before a compaction goes on with the file that it is of.
+        let engine = snapshot?.engine ?? store.engine
+        try mapping { () throws(FileError) in try engine.checkNotForked() }
+        let view = try store.view(of: snapshot, engine)
+        self.engine = engine
+        self.view = view
+        range = HistoryRange(
+            after: try store.number(behind: request.after, engine, view),
+            before: try store.number(before: request.before, engine, view),
+            isNewestFirst: request.order == .newestFirst)
+        try store.checkHidden(after: range.after, engine, view)
+        transactions = TransactionFilter(request, engine)
+        let filter = try ChangeFilter(request, view.catalog)
+        changes = filter.isEmpty ? nil : filter
+        limit = max(0, request.limit ?? .max)
+    }
+
+    /// Whether the transaction belongs to what is asked for.
+    func contains(_ transaction: TransactionView) throws(FileError) -> Bool {
+        guard transactions.matches(transaction) else { return false }
+        guard let changes else { return true }
+        var isFound = false
+        try transaction.forEachChange { (change) throws(FileError) in
+            isFound = changes.matches(change, version: transaction.schemaVersion, view.catalog)
+            return !isFound
+        }
+        return isFound
+    }
+}
+
+extension Store {
+    /// The state that history is read from: the newest one where none is given.
+    func view(of snapshot: Snapshot?, _ engine: Engine) throws(StoreError) -> View {
+        guard let snapshot else { return try mapping { () throws(FileError) in try engine.view() } }
+        guard generations.has(snapshot.engine) else {
+            throw StoreError(
+                .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)
+        }
+        return snapshot.view
+    }
+
+    /// The number of the transaction that a place is right behind.
+    fileprivate func number(
+        behind place: HistoryRequest.Place?, _ engine: Engine, _ view: View
+    ) throws(StoreError) -> UInt64 {
+        switch place {
+        case nil: return engine.oldestNumber
+        case .number(let number):
+            try check(number, engine, view)
+            return number
+        case .token(let token):
+            try check(token, engine)
+            try check(token.number, engine, view)
+            return token.number
+        case .date(let date): return try number(through: try microseconds(date), engine, view)
+        }
+    }
+
+    /// The number of the first transaction that is not before a place.
+    fileprivate func number(
+        before place: HistoryRequest.Place?, _ engine: Engine, _ view: View
+    ) throws(StoreError) -> UInt64 {
+        switch place {
+        case nil: return view.number + 1
+        case .number(let number):
+            // An end beyond everything is no mistake.
+            guard number <= view.number else { return view.number + 1 }
+            try check(number, engine, view)
+            return number
+        case .token(let token):
+            try check(token, engine)
+            try check(token.number, engine, view)
+            return token.number
+        case .date(let date):
+            let moment = try microseconds(date)
+            return moment == .min ? engine.oldestNumber : try number(through: moment - 1, engine, view) + 1
+        }
+    }
+
+    private func number(through moment: Int64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
+        let number = try mapping { () throws(FileError) in try engine.lastNumber(through: moment, in: view) }
+        let oldest = engine.oldestNumber
+        if oldest > 0, number == oldest, moment < engine.oldestTime {
+            throw expired("History does not reach back to that date", engine)
+        }
+        return number
+    }
+
+    /// Dates too far away for the store stand at its ends.
+    private func microseconds(_ date: Date) throws(StoreError) -> Int64 {
+        if let microseconds = Microseconds.from(date) { return microseconds }
+        let seconds = date.timeIntervalSinceReferenceDate
+        guard !seconds.isNaN else { throw StoreError(.invalidArgument, "A date is no number: give another.") }
+        return seconds < 0 ? .min : .max
+    }
+}
+
+extension TransactionFilter {
+    fileprivate init(_ request: HistoryRequest, _ engine: Engine) {
+        self.init()
+        authors = request.authors.map { Set($0.compactMap(engine.number(ofName:))) }
+        excludedAuthors = Set(request.excludedAuthors.compactMap(engine.number(ofName:)))
+        contexts = request.contextNames.map { Set($0.compactMap(engine.number(ofName:))) }
+    }
+}
+
+extension ChangeFilter {
+    fileprivate convenience init(_ request: HistoryRequest, _ catalog: SchemaCatalog) throws(StoreError) {
+        self.init()
+        kinds = request.kinds.map { Set($0.map(\.file)) }
+        objects = request.objects.map { Set($0.map(\.file)) }
+        if let names = request.entities {
+            var numbers: Set<UInt16> = []
+            for name in names.sorted() { numbers.formUnion(try Self.entities(name, catalog)) }
+            entities = numbers
+        }
+        guard let named = request.changedAttributes else { return }
+        var found: [UInt16: Set<UInt16>] = [:]
+        for (entity, names) in named.sorted(by: { $0.key < $1.key }) {
+            let entities = try Self.entities(entity, catalog)
+            for name in names.sorted() {
+                var isKnown = false
+                for number in entities {
+                    let attributes = catalog.numbers(ofAttributeEverNamed: name, entity: number)
+                    isKnown = isKnown || !attributes.isEmpty
+                    found[number, default: []].formUnion(attributes)
+                }
+                guard isKnown else { throw .unknownAttribute(name, of: entity) }
+            }
+        }
+        attributes = found
+    }
+
+    private static func entities(_ name: String, _ catalog: SchemaCatalog) throws(StoreError) -> [UInt16] {
+        let numbers = catalog.numbers(ofEntityEverNamed: name)
+        guard !numbers.isEmpty else { throw .unknownEntity(name) }
+        return numbers
+    }
+}
+
+extension HistoryChange.Kind {
+    fileprivate var file: ChangeKind {
+        switch self {
+        case .insert: .insert
+        case .update: .update
+        case .delete: .delete
+        }
+    }
+
+    init(_ kind: ChangeKind) {
+        switch kind {
+        case .base, .insert: self = .insert
+        case .update: self = .update
+        case .delete: self = .delete
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// Undoing a transaction by a new one.
+
+internal import AnnalsFile
+
+/// What to do where a part of a transaction cannot be undone.
+public enum RevertPolicy: Hashable, Sendable {
+    /// Nothing is written.
+    case stop
+    /// What can be undone is undone: the other objects, and the other attributes of an update.
+    case skipConflicts
+}
+
+/// A part of a transaction that cannot be undone.
+public struct RevertConflict: Hashable, Sendable {
+    public enum Reason: Hashable, Sendable {
+        /// The attributes have other values now than the transaction gave them.
+        case changedSince
+        /// The transaction changed the object, and it was deleted later; or deleted it, and it was inserted and deleted again with other values.
+        case deletedSince
+        /// The transaction deleted the object, and it is there again, with other values.
+        case insertedSince
+        /// That object has the values of the unique attribute or key now.
+        case keyTaken(by: ObjectID)
+        /// The attributes had no value, and must have one now.
+        case requiredMissing
+        /// The entity is not in the schema any more.
+        case entityRemoved
+        /// History does not have the values before any more.
+        case valuesLost
+    }
+
+    public let object: ObjectID
+    /// The name of the object's entity; the last one that it had where it is removed.
+    public let entity: String
+    /// What the transaction did to the object.
+    public let kind: HistoryChange.Kind
+    public let reason: Reason
+    /// The names of the attributes concerned, in the schema's order. Empty where it is the object.
+    public let attributes: [String]
+}
+
+/// What came of undoing a transaction.
+public struct RevertOutcome: Hashable, Sendable {
+    /// The place behind the new transaction; nil where nothing was written, because of conflicts or because nothing was left to be undone.
+    public let token: HistoryToken?
+    /// What could not be undone.
+    public let conflicts: [RevertConflict]
+}
+
+extension Store {
+    /// Undoes a transaction by a new one: what it inserted is deleted, attributes that it changed get the values before, what it deleted is
+    /// inserted again under the same ID. What came later stays.
+    ///
+    /// A value is set back only where it is still the one that the transaction gave; where it has the value before already there is nothing to
+    /// do. Conflicts are listed in the outcome; then nothing is written, unless `policy` says otherwise. References of others to objects
+    /// that are deleted stay as they are.
+    ///
+    /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values apart. Throws `tokenUnknown`,
+    /// `tokenExpired` where history does not hold the transaction, `notRevertible` where it changes the schema, and what committing throws.
+    ///
+    /// - Parameters:
+    ///   - number: The transaction's number.
+    ///   - author: Who undoes it, as history says it.
+    ///   - context: What they were doing, or where.
+    @discardableResult
+    public func revert(
+        _ number: UInt64, author: String? = nil, context: String? = nil, policy: RevertPolicy = .stop,
+        durability: Durability? = nil
+    ) throws(StoreError) -> RevertOutcome {
+        try checkRevertible(number)
+        do {
+            let (conflicts, token) = try writePending(author, context, durability) { pending, engine in
+                let plan = try self.plan(number, pending.base, engine)
+                if plan.obstacles.isEmpty || policy == .skipConflicts { try plan.carryOut(with: pending) }
+                return plan.obstacles.map { RevertConflict($0, pending.catalog) }
+            }
+            return RevertOutcome(token: token, conflicts: conflicts)
+        } catch {
+            guard let error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
+            throw error
+        }
+    }
+
+    /// The same for the transaction of a token. Throws `tokenForeign` and `tokenDiverged` besides.
+    @discardableResult
+    public func revert(
+        _ token: HistoryToken, author: String? = nil, context: String? = nil, policy: RevertPolicy = .stop,
+        durability: Durability? = nil
+    ) throws(StoreError) -> RevertOutcome {
+        try check(token)
+        return try revert(token.number, author: author, context: context, policy: policy, durability: durability)
+    }
+
+    private func checkRevertible(_ number: UInt64) throws(StoreError) {
+        let engine = engine
+        let view = try mapping { () throws(FileError) in try engine.view() }
+        try check(number, engine, view)
+        guard number > engine.oldestNumber else {
+            throw expired("History does not hold transaction \(number)", engine)
+        }
+        var changesSchema = false
+        try mapping { () throws(FileError) in
+            try engine.forEachTransaction(after: number - 1, in: view) { (transaction) in
+                changesSchema = transaction.changesSchema
+                return false
+            }
+        }
+        guard !changesSchema else {
+            throw StoreError(
+                .notRevertible,
+                "Transaction \(number) changes the schema, which cannot be undone: make the opposite schema change instead.",
+                path: path)
+        }
+    }
+
+    private func plan(_ number: UInt64, _ base: View, _ engine: Engine) throws -> RevertPlan {
+        var plan: RevertPlan?
+        try engine.forEachTransaction(after: number - 1, in: base) { (transaction) throws(FileError) in
+            plan = try RevertPlan(undoing: transaction, in: base)
+            return false
+        }
+        guard let plan else { throw StoreError(.tokenUnknown, "There is no transaction \(number).", path: path) }
+        return plan
+    }
+}
+
+extension RevertConflict {
+    fileprivate init(_ obstacle: RevertObstacle, _ catalog: SchemaCatalog) {
+        object = ObjectID(obstacle.object)
+        kind = HistoryChange.Kind(obstacle.kind)
+        let definition = catalog.lastDefinition(ofEntity: obstacle.object.entity)
+        entity = definition?.name.text ?? ""
+        attributes =
+            definition?.attributes.filter { obstacle.attributes.contains($0.number) }.map(\.name.text) ?? []
+        reason =
+            switch obstacle.reason {
+            case .changedSince: .changedSince
+            case .deletedSince: .deletedSince
+            case .insertedSince: .insertedSince
+            case .keyTaken(let other): .keyTaken(by: ObjectID(other))
+            case .requiredMissing: .requiredMissing
+            case .entityRemoved: .entityRemoved
+            case .valuesLost: .valuesLost
+            }
+    }
+}

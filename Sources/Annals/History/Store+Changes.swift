@@ -1,0 +1,64 @@
+// Being told of changes, whoever makes them.
+
+internal import AnnalsFile
+
+extension Store {
+    /// Signals of every transaction after now, from this store, others of this process, and other processes.
+    ///
+    /// Many transactions may come as one signal, none is missed and none comes twice. Commits of this process are told as well: leave their
+    /// authors out where that is not wanted.
+    ///
+    /// - Parameter authors: Whose transactions are not told; the position moves on over them. Transactions without an author are always told.
+    ///
+    /// Throws `closed`, `damaged`, `diverged`.
+    public func remoteChanges(excluding authors: Set<String> = []) throws(StoreError) -> RemoteChanges {
+        RemoteChanges(store: self, number: try newestNumber(), excluded: authors)
+    }
+
+    /// The same after a number: what is there already is told first. Throws `tokenUnknown`, `tokenExpired` besides.
+    public func remoteChanges(
+        after number: UInt64, excluding authors: Set<String> = []
+    ) throws(StoreError) -> RemoteChanges {
+        try checkPlace(number)
+        return RemoteChanges(store: self, number: number, excluded: authors)
+    }
+
+    /// The same after a token. Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
+    public func remoteChanges(
+        after token: HistoryToken, excluding authors: Set<String> = []
+    ) throws(StoreError) -> RemoteChanges {
+        try check(token)
+        return RemoteChanges(store: self, number: token.number, excluded: authors)
+    }
+
+    /// The same signals for a thread that waits: the way with the least delay. See `remoteChanges(excluding:)`.
+    public func changeWatcher(excluding authors: Set<String> = []) throws(StoreError) -> ChangeWatcher {
+        try ChangeWatcher(self, after: try newestNumber(), excluding: authors, asynchronously: false)
+    }
+
+    /// The same after a number. Throws `tokenUnknown`, `tokenExpired` besides.
+    public func changeWatcher(
+        after number: UInt64, excluding authors: Set<String> = []
+    ) throws(StoreError) -> ChangeWatcher {
+        try checkPlace(number)
+        return try ChangeWatcher(self, after: number, excluding: authors, asynchronously: false)
+    }
+
+    /// The same after a token. Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
+    public func changeWatcher(
+        after token: HistoryToken, excluding authors: Set<String> = []
+    ) throws(StoreError) -> ChangeWatcher {
+        try check(token)
+        return try ChangeWatcher(self, after: token.number, excluding: authors, asynchronously: false)
+    }
+
+    private func newestNumber() throws(StoreError) -> UInt64 {
+        let engine = engine
+        return try mapping { () throws(FileError) in try engine.view() }.number
+    }
+
+    private func checkPlace(_ number: UInt64) throws(StoreError) {
+        let engine = engine
+        try check(number, try mapping { () throws(FileError) in try engine.view() })
+    }
+}

@@ -1,0 +1,116 @@
+// What a request leaves of history: first by the record of a transaction, then by the entries of its change table. No row is looked at.
+
+/// Chooses transactions by who made them. Names are given by their numbers; 0 is no name.
+package struct TransactionFilter {
+    /// Nil for all.
+    package var authors: Set<UInt32>?
+    package var excludedAuthors: Set<UInt32> = []
+    /// Nil for all.
+    package var contexts: Set<UInt32>?
+
+    package init() {}
+
+    /// Without looking at a change.
+    @inline(__always)
+    package func matches(_ transaction: TransactionView) -> Bool {
+        if let authors, !authors.contains(transaction.authorNumber) { return false }
+        if let contexts, !contexts.contains(transaction.contextNumber) { return false }
+        return excludedAuthors.isEmpty || !excludedAuthors.contains(transaction.authorNumber)
+    }
+}
+
+extension TransactionView {
+    package var authorNumber: UInt32 { table.integer(at: TransactionField.author, as: UInt32.self) }
+    package var contextNumber: UInt32 { table.integer(at: TransactionField.context, as: UInt32.self) }
+}
+
+extension Engine {
+    /// Throws `forked` in a child: there a thread of the parent's may hold a lock for ever.
+    package func checkNotForked() throws(FileError) {
+        if log.process.wasForked { throw log.process.refusal(path: log.path) }
+    }
+
+    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for no name. Behind `checkNotForked`.
+    package func number(ofName name: String?) -> UInt32? {
+        guard let name else { return 0 }
+        return log.current.nameNumbers[IdentifierName(name)]
+    }
+}
+
+/// Chooses changes by their entries. One thread uses it, for one request.
+package final class ChangeFilter {
+    /// Nil for all.
+    package var kinds: Set<ChangeKind>?
+    package var entities: Set<UInt16>?
+    package var objects: Set<ObjectID>?
+    /// Attribute numbers by entity number: updates that wrote one of them. Nil for all changes.
+    package var attributes: [UInt16: Set<UInt16>]?
+    /// What `attributes` come to in an entity's list of attributes, by entity and schema version.
+    private var positions: [UInt32: [Int]] = [:]
+
+    package init() {}
+
+    package var isEmpty: Bool { kinds == nil && entities == nil && objects == nil && attributes == nil }
+
+    /// Whether the change passes, of a transaction whose rows are of that schema version.
+    package func matches(_ change: ChangeView, version: UInt16, _ catalog: SchemaCatalog) -> Bool {
+        guard matchesObject(change.object) else { return false }
+        if let kinds, !kinds.contains(change.kind) { return false }
+        guard attributes != nil else { return true }
+        guard change.kind == .update else { return false }
+        return positions(change.object.entity, version, catalog).contains { change.contains(attributePosition: $0) }
+    }
+
+    package func matchesObject(_ object: ObjectID) -> Bool {
+        if let objects, !objects.contains(object) { return false }
+        return entities?.contains(object.entity) ?? true
+    }
+
+    private func positions(_ entity: UInt16, _ version: UInt16, _ catalog: SchemaCatalog) -> [Int] {
+        let key = UInt32(entity) << 16 | UInt32(version)
+        if let known = positions[key] { return known }
+        let layout = catalog.layout(version: version, entity: entity)
+        let found = attributes?[entity].map { numbers in
+            numbers.compactMap { layout?.position(ofAttribute: $0) }
+        }
+        positions[key] = found ?? []
+        return found ?? []
+    }
+}
+
+extension SchemaCatalog {
+    /// The numbers of the entities that have that name, or had it last before they were removed.
+    package func numbers(ofEntityEverNamed name: String) -> [UInt16] {
+        var numbers: [UInt16] = []
+        for place in 0..<entityNumberLimit {
+            let number = UInt16(truncatingIfNeeded: place)
+            if lastDefinition(ofEntity: number)?.name.text.utf8.elementsEqual(name.utf8) ?? false {
+                numbers.append(number)
+            }
+        }
+        return numbers
+    }
+
+    /// The numbers of an entity's attributes that have that name, or the one that had it last where none has.
+    package func numbers(ofAttributeEverNamed name: String, entity: UInt16) -> [UInt16] {
+        var version = newestVersion
+        while version > 0 {
+            let attributes = self.entity(entity, version: version)?.attributes ?? []
+            let found = attributes.filter { $0.name.text.utf8.elementsEqual(name.utf8) }
+            if !found.isEmpty { return found.map(\.number) }
+            version -= 1
+        }
+        return []
+    }
+
+    /// The entity as the newest version that has it defines it.
+    package func lastDefinition(ofEntity number: UInt16) -> EntityDefinition? {
+        guard isUsed(entity: number) else { return nil }
+        var version = newestVersion
+        while version > 0 {
+            if let entity = entity(number, version: version) { return entity }
+            version -= 1
+        }
+        return nil
+    }
+}

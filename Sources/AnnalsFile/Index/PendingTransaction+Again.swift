@@ -1,0 +1,27 @@
+// Inserting what was deleted once more, under the ID that it had: how a deletion is undone.
+
+extension PendingTransaction {
+    /// Inserts an object that was deleted, under its own ID. Throws `invalidArgument` where it is there, or never was.
+    package func insertAgain(
+        _ object: ObjectID, _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) {
+        let layout = try layout(object.entity)
+        let newest = try base.core.reading { () throws(FileError) in
+            try base.core.newestVersion(object, below: base.end)
+        }
+        guard case .deletion = PreviousVersion(rawValue: newest), !isChangedHere(object) else {
+            throw FileError(.invalidArgument, "Only an object that was deleted can be inserted again.")
+        }
+        try builder.insert(object, layout: layout, afterDeletion: PreviousVersion(rawValue: newest)) {
+            (row, bytes) throws(FileError) in
+            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
+                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
+                    var writer = RowWriter(layout, row, bytes, builder, old: nil)
+                    try set(&writer)
+                    try writer.finish()
+                }
+            }
+        }
+        changed.insert(object.rawValue)
+    }
+}

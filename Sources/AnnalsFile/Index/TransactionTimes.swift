@@ -1,0 +1,116 @@
+// From a time to a place in history: by bisection over transaction numbers, because times rise with them but for clock steps.
+//
+// Invariants:
+// D1  Between two clock steps times strictly rise (F12).
+// D2  `steps` has, ascending, the number of the last transaction before each clock step that stands below `position`.
+
+internal import Synchronization
+
+/// The clock steps of one file, as far as anybody has asked for a time. They are looked for in the headers of frames, once.
+final class ClockSteps: Sendable {
+    struct Known: Sendable {
+        var position = UInt64(FormatLimits.pageBytes)
+        var steps: [UInt64] = []
+    }
+
+    private let known = Mutex(Known())
+
+    /// Held for moments only: nobody reads the file with the lock.
+    var current: Known { known.withLock { $0 } }
+
+    func take(_ more: Known) {
+        known.withLock { known in
+            if more.position > known.position { known = more }
+        }
+    }
+}
+
+extension Engine {
+    /// The number of the last transaction in the view that was not committed later than a time; that of the beginning of history where there
+    /// is none. Everything before a clock step counts as older than what is behind it.
+    ///
+    /// The first call of a handle looks at the header of every frame, later ones at those that came since; the rest is logarithmic.
+    /// Throws `damaged`, `closed`.
+    package func lastNumber(through microseconds: Int64, in view: View) throws(FileError) -> UInt64 {
+        // Before any lock: in a child a thread of the parent's may hold it for ever.
+        if log.process.wasForked { throw log.process.refusal(path: log.path) }
+        let base = log.header.baseNumber
+        var last = view.number
+        for step in try clockSteps(in: view).reversed() where step >= base && step < last {
+            if try time(ofTransactionAfter: step, in: view) <= microseconds {
+                return try bisect(step + 1, last, microseconds, view)
+            }
+            last = step
+        }
+        guard last > base, try time(ofTransactionAfter: base, in: view) <= microseconds else { return base }
+        return try bisect(base + 1, last, microseconds, view)
+    }
+
+    /// The last of these numbers whose time is not later; that of the first is not.
+    private func bisect(_ first: UInt64, _ last: UInt64, _ microseconds: Int64, _ view: View) throws(FileError)
+        -> UInt64
+    {
+        var low = first
+        var high = last + 1
+        while high - low > 1 {
+            let middle = low + (high - low) / 2
+            if try time(ofTransactionAfter: middle - 1, in: view) <= microseconds {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        return low
+    }
+
+    private func time(ofTransactionAfter number: UInt64, in view: View) throws(FileError) -> Int64 {
+        if number + 1 == view.number { return view.time }
+        let core = view.core
+        var position = core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
+        return try core.reading { () throws(FileError) in
+            while position < view.end {
+                let header = try core.goodHeader(at: position)
+                if header[FrameField.kind] == FrameKind.transaction.rawValue,
+                    header.integer(at: FrameField.number, as: UInt64.self) > number
+                {
+                    let table = try core.table(of: header, at: position)
+                    guard table.count >= TransactionField.bytes else { break }
+                    return table.integer(at: TransactionField.time, as: Int64.self)
+                }
+                position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+            }
+            throw FileError(.damaged, "F11: transaction \(number + 1) is not where it should be.", path: log.path)
+        }
+    }
+
+    // MARK: Clock steps
+
+    private func clockSteps(in view: View) throws(FileError) -> [UInt64] {
+        var known = clockSteps.current
+        let core = view.core
+        while known.position < view.end {
+            // A section holds back the memory of old nodes: it does not last for the whole history.
+            let sectionEnd = min(view.end, known.position + 1 << 22)
+            try core.reading { () throws(FileError) in
+                while known.position < sectionEnd {
+                    let header = try core.goodHeader(at: known.position)
+                    if header[FrameField.kind] == FrameKind.metadata.rawValue, try core.hasClockStep(known.position) {
+                        known.steps.append(header.integer(at: FrameField.number, as: UInt64.self))
+                    }
+                    known.position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+                }
+            }
+        }
+        clockSteps.take(known)
+        return known.steps
+    }
+}
+
+extension ReadCore {
+    /// Whether the metadata frame there says that the clock went back. Inside a read section.
+    fileprivate func hasClockStep(_ position: UInt64) throws(FileError) -> Bool {
+        try MetadataRecord.decodeAll(try frame(at: position)).contains {
+            if case .clockStep = $0 { true } else { false }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// One who waits for changes of a store file.
+
+/// Why a wait for changes has ended.
+package enum Waking: Equatable, Sendable {
+    /// Look at the file. In doubt, look also whether its name still stands for it.
+    case news(isInDoubt: Bool)
+    case timePassed
+    case stopped
+}
+
+/// A listener at a hub. Whoever has it calls the hub with it, and `remove` once at the end.
+///
+/// Sound although it is shared: the hub touches what changes only with its monitor locked.
+package final class ChangeListener: @unchecked Sendable {
+    let directory: String
+    let name: String
+    /// Whether tasks wait with it, for which a thread of the hub waits.
+    let isAsynchronous: Bool
+    /// Nil where there is no watch for it: then it looks in intervals.
+    var file: WatchedFile?
+    /// From the start, so that nobody waits before having looked.
+    var hasNews = true
+    var isInDoubt = true
+    var isStopped = false
+    /// Without a watch: when to look again, on the monotonic clock.
+    var nextLook: UInt64 = 0
+    /// The task that waits.
+    var parked: Parked?
+    /// A task was cancelled before it was parked.
+    var isRoused = false
+
+    struct Parked {
+        var continuation: CheckedContinuation<Void, Never>
+        var deadline: UInt64?
+    }
+
+    init(directory: String, name: String, isAsynchronous: Bool) {
+        self.directory = directory
+        self.name = name
+        self.isAsynchronous = isAsynchronous
+    }
+
+    /// When it is to look or to give up, whatever it is told; nil for never.
+    func nextMoment(deadline: UInt64?) -> UInt64? {
+        guard file == nil else { return deadline }
+        return min(nextLook, deadline ?? .max)
+    }
+
+    /// When the hub's thread is to wake its task even without news; nil for never, or where none waits.
+    var parkedMoment: UInt64? { parked.flatMap { nextMoment(deadline: $0.deadline) } }
+
+    /// Whether its task, which waits, is to wake.
+    func isDue(now: UInt64) -> Bool {
+        isStopped || hasNews || isRoused || parkedMoment.map { $0 <= now } ?? false
+    }
+}

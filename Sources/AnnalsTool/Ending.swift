@@ -1,0 +1,66 @@
+// Ending in order when SIGTERM or SIGINT asks for it.
+
+internal import AnnalsFile
+internal import Glibc
+internal import Synchronization
+
+/// Whether the process was asked to end, and what is to be done then. A second request ends it at once, as it would end any other program.
+final class Ending: Sendable {
+    private struct State {
+        var isAsked = false
+        var action: (@Sendable () -> Void)?
+    }
+
+    private let state = Mutex(State())
+
+    private init() {}
+
+    var isAsked: Bool { state.withLock { $0.isAsked } }
+
+    /// Takes the signals from here on. To be called before there are other threads, which could be given them else.
+    static func onSignals() throws(ToolFailure) -> Ending {
+        let ending = Ending()
+        _ = change(SIG_BLOCK)
+        // A thread that waits for signals may call anything, which a handler may not.
+        try asking { () throws(FileError) in
+            _ = try BackgroundThread(name: "annals-ending") { ending.waitForSignals() }
+        }
+        return ending
+    }
+
+    /// Runs `action` when the process is asked to end; now where it was already.
+    func then(_ action: @escaping @Sendable () -> Void) {
+        let isLate = state.withLock { state in
+            state.action = action
+            return state.isAsked
+        }
+        if isLate { action() }
+    }
+
+    private func waitForSignals() {
+        var signals = Self.signals
+        var number: Int32 = 0
+        while sigwait(&signals, &number) != 0 {}
+        let action = state.withLock { state in
+            state.isAsked = true
+            return state.action
+        }
+        action?()
+        // The next one finds this thread, where nothing holds it back.
+        _ = Self.change(SIG_UNBLOCK)
+        while true { pause() }
+    }
+
+    private static var signals: sigset_t {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGTERM)
+        sigaddset(&signals, SIGINT)
+        return signals
+    }
+
+    private static func change(_ how: Int32) -> Int32 {
+        var signals = signals
+        return pthread_sigmask(how, &signals, nil)
+    }
+}

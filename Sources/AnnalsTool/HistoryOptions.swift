@@ -1,0 +1,73 @@
+// From the options of `annals history` to a request.
+
+internal import Annals
+internal import FoundationEssentials
+
+extension Arguments {
+    /// All that can be said without the store.
+    func historyRequest() throws(ToolFailure) -> HistoryRequest {
+        var request = HistoryRequest()
+        request.after = try requestPlace(of: "after")
+        request.before = try requestPlace(of: "before")
+        request.authors = names(of: "author")
+        request.excludedAuthors = names(of: "not-author") ?? []
+        request.contextNames = names(of: "context")
+        request.entities = values(of: "entity").map { Set($0) }
+        if let texts = values(of: "id") {
+            var objects: Set<ObjectID> = []
+            for text in texts { objects.insert(try objectID(text)) }
+            request.objects = objects
+        }
+        if let texts = values(of: "kind") {
+            var kinds: Set<HistoryChange.Kind> = []
+            for text in texts {
+                guard let kind = HistoryChange.Kind(rawValue: text) else {
+                    throw usage("The option “--kind” takes insert, update or delete, not “\(text)”.")
+                }
+                kinds.insert(kind)
+            }
+            request.kinds = kinds
+        }
+        request.order = has("reverse") ? .newestFirst : .oldestFirst
+        request.limit = try number(of: "limit", for: .history).map { Int(clamping: $0) }
+        return request
+    }
+
+    /// “ENTITY.NAME”: where a name has dots itself, the entities that there are decide.
+    func changedAttributes(in store: Store) throws(ToolFailure) -> [String: Set<String>]? {
+        guard let texts = values(of: "attribute") else { return nil }
+        let entities = try storing { () throws(StoreError) in try store.entities }.map(\.name)
+        var attributes: [String: Set<String>] = [:]
+        for text in texts {
+            var places = text.indices.filter { text[$0] == "." }
+            if let known = places.first(where: { entities.contains(String(text[..<$0])) }) { places = [known] }
+            guard let place = places.first else {
+                throw usage("The option “--attribute” takes an entity, a dot and an attribute, not “\(text)”.")
+            }
+            attributes[String(text[..<place]), default: []].insert(String(text[text.index(after: place)...]))
+        }
+        return attributes
+    }
+
+    /// A number, a token or a moment.
+    private func requestPlace(of option: String) throws(ToolFailure) -> HistoryRequest.Place? {
+        guard let text = value(of: option) else { return nil }
+        if let microseconds = Timestamp.microseconds(text) {
+            // The library rounds dates to the nearest microsecond, so this comes out as it went in.
+            return .date(Date(timeIntervalSince1970: Double(microseconds) / 1e6))
+        }
+        switch try HistoryPlace(text, option: option, for: .history) {
+        case .number(let number): return .number(number)
+        case .token(let token): return .token(token)
+        }
+    }
+
+    /// An empty name stands for none.
+    private func names(of option: String) -> Set<String?>? {
+        values(of: option).map { texts in Set(texts.map { $0.isEmpty ? nil : $0 }) }
+    }
+
+    private func usage(_ message: String) -> ToolFailure {
+        ToolFailure(.usage, message, hint: "Try: annals help history")
+    }
+}

@@ -1,0 +1,60 @@
+// `annals revert STORE PLACE`: undoes a transaction by a new one.
+
+internal import Annals
+
+extension Command {
+    static let revert = Command(
+        "revert", "Undoes a transaction by a new one, and prints its token.",
+        details: """
+            What it inserted is deleted, attributes that it changed get the values before, what it deleted is
+            inserted again. What has other values now than the transaction gave is a conflict: it is listed, and
+            nothing is written, unless skip leaves the conflicting parts out. Conflicts are a failure either way.
+            The transaction is given by its number or its token.
+            """,
+        operands: ["STORE", "NUMBER"],
+        options: [
+            Option("author", value: "A", "who undoes it, as history says it"),
+            Option("context", value: "C", "what they were doing, or where"),
+            Option("skip", "undoes what can be undone"),
+        ], run: RevertCommand.run)
+}
+
+enum RevertCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let place = try HistoryPlace(arguments.operands[1], operand: "NUMBER", for: .revert)
+        let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+            try storing { () throws(StoreError) in
+                let (author, context) = (arguments.value(of: "author"), arguments.value(of: "context"))
+                let policy: RevertPolicy = arguments.has("skip") ? .skipConflicts : .stop
+                switch place {
+                case .number(let number):
+                    return try store.revert(number, author: author, context: context, policy: policy)
+                case .token(let token):
+                    return try store.revert(token, author: author, context: context, policy: policy)
+                }
+            }
+        }
+        for conflict in outcome.conflicts { try output.line("conflict: " + sentence(conflict)) }
+        if let token = outcome.token {
+            try output.line(token.description)
+        } else if outcome.conflicts.isEmpty {
+            try output.line("Nothing is left to be undone.")
+        }
+        return outcome.conflicts.isEmpty ? .done : .failed
+    }
+
+    private static func sentence(_ conflict: RevertConflict) -> String {
+        let names = conflict.attributes.isEmpty ? "" : " of \(conflict.attributes.joined(separator: ", "))"
+        let reason =
+            switch conflict.reason {
+            case .changedSince: "the value\(names) is another one now"
+            case .deletedSince: "it was deleted since"
+            case .insertedSince: "it is there again, with other values"
+            case .keyTaken(let other): "object \(other) has the value\(names) now, which must be unique"
+            case .requiredMissing: "a value\(names) is required now, and there was none"
+            case .entityRemoved: "its entity is not in the schema any more"
+            case .valuesLost: "history does not have the values before any more"
+            }
+        return "\(conflict.kind.rawValue) \(conflict.entity) \(conflict.object): \(reason)."
+    }
+}

@@ -1,0 +1,56 @@
+// `annals versions STORE ENTITY ID`: what an object has been, and who made it so.
+
+internal import Annals
+
+extension Command {
+    static let versions = Command(
+        "versions", "Prints every change of an object, newest first.",
+        details: """
+            The ID is what “insert” and “dump” print, such as 1:42, or 42 for short. In jsonl each line is a
+            transaction without its other changes, and “change”, which has the object before and after. Found by
+            the links between versions, without looking through history. No line where history holds none.
+            """,
+        operands: ["STORE", "ENTITY", "ID"],
+        options: [
+            Option("limit", value: "N", "at most so many"),
+            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+        ], run: VersionsCommand.run)
+}
+
+enum VersionsCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .versions)
+        var left = try arguments.number(of: "limit", for: .versions) ?? .max
+        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
+        defer { try? store.close() }
+        let entity = try storing { () throws(StoreError) in try store.entity(arguments.operands[1]) }
+        let object = try objectID(arguments.operands[2], of: entity)
+        guard left > 0 else { return .done }
+        var failure: ToolFailure?
+        try storing { () throws(StoreError) in
+            try store.forEachVersion(of: object) { (transaction, change) throws(StoreError) in
+                var lines: [String]
+                if format == "jsonl" {
+                    var line = HistoryCommand.head(transaction)
+                    line.addRaw("change", try HistoryCommand.json(change, true))
+                    lines = [line.text]
+                } else {
+                    lines = [HistoryCommand.textHead(transaction)] + (try HistoryCommand.text(change, true))
+                }
+                failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
+                    for line in lines {
+                        if format == "jsonl" {
+                            try output.data(Array((line + "\n").utf8))
+                        } else {
+                            try output.line(line)
+                        }
+                    }
+                }
+                left -= 1
+                return failure == nil && left > 0
+            }
+        }
+        if let failure { throw failure }
+        return .done
+    }
+}

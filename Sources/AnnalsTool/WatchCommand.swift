@@ -1,0 +1,65 @@
+// `annals watch STORE`: says when transactions come, whoever commits them.
+
+internal import Annals
+
+extension Command {
+    static let watch = Command(
+        "watch", "Says when transactions come, until SIGTERM or SIGINT ends it.",
+        details: """
+            In jsonl each line is a signal: the numbers of the first and the last transaction that it stands for,
+            their authors, entities and process IDs, and the token to go on from. Many transactions may come as one
+            signal, none is missed. Each line is sent at once.
+            """,
+        operands: ["STORE"],
+        options: [
+            Option("after", value: "PLACE", "what came after this transaction too: a number or a token"),
+            Option("not-author", value: "NAME", "leaves out what this author commits"),
+            Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
+        ], run: WatchCommand.run)
+}
+
+enum WatchCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .watch)
+        let after = try arguments.place(of: "after", for: .watch)
+        let excluded = Set([arguments.value(of: "not-author")].compactMap { $0 })
+        let ending = try Ending.onSignals()
+        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
+        defer { try? store.close() }
+        let watcher = try storing { () throws(StoreError) in
+            switch after {
+            case .none: try store.changeWatcher(excluding: excluded)
+            case .number(let number): try store.changeWatcher(after: number, excluding: excluded)
+            case .token(let token): try store.changeWatcher(after: token, excluding: excluded)
+            }
+        }
+        ending.then { watcher.stop() }
+        while let signal = try storing({ () throws(StoreError) in try watcher.next() }) {
+            try format == "jsonl" ? output.data(Array((json(signal) + "\n").utf8)) : output.line(text(signal))
+            try output.finish()
+        }
+        return .done
+    }
+
+    private static func json(_ signal: ChangeSignal) -> String {
+        func list(_ items: [String]) -> String { "[" + items.joined(separator: ",") + "]" }
+        var line = JSONLine()
+        line.add("first", signal.numbers.lowerBound)
+        line.add("last", signal.numbers.upperBound)
+        line.addRaw("authors", list(signal.authors.map(JSONText.string)))
+        line.addRaw("entities", list(signal.entities.map(JSONText.string)))
+        line.addRaw("processIDs", list(signal.processIDs.map { String($0) }))
+        line.add("token", signal.token.description)
+        return line.text
+    }
+
+    private static func text(_ signal: ChangeSignal) -> String {
+        let (first, last) = (signal.numbers.lowerBound, signal.numbers.upperBound)
+        func part(_ name: String, _ items: [String]) -> String {
+            items.isEmpty ? "" : ", \(name) " + items.joined(separator: " ")
+        }
+        return (first == last ? "transaction \(first)" : "transactions \(first) to \(last)")
+            + part("by", signal.authors) + part("of", signal.entities)
+            + part("process", signal.processIDs.map { String($0) })
+    }
+}

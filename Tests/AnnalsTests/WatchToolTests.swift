@@ -1,0 +1,99 @@
+// `annals watch` and `annals history --follow`: lines as transactions come, and how they end.
+
+import Annals
+import Glibc
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct WatchToolTests {
+    let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    func made() throws -> Store { try folder.open([ChangeSignalTests.clip]) }
+
+    func insert(_ author: String, _ store: Store) throws {
+        try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }
+    }
+
+    @Test(arguments: [SIGTERM, SIGINT]) func aSignalOfTheSystemEndsItAsDone(number: Int32) throws {
+        let store = try made()
+        try insert("app", store)
+        let tool = try RunningTool(["watch", folder.path, "--after", "1", "--not-author", "sync"])
+        let first = try #require(tool.line())
+        let process = getpid()
+        #expect(
+            first
+                == "{\"first\":2,\"last\":2,\"authors\":[\"app\"],\"entities\":[\"Clip\"],\"processIDs\":[\(process)],"
+                + "\"token\":\"\(try store.currentToken)\"}")
+        try insert("sync", store)
+        try insert("o\"t", store)
+        // What is left out may have been passed over before the other one came, or with it.
+        let second = try #require(tool.line())
+        #expect(second.contains("\"last\":4,\"authors\":[\"o\\\"t\"],"))
+        tool.signal(number)
+        let run = tool.end()
+        #expect(run.status == 0 && run.output == "" && run.errors == "")
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func textIsForPeople() throws {
+        let store = try made()
+        try insert("app", store)
+        let tool = try RunningTool(["watch", folder.path, "--after", "1", "--format", "text"])
+        #expect(tool.line() == "transaction 2, by app, of Clip, process \(getpid())")
+        tool.signal(SIGTERM)
+        #expect(tool.end().status == 0)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func historyFollows() throws {
+        let store = try made()
+        try insert("app", store)
+        let tool = try RunningTool(["history", folder.path, "--follow", "--format", "jsonl"])
+        for number in 1...2 { #expect(try #require(tool.line()).hasPrefix("{\"number\":\(number),")) }
+        for number in 3...5 {
+            try insert("app", store)
+            #expect(try #require(tool.line()).hasPrefix("{\"number\":\(number),"))
+        }
+        tool.signal(SIGTERM)
+        #expect(tool.end().status == 0)
+        // With a limit it ends by itself.
+        let limited = try RunningTool(["history", folder.path, "--follow", "--limit", "6", "--format", "jsonl"])
+        try insert("app", store)
+        #expect(limited.end().status == 0)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test(arguments: [["watch", "--after", "1"], ["history", "--follow"]]) func aClosedPipeIsAFailure(
+        arguments: [String]
+    ) throws {
+        let store = try made()
+        var ends: [Int32] = [-1, -1]
+        #expect(pipe(&ends) == 0)
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        close(ends[0])
+        defer { close(ends[1]) }
+        try insert("app", store)
+        let run = try runTool(arguments + [folder.path], descriptor: ends[1])
+        #expect(run.status == 1 && run.errors.contains("Whoever read it has gone"))
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func whatCannotBeWatchedIsAFailure() throws {
+        let store = try made()
+        #expect(try runTool(["watch", folder.path, "--after", "9"]).status == 1)
+        #expect(try runTool(["watch", folder.path, "--after", "x"]).status == 64)
+        #expect(try runTool(["watch", folder.path + "no"]).status == 1)
+        let tool = try RunningTool(["watch", folder.path, "--after", "0"])
+        #expect(tool.line() != nil)
+        try store.close()
+        unlink(folder.path)
+        let run = tool.end()
+        #expect(run.status == 1 && run.errors.contains("removed or renamed"))
+    }
+}

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Watching processes: that they make no system calls while nothing happens, and that 150 at once miss nothing, of which the system lets 128 or
+# fewer watch and the others have to look.
+#
+# Tests/watchers.sh [WATCHERS [TRANSACTIONS]]: 150 and 40 unless said. Apart from the suite because it takes all inotify instances that a user may
+# have. SCRATCH names the build folder, CONFIGURATION debug or release.
+set -eu
+cd "$(dirname "$0")/.."
+watchers=${1:-150}
+transactions=${2:-40}
+scratch=${SCRATCH:-.build}
+configuration=${CONFIGURATION:-release}
+swift build -c "$configuration" --product annals --scratch-path "$scratch"
+annals=$scratch/$configuration/annals
+folder=$(mktemp -d "${TMPDIR:-/tmp}/annals-watchers-XXXXXX")
+# Files that come and go beside a store wake who watches its name: here there are none.
+mkdir "$folder/store"
+store=$folder/store/s.annals
+pids=
+finish() {
+    for pid in $pids; do kill -9 "$pid" 2> "$folder/kill" || true; done
+    rm -r "$folder"
+}
+trap finish EXIT
+fail() {
+    echo "failed: $1" >&2
+    exit 1
+}
+
+echo '{"title":"a"}' > "$folder/one.jsonl"
+"$annals" load "$store" "$folder/one.jsonl" --entity Clip > "$folder/token"
+last() { "$annals" history "$store" | tail -1 | sed 's/^{"number":\([0-9]*\),.*/\1/'; }
+insert() { "$annals" insert "$store" Clip "title=\"$1\"" > "$folder/token"; }
+
+# Waits until a file has a line that says so.
+until_line() {
+    tries=0
+    until [ -e "$1" ] && grep -q "$2" "$1"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 600 ] || fail "$1 never had a line with $2"
+        sleep 0.1
+    done
+}
+
+# Idle: every thread of one watcher under strace for two seconds; what it is told afterwards shows that it was there.
+if command -v strace > "$folder/strace"; then
+    "$annals" watch "$store" --after 0 > "$folder/idle" &
+    idle=$!
+    pids="$pids $idle"
+    until_line "$folder/idle" '"last"'
+    if timeout -s INT 2 strace -f -q -o "$folder/calls" -p "$idle" 2> "$folder/errors"; then :; fi
+    # A call that was on when strace came, and is still on when it goes, is what waiting is.
+    if grep -v -e 'unfinished' -e 'resumed' -e 'detached' -e 'restart_syscall' "$folder/calls" > "$folder/made"; then
+        cat "$folder/made" >&2
+        fail "a watcher makes system calls while nothing happens"
+    fi
+    [ -s "$folder/calls" ] || fail "strace has seen nothing: $(cat "$folder/errors")"
+    insert idle
+    until_line "$folder/idle" "\"last\":$(last)"
+    kill -TERM "$idle"
+    wait "$idle" || fail "the watcher did not end as done"
+    echo "idle: no system calls in two seconds"
+else
+    echo "idle: NOT TESTED, there is no strace" >&2
+fi
+
+# Many: each sees every number once and in order.
+first=$(last)
+number=0
+watching=
+while [ "$number" -lt "$watchers" ]; do
+    "$annals" watch "$store" --after 0 > "$folder/watch.$number" 2> "$folder/errors.$number" &
+    watching="$watching $!"
+    number=$((number + 1))
+done
+pids="$pids $watching"
+number=0
+while [ "$number" -lt "$watchers" ]; do
+    until_line "$folder/watch.$number" '"last"'
+    number=$((number + 1))
+done
+instances=0
+for pid in $watching; do
+    if ls -l "/proc/$pid/fd" | grep -q 'anon_inode:inotify'; then instances=$((instances + 1)); fi
+done
+count=0
+while [ "$count" -lt "$transactions" ]; do
+    insert "$count"
+    count=$((count + 1))
+done
+last=$(last)
+[ "$last" -eq $((first + transactions)) ] || fail "the store has $last transactions, not $((first + transactions))"
+number=0
+while [ "$number" -lt "$watchers" ]; do
+    until_line "$folder/watch.$number" "\"last\":$last,"
+    sed 's/^{"first":\([0-9]*\),"last":\([0-9]*\),.*/\1 \2/' "$folder/watch.$number" | awk -v last="$last" '
+        $1 != next_number + 1 || $2 < $1 { print "out of order: " $0; exit 1 }
+        { next_number = $2 }
+        END { if (next_number != last) exit 1 }' || fail "watcher $number has missed something"
+    number=$((number + 1))
+done
+for pid in $watching; do kill -TERM "$pid"; done
+for pid in $watching; do wait "$pid" || fail "a watcher did not end as done"; done
+"$annals" verify "$store" > "$folder/verify" || fail "the store is damaged"
+echo "$watchers watchers, $instances of them with a watch of the system: each saw all $last transactions once and in order"
