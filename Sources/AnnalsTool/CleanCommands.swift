@@ -1,20 +1,23 @@
 // `annals clean` and `annals compact`: history goes, and its space is given back.
 
 internal import Annals
+internal import FoundationEssentials
 
 extension Command {
     static let clean = Command(
         "clean", "Cleans history: transactions before a place are no longer returned.",
         details: """
-            The transaction of the place itself stays. What the transactions have changed stays changed; “annals compact”
-            gives the space back. With --author only the transactions of that author go, and a reader that starts before
-            them is told that its token has expired. With --dry-run nothing is written.
+            Without --before everything goes that all registered consumers have read, and what the store's retention does not
+            keep. With it the transactions before the place go, read or not; its own transaction stays. PLACE is a token, the
+            number of a transaction, or a moment such as 2026-01-02T03:04:05Z. What the transactions have changed stays changed;
+            “annals compact” gives the space back. With --author only the transactions of that author go (“” for those without
+            one), and a reader that starts before them is told that its token has expired. With --dry-run nothing is written.
             """,
         operands: ["STORE"],
         options: [
-            Option("before", value: "PLACE", "a transaction: its number or its token"),
-            Option("author", value: "A", "only what this author has written"),
-            Option("dry-run", "say what would go"),
+            Option("before", value: "PLACE", "the first transaction that stays"),
+            Option("author", value: "A", "only what this author has written; with --before"),
+            Option("dry-run", "say what would go, and what compaction would give back then"),
             Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
         ], run: CleanCommands.clean)
 
@@ -30,41 +33,89 @@ extension Command {
 }
 
 enum CleanCommands {
+    private enum Place {
+        case place(HistoryPlace)
+        case date(Date)
+    }
+
+    private struct Outcome {
+        var transactions: UInt64
+        var horizon: UInt64
+        var regainedBytes: UInt64?
+        var waitingFor: [Consumer] = []
+        var overtaken: [Consumer] = []
+    }
+
     static func clean(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .clean)
-        guard let place = try arguments.place(of: "before", for: .clean) else {
-            throw ToolFailure(.usage, "clean: --before says which transactions go.", hint: "Try: annals help clean")
+        let place = try place(arguments)
+        guard place != nil || !arguments.has("author") else {
+            throw ToolFailure(
+                .usage, "clean: --author needs --before, which says up to where.", hint: "Try: annals help clean")
         }
-        let authors = arguments.value(of: "author").map { [Optional($0)] }
+        let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
         let isDry = arguments.has("dry-run")
-        let (gone, horizon) = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) {
+        let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) {
             (store) throws(ToolFailure) in
             try storing { () throws(StoreError) in
+                guard let place else { return try planned(store, isDry) }
                 let number = try number(of: place, in: store)
-                let gone = try count(before: number, authors, in: store)
+                var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
+                if authors == nil {
+                    let plan = try store.cleaningPlan(before: number)
+                    (outcome.regainedBytes, outcome.overtaken) = (plan.regainedBytes, plan.overtaken)
+                }
                 if !isDry { try store.deleteHistory(before: number, authors: authors) }
-                return (gone, try store.horizon)
+                outcome.horizon = try store.horizon
+                return outcome
             }
         }
-        if format == "json" {
-            var line = JSONLine()
-            line.add("transactions", gone)
-            line.add("horizon", horizon)
-            line.add("dryRun", isDry)
-            try output.line(line.text)
-        } else {
-            let verb = isDry ? "would be cleaned" : "cleaned"
-            try output.line("\(gone) transactions \(verb); history begins behind \(horizon).")
-        }
+        try show(outcome, isDry, format, &output)
         return .done
     }
 
-    private static func number(of place: HistoryPlace, in store: Store) throws(StoreError) -> UInt64 {
+    private static func place(_ arguments: Arguments) throws(ToolFailure) -> Place? {
+        guard let text = arguments.value(of: "before") else { return nil }
+        if let microseconds = Timestamp.microseconds(text) {
+            return .date(Date(timeIntervalSince1970: Double(microseconds) / 1e6))
+        }
+        return .place(try HistoryPlace(text, option: "before", for: .clean))
+    }
+
+    private static func planned(_ store: Store, _ isDry: Bool) throws(StoreError) -> Outcome {
+        let plan = isDry ? try store.cleaningPlan() : try store.clean()
+        return Outcome(
+            transactions: plan.transactions, horizon: try store.horizon, regainedBytes: plan.regainedBytes,
+            waitingFor: plan.waitingFor, overtaken: plan.overtaken)
+    }
+
+    private static func show(
+        _ outcome: Outcome, _ isDry: Bool, _ format: String, _ output: inout Output
+    ) throws(ToolFailure) {
+        if format == "json" {
+            var line = JSONLine()
+            line.add("transactions", outcome.transactions)
+            line.add("horizon", outcome.horizon)
+            line.add("regainedBytes", outcome.regainedBytes)
+            line.add("waitingFor", outcome.waitingFor.map(ConsumersCommand.json))
+            line.add("overtaken", outcome.overtaken.map(ConsumersCommand.json))
+            line.add("dryRun", isDry)
+            return try output.line(line.text)
+        }
+        let verb = isDry ? "would be cleaned" : "cleaned"
+        try output.line("\(outcome.transactions) transactions \(verb); history begins behind \(outcome.horizon).")
+        if let bytes = outcome.regainedBytes { try output.line("Compaction gives back about \(bytes) bytes then.") }
+        for consumer in outcome.waitingFor { try output.line("waiting for " + ConsumersCommand.text(consumer)) }
+        for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }
+    }
+
+    private static func number(of place: Place, in store: Store) throws(StoreError) -> UInt64 {
         switch place {
-        case .number(let number): return number
-        case .token(let token):
+        case .place(.number(let number)): return number
+        case .place(.token(let token)):
             try store.check(token)
             return token.number
+        case .date(let date): return try store.number(before: date)
         }
     }
 
@@ -72,20 +123,17 @@ enum CleanCommands {
     private static func count(
         before number: UInt64, _ authors: [String?]?, in store: Store
     ) throws(StoreError) -> UInt64 {
-        var count: UInt64 = 0
-        let horizon = try store.horizon
-        let author = authors?.first ?? nil
+        let (horizon, last) = (try store.horizon, try store.currentToken.number)
+        guard let authors else { return max(min(number, last + 1), horizon + 1) - horizon - 1 }
+        var request = HistoryRequest()
+        request.before = .number(number)
+        request.authors = Set(authors)
         do throws(StoreError) {
-            try store.forEachTransaction(after: horizon) { (transaction) throws(StoreError) in
-                if transaction.number >= number { return false }
-                if authors == nil || transaction.author == author { count += 1 }
-                return true
-            }
+            return UInt64(try store.transactionCount(request))
         } catch  where error.code == .tokenExpired {
-            // Some of them are hidden already.
+            // Some of them are hidden already, and which are not is not told.
             return 0
         }
-        return count
     }
 
     static func compact(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {

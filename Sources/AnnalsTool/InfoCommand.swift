@@ -18,6 +18,9 @@ enum InfoCommand {
         var durable: HistoryToken
         var statistics: StoreStatistics
         var entities: [EntityDescription]
+        var horizon: UInt64
+        var retention: Store.Retention
+        var consumers: [Consumer]
     }
 
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
@@ -28,7 +31,8 @@ enum InfoCommand {
             let snapshot = try store.snapshot()
             return Facts(
                 path: store.path, identifier: store.identifier.uuidString.lowercased(), token: snapshot.token,
-                durable: try store.durableToken, statistics: try store.statistics, entities: try snapshot.entities)
+                durable: try store.durableToken, statistics: try store.statistics, entities: try snapshot.entities,
+                horizon: try store.horizon, retention: try store.retention, consumers: try store.consumers)
         }
         if format == "json" { try output.line(json(facts).text) } else { try text(facts, &output) }
         return .done
@@ -44,6 +48,9 @@ enum InfoCommand {
             "\(statistics.transactions) transactions, the last \(facts.token.number), durable to \(facts.durable.number)"
         )
         try output.line("token \(facts.token)")
+        try output.line(
+            "history begins behind transaction \(facts.horizon), and is kept for \(words(facts.retention))")
+        for consumer in facts.consumers { try output.line("consumer " + ConsumersCommand.text(consumer)) }
         for entity in facts.entities {
             try output.line("\(entity.name): \(statistics.objects[entity.name] ?? 0) objects")
             for attribute in entity.attributes {
@@ -53,6 +60,9 @@ enum InfoCommand {
                 try output.line(
                     "  \(key.isUnique ? "unique key" : "key") over " + key.attributes.joined(separator: ", "))
             }
+        }
+        for (use, bytes) in uses(statistics.space) {
+            try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(use)")
         }
         for (kind, bytes) in kinds(statistics) {
             try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(kind) frames")
@@ -67,6 +77,21 @@ enum InfoCommand {
         if attribute.isPreservedOnDeletion { words.append("preserved on deletion") }
         if let target = attribute.target { words.append("of \(target)") }
         return words
+    }
+
+    private static func words(_ retention: Store.Retention) -> String {
+        let age = retention.age.map { "\($0.components.seconds) seconds" }
+        let bytes = retention.bytes.map { "\($0) bytes" }
+        let limits = [age, bytes].compactMap(\.self)
+        return limits.isEmpty ? "ever" : limits.joined(separator: " or ")
+    }
+
+    /// About, as words for people.
+    private static func uses(_ space: StoreStatistics.Space) -> [(String, UInt64)] {
+        [
+            ("live rows, about", space.liveBytes), ("history, about", space.historyBytes),
+            ("garbage, about", space.garbageBytes), ("indexes", space.indexBytes), ("free space", space.freeBytes),
+        ]
     }
 
     /// Those that there are, by name.
@@ -91,6 +116,19 @@ enum InfoCommand {
         var bytes = JSONLine()
         for (kind, count) in kinds(statistics) { bytes.add(kind, count) }
         line.add("frameBytes", bytes)
+        var space = JSONLine()
+        space.add("live", statistics.space.liveBytes)
+        space.add("history", statistics.space.historyBytes)
+        space.add("garbage", statistics.space.garbageBytes)
+        space.add("index", statistics.space.indexBytes)
+        space.add("free", statistics.space.freeBytes)
+        line.add("space", space)
+        line.add("horizon", facts.horizon)
+        var retention = JSONLine()
+        retention.add("seconds", facts.retention.age.map { UInt64(clamping: $0.components.seconds) })
+        retention.add("bytes", facts.retention.bytes)
+        line.add("retention", retention)
+        line.add("consumers", facts.consumers.map(ConsumersCommand.json))
         return line
     }
 

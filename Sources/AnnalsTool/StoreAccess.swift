@@ -41,6 +41,8 @@ enum StoreAccess {
         options.access = access
         options.reading = .copied
         options.creates = creates
+        // A tool does what it is asked to do.
+        options.automaticCompaction = nil
         return try storing { () throws(StoreError) in try Store(at: path, options: options) }
     }
 
@@ -58,6 +60,16 @@ enum StoreAccess {
         }
         try storing { () throws(StoreError) in try store.close() }
         return result
+    }
+}
+
+extension Store {
+    /// The place that somebody named, as a token. Throws the token errors.
+    func token(of place: HistoryPlace) throws(StoreError) -> HistoryToken {
+        switch place {
+        case .token(let token): return token
+        case .number(let number): return try snapshot(asOf: number).token
+        }
     }
 }
 

@@ -136,6 +136,17 @@ extension StoreError.Code {
     public static let notRevertible = Self(rawValue: "notRevertible")
 }
 
+// MARK: Consumers
+
+extension StoreError.Code {
+    /// No consumer of that name is registered.
+    public static let consumerUnknown = Self(rawValue: "consumerUnknown")
+    /// The consumer's cursor is not where it is said to move from: another process has moved it. Read it again.
+    public static let consumerConflict = Self(rawValue: "consumerConflict")
+    /// Cleaning has passed the consumer: read everything anew (`resync`), then `resetConsumer`. `oldestToken` says where history begins.
+    public static let consumerLost = Self(rawValue: "consumerLost")
+}
+
 // MARK: Resources and use
 
 extension StoreError.Code {

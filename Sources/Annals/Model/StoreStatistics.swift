@@ -14,4 +14,20 @@ public struct StoreStatistics: Hashable, Sendable, Codable {
     public let bytesByKind: [String: UInt64]
     /// Memory in which index nodes wait to be written.
     public let dirtyNodeBytes: Int
+    /// What the file is made of, about.
+    public let space: Space
+
+    /// What a file is made of. Estimates from what all rows and changes take together.
+    public struct Space: Hashable, Sendable, Codable {
+        /// The newest rows of the objects that there are.
+        public let liveBytes: UInt64
+        /// What only history still needs: changes, and rows that others have taken the place of.
+        public let historyBytes: UInt64
+        /// What nobody can read any more: compaction gives it back.
+        public let garbageBytes: UInt64
+        /// Indexes and checkpoints, those that later ones have taken the place of included.
+        public let indexBytes: UInt64
+        /// Reserved at the end of the file for what will be written.
+        public let freeBytes: UInt64
+    }
 }

@@ -1,6 +1,7 @@
 // Cleaning history, and giving its space back.
 
 internal import AnnalsFile
+public import FoundationEssentials
 
 extension Store {
     /// How far a compaction is.
@@ -48,6 +49,23 @@ extension Store {
             return false
         }
         return try deleteHistory(before: token.number, authors: authors)
+    }
+
+    /// The same for all transactions that were committed before a date. Throws `invalidArgument` for one that is none.
+    @discardableResult
+    public func deleteHistory(before date: Date, authors: [String?]? = nil) throws(StoreError) -> Bool {
+        try deleteHistory(before: try number(before: date), authors: authors)
+    }
+
+    /// The first transaction that was not committed before a date; one above the last one's where all were.
+    package func number(before date: Date) throws(StoreError) -> UInt64 {
+        guard !date.timeIntervalSinceReferenceDate.isNaN else {
+            throw StoreError(.invalidArgument, "A date is no number: give another.")
+        }
+        let (engine, view) = try newest()
+        let moment = Microseconds.from(date) ?? (date.timeIntervalSinceReferenceDate < 0 ? .min : .max)
+        if moment == .min { return 0 }
+        return try mapping { () throws(FileError) in try engine.lastNumber(through: moment - 1, in: view) } + 1
     }
 
     /// Writes the store anew, without what nobody can read any more: history that was cleaned, rows that it alone kept, old indexes.

@@ -18,6 +18,8 @@ public final class Store: Sendable {
         public var reading = Reading.mapped
         /// Whether a store is made where there is none. Otherwise opening throws `notFound`.
         public var creates = true
+        /// When the store is compacted by itself; nil for never. How much history is kept is said in the store (`setRetention`).
+        public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
         /// Where those wait who want to know of changes; nil for the process's own place.
         package var hub: ChangeHub?
 
@@ -76,7 +78,7 @@ public final class Store: Sendable {
     ) throws(StoreError) {
         self.options = options
         let engine = try mapping { () throws(FileError) in try Self.openEngine(path, options) }
-        generations = Generations(engine)
+        generations = Generations(engine, trigger: options.automaticCompaction?.trigger)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
         guard !entities.isEmpty else { return }
@@ -177,9 +179,13 @@ public final class Store: Sendable {
             }
             var bytes: [String: UInt64] = [:]
             for kind in FrameKind.allCases { bytes["\(kind)"] = statistics.frameBytes[kind] ?? 0 }
+            let use = try mapping { () throws(FileError) in try engine.spaceByUse(in: view) }
             return StoreStatistics(
                 fileBytes: statistics.fileBytes, endBytes: statistics.end, transactions: statistics.transactions,
-                objects: objects, bytesByKind: bytes, dirtyNodeBytes: statistics.dirtyNodeBytes)
+                objects: objects, bytesByKind: bytes, dirtyNodeBytes: statistics.dirtyNodeBytes,
+                space: StoreStatistics.Space(
+                    liveBytes: use.live, historyBytes: use.history, garbageBytes: use.garbage, indexBytes: use.index,
+                    freeBytes: statistics.fileBytes - min(statistics.fileBytes, statistics.end)))
         }
     }
 }

@@ -43,6 +43,22 @@ public final class Transaction {
     /// The state that the transaction began from, without its own changes. In `write` it is the newest.
     public var snapshot: Snapshot { Snapshot(open().base, store.engine, store.identifier) }
 
+    /// Moves a consumer on together with what this transaction changes: both, or neither. What a consumer does with each transaction that it reads is
+    /// so done exactly once, whenever it is killed.
+    ///
+    /// Throws what `Store.check` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`, and `consumerConflict` where the consumer does not stand at `from`
+    /// (any more): then nothing has changed.
+    public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws(StoreError) {
+        let pending = open()
+        try store.checkOwner(from)
+        try store.checkSeen(to)
+        try mapping { () throws(FileError) in
+            // In `write` it was done before.
+            if !store.generations.isWriting { try store.generations.writeCursors() }
+            try pending.advance(name, from: from.place, to: to.place)
+        }
+    }
+
     /// An entity as this transaction writes it, its own schema changes included. Throws `unknownEntity`.
     public func entity(_ name: String) throws(StoreError) -> EntityHandle {
         let catalog = open().catalog

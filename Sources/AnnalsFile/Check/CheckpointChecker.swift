@@ -107,7 +107,7 @@ final class CheckpointChecker {
             return "counts other recoveries or clock steps than the log has there"
         }
         guard TrackingState(content) == state.tracking else {
-            return "holds another horizon, other hidden authors or other consumers than the log"
+            return "holds another horizon or retention, other hidden authors or other consumers than the log"
         }
         guard content.names == state.names else { return "holds other names than the log" }
         return content.schemas == schemas ? nil : "holds other schemas than the log"

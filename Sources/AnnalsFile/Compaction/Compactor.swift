@@ -228,7 +228,8 @@ final class Compactor {
                 switch record {
                 case .name(let number, _) where Int(number) <= appender.state.names.count: break
                 case .name, .clockStep: try writer.add(record, &appender)
-                case .objectNumbers: break
+                case .retention where isCaughtUp: try writer.add(record, &appender)
+                case .retention, .objectNumbers: break
                 }
             }
             try writer.finish(&appender)
@@ -243,7 +244,11 @@ final class Compactor {
         let tracking = state.tracking
         try appending { (appender) throws(FileError) in
             let last = appender.state.lastNumber
-            let writer = StandaloneWriter(target)
+            var writer = StandaloneWriter(target)
+            if tracking.retention != .standard {
+                try writer.add(.retention(tracking.retention), &appender)
+                try writer.finish(&appender)
+            }
             for var consumer in tracking.consumers {
                 consumer.cursor = min(consumer.cursor, last)
                 try writer.append(.consumer, consumer.encoded(), &appender)

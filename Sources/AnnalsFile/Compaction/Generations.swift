@@ -21,8 +21,35 @@ package final class Generations: @unchecked Sendable {
     /// Those that somebody may still read.
     private var older: [Weak] = []
     private var isClosed = false
+    let cursors = ConsumerCursors()
+    /// When the store is compacted by itself; nil for never.
+    let trigger: CompactionTrigger?
+    /// On the monotonic clock.
+    let opened: UInt64
+    let maintenance = BackgroundWork()
+    /// On the monotonic clock; nil for never.
+    let nextMaintenance = Mutex<UInt64?>(nil)
+    let isCompactionDue = Atomic<Bool>(false)
+    let isStopping = Atomic<Bool>(false)
+    /// No compaction by itself before this moment of the monotonic clock.
+    let notBefore = Atomic<UInt64>(0)
 
-    package init(_ engine: Engine) { self.engine = engine }
+    package init(_ engine: Engine, trigger: CompactionTrigger? = nil) {
+        self.engine = engine
+        self.trigger = trigger
+        opened = engine.log.environment.monotonicMicroseconds()
+    }
+
+    deinit {
+        if engine.log.process.wasForked { return }
+        stopMaintenance()
+    }
+
+    private func stopMaintenance() {
+        isStopping.store(true, ordering: .relaxed)
+        maintenance.stop()
+        maintenance.join()
+    }
 
     package var current: Engine { monitor.withLock { engine } }
 
@@ -53,7 +80,9 @@ package final class Generations: @unchecked Sendable {
         var engine = current
         while true {
             do {
-                return try engine.commit(author: author, context: context, durability: durability, body)
+                let outcome = try engine.commit(author: author, context: context, durability: durability, body)
+                noteCommit(engine)
+                return outcome
             } catch let error as FileError where error.code == .storeReplaced {
                 engine = try successor(of: engine)
             }
@@ -65,10 +94,14 @@ package final class Generations: @unchecked Sendable {
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
+        // A cursor that the body moves on is known to the file.
+        try writeCursors()
         var engine = current
         while true {
             do {
-                return try engine.write(author: author, context: context, durability: durability, body)
+                let outcome = try engine.write(author: author, context: context, durability: durability, body)
+                noteCommit(engine)
+                return outcome
             } catch let error as FileError where error.code == .storeReplaced {
                 engine = try successor(of: engine)
             }
@@ -99,6 +132,11 @@ package final class Generations: @unchecked Sendable {
 
     /// Closes the newest generation and all that are still read.
     package func close() throws(FileError) {
+        if current.log.process.wasForked { return }
+        try current.checkNotWriting()
+        stopMaintenance()
+        // Who reads again what it has read already loses nothing.
+        try? writeCursors()
         let (engine, older) = monitor.withLock {
             isClosed = true
             return (self.engine, self.older.compactMap(\.engine))

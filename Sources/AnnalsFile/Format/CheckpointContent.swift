@@ -80,6 +80,7 @@ package struct CheckpointContent: Equatable, Sendable {
     package var horizon: UInt64 = 0
     package var hidden: [CleaningRecord.Hidden] = []
     package var consumers: [ConsumerRecord] = []
+    package var retention = RetentionLimits.standard
     /// Up to where frames are counted and landmarks noted: behind it stands only the document.
     package var countedEnd: UInt64 = 0
     /// Bytes of frames, by kind number.
@@ -125,6 +126,8 @@ extension CheckpointContent {
 
     private func appendTracking(to bytes: inout [UInt8]) {
         bytes.append(integer: horizon)
+        bytes.append(integer: retention.microseconds)
+        bytes.append(integer: retention.bytes)
         bytes.append(integer: UInt32(hidden.count))
         for entry in hidden {
             bytes.append(integer: entry.author)
@@ -297,6 +300,7 @@ extension CheckpointContent {
 
     private mutating func readTracking(_ reader: inout ByteReader) throws(FileError) {
         horizon = try reader.readUInt64()
+        retention = RetentionLimits(microseconds: try reader.readUInt64(), bytes: try reader.readUInt64())
         for _ in 0..<(try Self.count(&reader, of: 12)) {
             let entry = CleaningRecord.Hidden(author: try reader.readUInt32(), before: try reader.readUInt64())
             guard hidden.last.map({ entry.author > $0.author }) ?? true, entry.author <= names.count else {

@@ -43,6 +43,9 @@ package struct ConsumerRecord: Hashable, Sendable {
         (self.lastSeen, self.registered, self.processID) = (lastSeen, registered, processID)
     }
 
+    /// A frame of one has at most this size.
+    static let maximumFrameBytes = FrameField.bytes + (ConsumerField.bytes + FormatLimits.maximumNameBytes).paddedTo8
+
     /// What removes a consumer.
     package static func removal(of name: String) -> ConsumerRecord {
         ConsumerRecord(name: name, kind: [], cursor: 0, tag: 0, lastSeen: 0, registered: 0, processID: 0)
@@ -163,6 +166,19 @@ package struct CleaningRecord: Hashable, Sendable {
         }
         return record
     }
+}
+
+/// History that is older, or more, than this goes by itself, whether its consumers have read it or not.
+package struct RetentionLimits: Hashable, Sendable {
+    /// The largest number for no limit.
+    package var microseconds: UInt64
+    /// What compaction would give back; the largest number for no limit.
+    package var bytes: UInt64
+
+    package init(microseconds: UInt64, bytes: UInt64) { (self.microseconds, self.bytes) = (microseconds, bytes) }
+
+    /// What counts where nothing was said: 7 days, 1 GiB.
+    package static let standard = RetentionLimits(microseconds: 7 * 24 * 3600 * 1_000_000, bytes: 1 << 30)
 }
 
 package enum ReplacingField {

@@ -60,6 +60,8 @@ package enum MetadataRecord: Equatable, Sendable {
     case clockStep(from: Int64, to: Int64)
     /// What object numbers of an entity had come to when the file was compacted: one above the highest.
     case objectNumbers(entity: UInt16, next: UInt64)
+    /// How long history stays, and how much of it.
+    case retention(RetentionLimits)
 
     static let recordHeaderBytes = 8
 
@@ -79,6 +81,10 @@ package enum MetadataRecord: Equatable, Sendable {
             type = 3
             content.append(integer: next)
             content.append(integer: entity)
+        case .retention(let limits):
+            type = 4
+            content.append(integer: limits.microseconds)
+            content.append(integer: limits.bytes)
         }
         table.append(integer: type)
         table.append(integer: UInt16(0))
@@ -127,6 +133,12 @@ package enum MetadataRecord: Equatable, Sendable {
             let entity = content.integer(at: 8, as: UInt16.self)
             guard entity > 0, next > 1, next <= FormatLimits.maximumObjectNumber + 1 else { return nil }
             return .objectNumbers(entity: entity, next: next)
+        case 4:
+            guard content.count == 16 else { return nil }
+            return .retention(
+                RetentionLimits(
+                    microseconds: content.integer(at: 0, as: UInt64.self),
+                    bytes: content.integer(at: 8, as: UInt64.self)))
         default: return nil
         }
     }

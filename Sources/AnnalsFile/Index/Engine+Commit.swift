@@ -17,7 +17,10 @@ extension Engine {
             var pending = begin(try view(), author, context)
             defer { end(&pending) }
             let result = try body(pending)
-            guard pending.hasChanges else { return (result, nil) }
+            guard pending.hasChanges else {
+                try advance(pending.builder.advances, durability: durability)
+                return (result, nil)
+            }
             do throws(FileError) {
                 return (result, try commit(pending, durability))
             } catch {
@@ -35,6 +38,7 @@ extension Engine {
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
         try checkNotWriting()
         var outcome: Swift.Result<Result, any Error>?
+        var advancesEnd: UInt64 = 0
         let appended = try appendingIndexes(durability) { (appender) throws(FileError) -> Appended? in
             var pending = begin(indexes.view(of: appender.state), author, context)
             defer { end(&pending) }
@@ -48,11 +52,17 @@ extension Engine {
             }
             // However long the body took: the transaction is of the moment in which it is appended.
             appender.forgetTime()
-            return pending.hasChanges ? try append(pending, &appender) : nil
+            if pending.hasChanges { return try append(pending, &appender) }
+            if !pending.builder.advances.isEmpty { advancesEnd = try append(pending.builder.advances, &appender) }
+            return nil
         }
         guard let outcome else { throw FileError(.closed, "The store was closed: open it again.", path: log.path) }
         let result = try outcome.get()
-        if let appended { try finish(appended, durability) }
+        if let appended {
+            try finish(appended, durability)
+        } else if advancesEnd > 0, durability == .full {
+            try log.makeDurable(through: advancesEnd)
+        }
         return (result, appended?.transaction)
     }
 
@@ -89,6 +99,7 @@ extension Engine {
     struct Appended {
         var transaction: AppendedTransaction
         var needsCheckpoint: Bool
+        var needsRetentionCheck: Bool
     }
 
     /// With the writer lock. `prepared` are indexes that its schema change asks for.
@@ -119,12 +130,14 @@ extension Engine {
         expectedChanges.store(Int(clamping: builder.changes), ordering: .relaxed)
         // Where an index was built, others need not build it as well.
         return Appended(
-            transaction: appended, needsCheckpoint: isCheckpointDue(appended.end) || indexes.hasBuiltIndex)
+            transaction: appended, needsCheckpoint: isCheckpointDue(appended.end) || indexes.hasBuiltIndex,
+            needsRetentionCheck: isRetentionCheckDue(appended))
     }
 
     /// Behind the lock: a checkpoint where one is due, and what durability asks for.
     func finish(_ appended: Appended, _ durability: Durability) throws(FileError) {
         if appended.needsCheckpoint { try? writeCheckpoint() }
+        if appended.needsRetentionCheck { try? applyRetention() }
         if durability == .full { try log.makeDurable(through: appended.transaction.end) }
     }
 }

@@ -17,6 +17,11 @@ package final class Engine: Sendable {
     let spare = SpareTransaction()
     /// How many changes the last transaction had: the next one may have as many.
     let expectedChanges = Atomic<Int>(1)
+    /// When this handle next looks whether retention is exceeded: on the clock of transactions, and the end of the file.
+    let nextRetentionTime = Atomic<Int64>(.min)
+    let nextRetentionEnd = Atomic<UInt64>(0)
+    /// What compaction would have given back when this handle last looked, about.
+    let garbage = Atomic<Int>(0)
     /// The thread that runs a `write` body; 0 for none.
     let writingThread = Atomic<UInt>(0)
 

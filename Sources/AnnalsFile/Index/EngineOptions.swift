@@ -17,6 +17,12 @@ package struct EngineOptions: Sendable {
     /// Reading by copies forgets them when they have come to so much, and nobody reads.
     package var copiedBytes: UInt64 = 64 << 20
 
+    /// Whether history goes by itself that the store's retention does not keep.
+    package var appliesRetention = true
+    /// Looked at when so much time has passed, or so much was written, since the last look of this handle.
+    package var retentionCheckMicroseconds: Int64 = 60_000_000
+    package var retentionCheckBytes: UInt64 = 16 << 20
+
     /// Where those wait who want to know of changes.
     package var hub = ChangeHub.shared
 
@@ -33,6 +39,8 @@ package struct EngineOptions: Sendable {
         options.keySortBytes = 6 << 10
         options.indexSliceBytes = 16 << 10
         options.copiedBytes = 32 << 10
+        // Tests that are not about it set their clocks as they like.
+        options.appliesRetention = false
         return options
     }
 }

@@ -336,6 +336,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         (content.horizon, content.hidden, content.consumers) = (
             state.tracking.horizon, state.tracking.hidden, state.tracking.consumers
         )
+        content.retention = state.tracking.retention
         content.frameBytes = frameBytes
         let newest = state.schemaVersion
         if newest > 0 { content.schemas = (1...newest).map { state.catalog.definition(version: $0) } }

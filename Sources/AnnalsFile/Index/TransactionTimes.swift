@@ -63,7 +63,7 @@ extension Engine {
         return low
     }
 
-    private func time(ofTransactionAfter number: UInt64, in view: View) throws(FileError) -> Int64 {
+    func time(ofTransactionAfter number: UInt64, in view: View) throws(FileError) -> Int64 {
         if number + 1 == view.number { return view.time }
         let core = view.core
         var position = core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)

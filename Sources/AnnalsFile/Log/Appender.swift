@@ -48,8 +48,10 @@ struct Appender {
     mutating func append(_ transaction: TransactionBuilder) throws(FileError) -> AppendedTransaction {
         let last = transaction.lastFrame()
         let lastBytes = transaction.bytes(of: last)
+        let consumers = try state.records(for: transaction.advances, log)
         try recoverIfTorn()
-        try reserve(transaction.spool.count + UInt64(lastBytes.count))
+        try reserve(
+            transaction.spool.count + UInt64(lastBytes.count + consumers.count * ConsumerRecord.maximumFrameBytes))
         guard state.lastNumber < .max else {
             throw FileError(.tooLarge, "The last transaction has the highest number there is: no other can follow it.")
         }
@@ -64,6 +66,7 @@ struct Appender {
         )
         record.schemaVersion = transaction.catalog.newestVersion
         let places = try appendMembers(of: transaction, record)
+        for consumer in consumers { try append(consumer, isMember: true) }
         record.firstChange = last.first
         record.changes = transaction.changesInLastFrame
         record.totalChanges = transaction.changes
@@ -285,18 +288,38 @@ struct Appender {
         try reserve(bytes)
     }
 
+    /// What a consumer has come to: on its own, or as a member of a transaction.
+    mutating func append(_ consumer: ConsumerRecord, isMember: Bool) throws(FileError) {
+        let table = consumer.encoded()
+        guard isMember else { return try appendStandalone(.consumer, table: table) }
+        try withFrame(table) { (appender, bytes) throws(FileError) in
+            _ = try appender.append(
+                bytes, kind: .consumer, isMember: true, tableBytes: table.count,
+                bodyChecksum: FrameHeader.bodyChecksum(
+                    UnsafeRawBufferPointer(start: nil, count: 0), salt: appender.log.header.salt),
+                number: appender.state.lastNumber + 1)
+        }
+    }
+
     mutating func appendStandalone(
         _ kind: FrameKind, table: [UInt8], body: [UInt8] = [], mark: UInt64? = nil
     ) throws(FileError) {
-        var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + table + body
         let checksum = body.withUnsafeBytes { FrameHeader.bodyChecksum($0, salt: log.header.salt) }
+        try withFrame(table + body) { (appender, bytes) throws(FileError) in
+            _ = try appender.append(
+                bytes, kind: kind, isMember: false, tableBytes: table.count, bodyChecksum: checksum,
+                number: appender.state.lastNumber, mark: mark)
+        }
+    }
+
+    /// Gives `body` the bytes with room for a header in front of them.
+    private mutating func withFrame(
+        _ content: [UInt8], _ body: (inout Appender, UnsafeMutableRawBufferPointer) throws(FileError) -> Void
+    ) throws(FileError) {
+        var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + content
         var failure: FileError?
         bytes.withUnsafeMutableBytes { bytes in
-            do throws(FileError) {
-                _ = try append(
-                    bytes, kind: kind, isMember: false, tableBytes: table.count, bodyChecksum: checksum,
-                    number: state.lastNumber, mark: mark)
-            } catch { failure = error }
+            do throws(FileError) { try body(&self, bytes) } catch { failure = error }
         }
         if let failure { throw failure }
     }

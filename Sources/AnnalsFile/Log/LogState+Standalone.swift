@@ -1,4 +1,4 @@
-// What frames outside of transactions say: names, clock steps, the base that compaction has made, consumers, cleaning.
+// What frames outside of transactions say: names, clock steps, retention, the base that compaction has made, consumers, cleaning.
 
 /// Which transactions history still returns, and who reads it.
 package struct TrackingState: Equatable, Sendable {
@@ -8,6 +8,7 @@ package struct TrackingState: Equatable, Sendable {
     package var hidden: [CleaningRecord.Hidden] = []
     /// By name.
     package var consumers: [ConsumerRecord] = []
+    package var retention = RetentionLimits.standard
 
     package init(horizon: UInt64) { self.horizon = horizon }
 
@@ -15,6 +16,7 @@ package struct TrackingState: Equatable, Sendable {
         horizon = content.horizon
         hidden = content.hidden
         consumers = content.consumers
+        retention = content.retention
     }
 
     package func consumer(_ name: String) -> ConsumerRecord? { consumers.first { $0.name.hasSameBytes(as: name) } }
@@ -67,6 +69,7 @@ extension LogState {
             case .clockStep(let from, let to):
                 try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
                 mayStepBack = true
+            case .retention(let limits): changeableRare().tracking.retention = limits
             case .objectNumbers:
                 try check(isInBase, "F8: object numbers are given before the first transaction")
             }

@@ -29,6 +29,8 @@ package final class TransactionBuilder {
     @exclusivity(unchecked) private(set) var baseSchemaVersion: UInt16
     @exclusivity(unchecked) private(set) var changesSchema = false
     @exclusivity(unchecked) var frames: [PreparedFrame] = []
+    /// What consumers have seen when this is committed.
+    @exclusivity(unchecked) package var advances: [ConsumerAdvance] = []
     /// How many large values it has.
     @exclusivity(unchecked) var values = 0
     @exclusivity(unchecked) var spool: Spool
@@ -75,6 +77,7 @@ package final class TransactionBuilder {
             baseSchemaVersion = catalog.newestVersion
         }
         (changes, completed, isCommitted) = (0, nil, false)
+        if !advances.isEmpty { advances = [] }
         let expected = max(1, min(expectedChanges, limits.maximumFrameBytes / 32))
         headroom = FrameField.bytes + TransactionField.bytes + expected * 2 * ChangeField.bytes
         beginFrame()

@@ -29,6 +29,12 @@ package struct FileError: Error, Equatable, Sendable {
         case conflict
         /// An update changes nothing.
         case unchanged
+        // Consumers
+        case consumerUnknown
+        /// A consumer stands elsewhere than was said.
+        case consumerConflict
+        /// Cleaning has passed a consumer.
+        case consumerLost
         // Resources
         case noSpace
         case tooManyFiles

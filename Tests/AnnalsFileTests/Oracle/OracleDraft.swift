@@ -26,6 +26,7 @@ struct OracleDraft {
         schema = model.schema(asOf: base)
     }
 
+    var advance: ConsumerAdvance?
     var isEmpty: Bool { changes.isEmpty && !changesSchema }
 
     func isChangedHere(_ object: ObjectID) -> Bool { changes[object] != nil || vanished.contains(object) }

@@ -45,6 +45,8 @@ struct ModelTransaction {
     var context: String?
     var changes: [ObjectID: ModelChange]
     var schema: ModelSchema?
+    /// Where the consumer stands from here on.
+    var cursor: UInt64?
 }
 
 /// All transactions there are, and every version of every object. Transaction n is at index n - 1.
@@ -70,6 +72,9 @@ struct OracleModel {
     // MARK: Looking up
 
     func schema(asOf number: Int) -> ModelSchema { schemas.last { $0.number <= number }?.schema ?? ModelSchema() }
+
+    /// Where the consumer stands.
+    var cursor: UInt64 { transactions.last { $0.cursor != nil }?.cursor ?? 0 }
 
     func row(_ object: ObjectID, asOf number: Int) -> ModelRow? {
         versions[object]?.last { $0.number <= number }?.row

@@ -91,7 +91,7 @@ extension OracleRun {
         model.append(
             ModelTransaction(
                 tag: tag, author: names.0, context: names.1, changes: draft.changes,
-                schema: draft.changesSchema ? draft.schema : nil))
+                schema: draft.changesSchema ? draft.schema : nil, cursor: draft.advance?.to.number))
         counts.transactions += 1
     }
 
@@ -111,6 +111,7 @@ extension OracleRun {
             case .uniqueViolation: model.violates(draft)
             case .tooLarge: draft.hasLargeKey(model)
             case .noSpace: mayBeFull
+            case .consumerConflict: draft.advance.map { $0.from.number != model.cursor } ?? false
             default: false
             }
         guard isExpected else { throw OracleFailure("a commit was refused: \(error)") }
@@ -142,6 +143,26 @@ extension OracleRun {
             default: try read(draft, pending)
             }
         }
+        if !draft.isEmpty, random.chance(1, in: 4) { try advance(&draft, pending, handle) }
+    }
+
+    /// The consumer has seen all that the transaction began from, once this is committed.
+    private func advance(_ draft: inout OracleDraft, _ pending: PendingTransaction, _ handle: OracleHandle) throws {
+        let from = try compareConsumer(handle).place
+        guard from.number <= pending.base.number else { return }
+        let to = TransactionPlace(number: pending.base.number, tag: pending.base.tag)
+        try pending.advance(Self.consumer, from: from, to: to)
+        draft.advance = ConsumerAdvance(name: Self.consumer, from: from, to: to)
+    }
+
+    /// Where the consumer stands is what transactions have said, and what a lost one said is not there.
+    @discardableResult
+    func compareConsumer(_ handle: OracleHandle) throws -> ConsumerRecord {
+        _ = try handle.engine.view()
+        guard let record = handle.engine.tracking.consumer(Self.consumer), record.cursor == model.cursor else {
+            throw OracleFailure("the consumer does not stand at \(model.cursor): \(handle.engine.tracking.consumers)")
+        }
+        return record
     }
 
     private func insert(_ draft: inout OracleDraft, _ pending: PendingTransaction) throws {

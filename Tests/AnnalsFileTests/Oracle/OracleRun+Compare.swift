@@ -33,6 +33,7 @@ extension OracleRun {
             throw OracleFailure("the newest view is of \(view.number) instead of \(model.number)")
         }
         try compare(view, model.number)
+        try compareConsumer(handle)
         let statistics = try handle.engine.statistics()
         let folded = handle.engine.log.header.baseNumber
         guard statistics.transactions == UInt64(model.number) - folded, statistics.lastNumber == UInt64(model.number)

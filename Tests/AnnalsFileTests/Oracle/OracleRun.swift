@@ -62,6 +62,7 @@ final class OracleRun {
     var checksBytes = false
     private var bytesBefore: [UInt8] = []
     static let path = "/data/s.annals"
+    static let consumer = "reader"
     static let maximumLive = 900
 
     struct Abandoned: Error {}
@@ -142,6 +143,7 @@ final class OracleRun {
         let engine = try Engine.create(
             Self.path, options: options, files: disk.process(0), environment: environment)
         handles.append(OracleHandle(engine, process: 0, isReadOnly: false))
+        _ = try engine.register(Self.consumer, .reads, durability: .full)
         _ = try changeSchema()
     }
 

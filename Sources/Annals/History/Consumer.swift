@@ -1,0 +1,150 @@
+// Who reads a store's history, or writes it: registered in the store, so that cleaning can wait for the readers.
+
+internal import AnnalsFile
+public import FoundationEssentials
+
+/// A registered consumer of history, as it was when it was asked for.
+public struct Consumer: Hashable, Sendable {
+    /// What a consumer does with the store.
+    public struct Kind: OptionSet, Hashable, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+
+        /// It reads history: cleaning waits until it has read it.
+        public static let reads = Kind(rawValue: 1)
+        /// It writes: said for who looks, and waited for by nobody.
+        public static let writes = Kind(rawValue: 2)
+    }
+
+    /// Mostly the author that it writes as, so that it can leave out its own transactions.
+    public let name: String
+    public let kind: Kind
+    /// The place behind what it has read.
+    public let cursor: HistoryToken
+    /// When it last said so.
+    public let lastSeen: Date
+    public let registered: Date
+    /// Of the process that said so.
+    public let processID: Int
+    /// How many transactions there are that it has not read.
+    public let lag: UInt64
+    /// Cleaning has passed its cursor, because it was too far behind: it has to read everything anew (`resync`, `resetConsumer`).
+    public let isLost: Bool
+
+    init(_ record: ConsumerRecord, _ place: TransactionPlace, _ store: UUID, last: UInt64, horizon: UInt64) {
+        name = record.name
+        kind = Kind(rawValue: Int(record.kind.rawValue))
+        cursor = HistoryToken(storeIdentifier: store, number: place.number, tag: place.tag)
+        lastSeen = Microseconds.date(record.lastSeen)
+        registered = Microseconds.date(record.registered)
+        processID = Int(record.processID)
+        lag = last > place.number ? last - place.number : 0
+        isLost = kind.contains(.reads) && place.number < horizon
+    }
+}
+
+extension HistoryToken {
+    var place: TransactionPlace { TransactionPlace(number: number, tag: tag) }
+}
+
+extension Store {
+    /// The consumers that are registered, in the order in which they were.
+    public var consumers: [Consumer] {
+        get throws(StoreError) {
+            let (engine, view) = try newest()
+            return engine.tracking.consumers.map { consumer($0, engine, view) }
+        }
+    }
+
+    /// The consumer of that name; nil where none is registered.
+    public func consumer(_ name: String) throws(StoreError) -> Consumer? {
+        let (engine, view) = try newest()
+        return engine.tracking.consumer(name).map { consumer($0, engine, view) }
+    }
+
+    private func consumer(_ record: ConsumerRecord, _ engine: Engine, _ view: View) -> Consumer {
+        Consumer(
+            record, generations.place(of: record), identifier, last: view.number, horizon: engine.tracking.horizon)
+    }
+
+    /// Registers a consumer of history: from now on cleaning waits for it, as far as retention allows. One that is registered already keeps its
+    /// cursor, and does from now on what `kind` says.
+    ///
+    /// - Parameters:
+    ///   - name: 1 to 1024 bytes of UTF-8; a store has at most 1000 consumers.
+    ///   - token: What it has seen already; nil for everything up to now.
+    /// - Returns: the consumer, with the cursor to go on from.
+    ///
+    /// Throws `invalidArgument`, `tooLarge`, what `check` throws for the token, and what committing throws.
+    @discardableResult
+    public func registerConsumer(
+        _ name: String, kind: Consumer.Kind = .reads, at token: HistoryToken? = nil
+    ) throws(StoreError) -> Consumer {
+        if let token { try check(token) }
+        let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
+        let (engine, record) = try mapping { () throws(FileError) in
+            try generations.onNewest { (engine) throws(FileError) in
+                (engine, try engine.register(name, kinds, at: token?.place, durability: options.durability.file))
+            }
+        }
+        return consumer(record, engine, try mapping { () throws(FileError) in try engine.view() })
+    }
+
+    /// A consumer has seen everything up to `to`, and had up to `from` before.
+    ///
+    /// This handle knows at once; the file is told at most once a second, and when the store is closed: a process that is killed may read the last
+    /// second's transactions again. Who must not moves its cursor in a transaction (`Transaction.advanceConsumer`).
+    ///
+    /// Throws `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because somebody else uses its name too;
+    /// `consumerLost` where cleaning has passed `to`; `invalidArgument` where `to` is before `from`; what `check` throws for `to`.
+    public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws(StoreError) {
+        try checkOwner(from)
+        try checkSeen(to)
+        do throws(FileError) {
+            try generations.advance(ConsumerAdvance(name: name, from: from.place, to: to.place))
+        } catch {
+            throw consumerError(error)
+        }
+    }
+
+    /// Moves a consumer wherever it stands: behind the token that `resync` gave, where it is lost, or back, to read again.
+    ///
+    /// Throws `consumerUnknown`, and what `check` throws for the token.
+    @discardableResult
+    public func resetConsumer(_ name: String, to token: HistoryToken) throws(StoreError) -> Consumer {
+        try check(token)
+        generations.forgetCursor(of: name)
+        let (engine, record) = try mapping { () throws(FileError) in
+            try generations.onNewest { (engine) throws(FileError) in
+                (engine, try engine.resetConsumer(name, to: token.place, durability: options.durability.file))
+            }
+        }
+        return consumer(record, engine, try mapping { () throws(FileError) in try engine.view() })
+    }
+
+    /// Cleaning does not wait for that consumer any more. False where none of that name is registered.
+    @discardableResult
+    public func removeConsumer(_ name: String) throws(StoreError) -> Bool {
+        generations.forgetCursor(of: name)
+        return try mapping { () throws(FileError) in
+            try generations.onNewest { (engine) throws(FileError) in
+                try engine.removeConsumer(name, durability: options.durability.file)
+            }
+        }
+    }
+
+    /// Throws where nobody can have seen the token's transaction. One that was cleaned is left to who knows whose it is.
+    func checkSeen(_ token: HistoryToken) throws(StoreError) {
+        do throws(StoreError) {
+            try check(token)
+        } catch  where error.code == .tokenExpired {
+        }
+    }
+
+    private func consumerError(_ error: FileError) -> StoreError {
+        var error = StoreError(error)
+        error.path = error.path ?? path
+        if error.code == .consumerLost { error.oldestToken = oldestToken }
+        return error
+    }
+}

@@ -1,0 +1,117 @@
+// How long history stays, what would go now, and who keeps it.
+
+internal import AnnalsFile
+
+extension Store {
+    /// How long history stays, whether its consumers have read it or not: what is older, or more, goes by itself.
+    ///
+    /// Said in the store, for all who use it. Looked at by whoever commits, at most once a minute or every 16 MiB.
+    public struct Retention: Hashable, Sendable {
+        /// Nil for any age.
+        public var age: Duration?
+        /// What compaction would give back if all history were cleaned, about; rows of objects that there are do not count. Nil for any size.
+        public var bytes: UInt64?
+
+        /// What is older, or more, goes.
+        public init(age: Duration?, bytes: UInt64?) { (self.age, self.bytes) = (age, bytes) }
+
+        /// 7 days or 1 GiB: what counts for a store of which nothing was said.
+        public static let standard = Retention(.standard)
+        /// Nothing goes by itself.
+        public static let forever = Retention(age: nil, bytes: nil)
+        /// History is off: what is committed goes at the next look.
+        public static let none = Retention(age: .zero, bytes: nil)
+
+        init(_ limits: RetentionLimits) {
+            age = limits.microseconds == .max ? nil : .microseconds(Int64(clamping: limits.microseconds))
+            bytes = limits.bytes == .max ? nil : limits.bytes
+        }
+
+        var file: RetentionLimits {
+            RetentionLimits(microseconds: age?.wholeMicroseconds ?? .max, bytes: bytes ?? .max)
+        }
+    }
+
+    /// When a store is compacted by itself, in the background of a handle that commits and has been open for 10 seconds.
+    public struct AutomaticCompaction: Hashable, Sendable {
+        /// How much of the file would be given back, about: more than this part.
+        public var garbage = 0.5
+        /// Smaller files are left alone.
+        public var minimumBytes: UInt64 = 16 << 20
+
+        public init() {}
+
+        var trigger: CompactionTrigger {
+            var trigger = CompactionTrigger()
+            trigger.garbageShare = UInt64(min(max(garbage.isNaN ? 1 : garbage, 0), 1) * 1024)
+            trigger.minimumBytes = minimumBytes
+            return trigger
+        }
+    }
+
+    /// What cleaning would do now, and who keeps it from doing more.
+    public struct CleaningPlan: Hashable, Sendable {
+        /// The first transaction that would stay.
+        public let before: UInt64
+        /// How many transactions would go.
+        public let transactions: UInt64
+        /// What compaction would give back then, about.
+        public let regainedBytes: UInt64
+        /// The readers that have not read everything, the one that is furthest behind first; since when: its `lastSeen`.
+        public let waitingFor: [Consumer]
+        /// Those among them that retention does not wait for: they would be lost.
+        public let overtaken: [Consumer]
+    }
+
+    /// How long history stays in this store. 7 days or 1 GiB unless somebody has said otherwise.
+    public var retention: Retention {
+        get throws(StoreError) { Retention(try newest().engine.tracking.retention) }
+    }
+
+    /// Says how long history stays, for everybody who uses the store, from now on. Throws as committing does.
+    public func setRetention(_ retention: Retention) throws(StoreError) {
+        try mapping { () throws(FileError) in
+            try generations.onNewest { (engine) throws(FileError) in
+                try engine.setRetention(retention.file, durability: options.durability.file)
+            }
+        }
+    }
+
+    /// What `clean` would do now: everything goes that all registered readers have read, and what retention does not keep. Where no reader is registered,
+    /// only the latter. Logarithmic in the number of transactions.
+    ///
+    /// - Parameter number: Instead of that, what `deleteHistory(before:)` would do.
+    public func cleaningPlan(before number: UInt64? = nil) throws(StoreError) -> CleaningPlan {
+        let (engine, view) = try newest()
+        return try plan(engine, view, number)
+    }
+
+    private func plan(_ engine: Engine, _ view: View, _ number: UInt64?) throws(StoreError) -> CleaningPlan {
+        let readers = try consumers.filter { $0.kind.contains(.reads) && !$0.isLost }
+            .sorted { ($0.cursor.number, $0.name) < ($1.cursor.number, $1.name) }
+        let estimate = try mapping { () throws(FileError) in
+            if let number { return try engine.estimate(before: number, in: view) }
+            var before = try engine.firstRetained(in: view)
+            if let last = readers.first { before = max(before, last.cursor.number + 1) }
+            return try engine.estimate(before: before, in: view)
+        }
+        return CleaningPlan(
+            before: estimate.before, transactions: estimate.transactions, regainedBytes: estimate.regainedBytes,
+            waitingFor: readers.filter { $0.lag > 0 },
+            overtaken: readers.filter { $0.cursor.number + 1 < estimate.before })
+    }
+
+    /// Cleans what all registered readers have read, and what retention does not keep. `compact` gives its space back.
+    ///
+    /// - Returns: what was done.
+    ///
+    /// Throws as `deleteHistory`.
+    @discardableResult
+    public func clean() throws(StoreError) -> CleaningPlan {
+        // What this handle has read counts as read.
+        try mapping { () throws(FileError) in try generations.writeCursors() }
+        let plan = try cleaningPlan()
+        if plan.transactions > 0 { try deleteHistory(before: plan.before) }
+        return plan
+    }
+}

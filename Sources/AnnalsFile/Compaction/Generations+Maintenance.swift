@@ -1,0 +1,159 @@
+// What a handle does besides: writing cursors that wait, and compacting when enough would be given back.
+
+internal import Synchronization
+
+/// When a store is compacted by itself.
+package struct CompactionTrigger: Equatable, Sendable {
+    /// So much of the file would be given back, in 1/1024.
+    package var garbageShare: UInt64 = 512
+    /// Of a file of at least so many bytes.
+    package var minimumBytes: UInt64 = 16 << 20
+    /// By handles that are open for so long.
+    package var openMicroseconds: UInt64 = 10_000_000
+    /// After one that failed, not before so much time has passed.
+    package var pauseMicroseconds: UInt64 = 60_000_000
+
+    package init() {}
+}
+
+extension Generations {
+    // MARK: Consumers
+
+    /// Moves a consumer on. Its cursor is written at most once a second; until then only this handle knows.
+    ///
+    /// Throws `consumerUnknown`, `consumerConflict`, `consumerLost`.
+    package func advance(_ advance: ConsumerAdvance) throws(FileError) {
+        let engine = try newest().engine
+        try engine.checkNotWriting()
+        guard engine.log.access == .readWrite else {
+            throw FileError(
+                .readOnly, "This handle was opened for reading only: open the store for writing to move a consumer.",
+                path: engine.log.path)
+        }
+        let due = try cursors.advance(
+            advance, now: engine.log.environment.monotonicMicroseconds(), interval: Self.cursorInterval,
+            file: { () throws(FileError) in try newest().engine.tracking }
+        ) { (advances) throws(FileError) in try write(advances) }
+        if let due { wakeMaintenance(at: due) }
+    }
+
+    /// Where a consumer stands, as far as this handle knows.
+    package func place(of consumer: ConsumerRecord) -> TransactionPlace {
+        cursors.place(of: consumer.name) ?? consumer.place
+    }
+
+    /// Writes what waits, so that the file says where consumers stand.
+    package func writeCursors() throws(FileError) {
+        if cursors.isEmpty { return }
+        try cursors.write(now: current.log.environment.monotonicMicroseconds()) { (advances) throws(FileError) in
+            try write(advances)
+        }
+    }
+
+    /// Whether the calling thread runs the body of a `write`.
+    package var isWriting: Bool {
+        do throws(FileError) { try current.checkNotWriting() } catch { return true }
+        return false
+    }
+
+    /// What waits for a consumer counts no more: it was moved otherwise, or removed.
+    package func forgetCursor(of name: String) { cursors.forget(name) }
+
+    private func write(_ advances: [ConsumerAdvance]) throws(FileError) {
+        try onNewest { (engine) throws(FileError) in try engine.advance(advances) }
+    }
+
+    private static var cursorInterval: UInt64 { 1_000_000 }
+
+    // MARK: Compaction by itself
+
+    /// Behind a commit: whether the file should be compacted. Cheap.
+    @inline(__always)
+    func noteCommit(_ engine: Engine) {
+        guard engine.garbage.load(ordering: .relaxed) > 0, let trigger else { return }
+        considerCompaction(engine, trigger)
+    }
+
+    @inline(never)
+    private func considerCompaction(_ engine: Engine, _ trigger: CompactionTrigger) {
+        let garbage = UInt64(engine.garbage.exchange(0, ordering: .relaxed))
+        let end = engine.log.current.end
+        guard end >= trigger.minimumBytes, garbage >= end / 1024 * trigger.garbageShare else { return }
+        let now = engine.log.environment.monotonicMicroseconds()
+        let earliest = max(opened &+ trigger.openMicroseconds, notBefore.load(ordering: .relaxed))
+        isCompactionDue.store(true, ordering: .relaxed)
+        wakeMaintenance(at: max(now, earliest))
+    }
+
+    // MARK: The thread
+
+    private func wakeMaintenance(at moment: UInt64) {
+        let isEarliest = nextMaintenance.withLock { next in
+            defer { next = min(next ?? moment, moment) }
+            return next.map { moment < $0 } ?? true
+        }
+        // A simulated clock is no measure for a thread: then `maintain` is called by whoever has it.
+        guard current.options.log.synchronizesInBackground else { return }
+        if maintenance.isStarted, !isEarliest { return }
+        // Sound: `deinit` and `close` wait until the thread has ended.
+        let handle = Unmanaged.passUnretained(self)
+        // Without a thread the next call, or closing, does it.
+        try? maintenance.start {
+            let generations = handle.takeUnretainedValue()
+            return withExtendedLifetime(generations) { generations.maintainStep() }
+        }
+        maintenance.wake()
+    }
+
+    /// What is due by now, for who has no thread for it.
+    package func maintain() { _ = maintainStep() }
+
+    private func maintainStep() -> BackgroundWork.Next {
+        let environment = current.log.environment
+        guard let due = nextMaintenance.withLock({ $0 }) else { return .wait }
+        if environment.monotonicMicroseconds() < due { return .again(at: due) }
+        nextMaintenance.withLock { $0 = nil }
+        do throws(FileError) {
+            try writeCursors()
+        } catch {
+            wakeMaintenance(at: environment.monotonicMicroseconds() &+ Self.cursorInterval)
+        }
+        compactIfDue(environment)
+        return nextMaintenance.withLock { $0.map { .again(at: $0) } } ?? .wait
+    }
+
+    private func compactIfDue(_ environment: any Environment) {
+        guard let trigger, isCompactionDue.load(ordering: .relaxed) else { return }
+        let now = environment.monotonicMicroseconds()
+        let earliest = max(opened &+ trigger.openMicroseconds, notBefore.load(ordering: .relaxed))
+        guard now >= earliest else { return wakeMaintenance(at: earliest) }
+        isCompactionDue.store(false, ordering: .relaxed)
+        var options = CompactionOptions()
+        options.progress = { [pace = Pace(environment)] (_, _) in
+            pace.pause()
+            return !self.isStopping.load(ordering: .relaxed)
+        }
+        // Another process may be doing it, or there is no room: the next look at retention finds out again.
+        let result = try? compact(options)
+        let pause = result == nil ? trigger.pauseMicroseconds : trigger.openMicroseconds
+        notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
+    }
+
+    /// Lets others have as much time as the compaction takes.
+    private final class Pace: @unchecked Sendable {
+        private let environment: any Environment
+        // Touched by the compaction's thread alone.
+        private var last: UInt64
+
+        init(_ environment: any Environment) {
+            self.environment = environment
+            last = environment.monotonicMicroseconds()
+        }
+
+        func pause() {
+            let worked = environment.monotonicMicroseconds() &- last
+            environment.sleep(microseconds: min(worked, 100_000))
+            last = environment.monotonicMicroseconds()
+        }
+    }
+}

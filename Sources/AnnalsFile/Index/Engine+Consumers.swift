@@ -1,0 +1,124 @@
+// Consumers of history: registered, moved on, removed; each by one frame.
+
+extension Engine {
+    /// Registers a consumer, or changes what a registered one does; its place stays then. Gives it back.
+    ///
+    /// - Parameter place: What it has seen already; nil for everything up to now. A place that cleaning has passed is for who wants to be told so.
+    package func register(
+        _ name: String, _ kind: ConsumerKind, at place: TransactionPlace? = nil, durability: Durability = .relaxed
+    ) throws(FileError) -> ConsumerRecord {
+        try Self.check(name)
+        guard !kind.isEmpty else {
+            throw FileError(.invalidArgument, "A consumer reads, or writes, or does both: say which.")
+        }
+        return try appendingConsumer(durability) { (state, now) throws(FileError) in
+            if var known = state.tracking.consumer(name) {
+                guard known.kind != kind else { return (known, isNew: false) }
+                known.kind = kind
+                return (known, isNew: true)
+            }
+            guard state.tracking.consumers.count < FormatLimits.maximumConsumers else {
+                throw FileError(
+                    .tooLarge,
+                    "A store has at most \(FormatLimits.maximumConsumers) consumers: remove those that are no more.")
+            }
+            let record = ConsumerRecord(
+                name: name, kind: kind, cursor: place?.number ?? state.lastNumber, tag: place?.tag ?? state.lastTag,
+                lastSeen: now, registered: now, processID: log.processID)
+            return (record, isNew: true)
+        }
+    }
+
+    /// Moves a consumer to a place wherever it stands now. Throws `consumerUnknown`.
+    @discardableResult
+    package func resetConsumer(
+        _ name: String, to place: TransactionPlace, durability: Durability = .relaxed
+    ) throws(FileError) -> ConsumerRecord {
+        try appendingConsumer(durability) { (state, now) throws(FileError) in
+            var record = try state.tracking.known(name)
+            (record.cursor, record.tag, record.lastSeen, record.processID) = (
+                place.number, place.tag, now, log.processID
+            )
+            return (record, isNew: true)
+        }
+    }
+
+    /// Moves consumers on. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`; then none has moved.
+    package func advance(_ advances: [ConsumerAdvance], durability: Durability = .relaxed) throws(FileError) {
+        if advances.isEmpty { return }
+        try checkNotWriting()
+        var end: UInt64 = 0
+        try log.whileAppending(durability) { (appender) throws(FileError) in
+            end = try append(advances, &appender)
+        }
+        if durability == .full { try log.makeDurable(through: end) }
+    }
+
+    /// With the writer lock.
+    func append(_ advances: [ConsumerAdvance], _ appender: inout Appender) throws(FileError) -> UInt64 {
+        for record in try appender.state.records(for: advances, log) {
+            _ = try append(.consumer, record.encoded(), &appender)
+        }
+        return appender.state.end
+    }
+
+    /// False where there is none of that name.
+    package func removeConsumer(_ name: String, durability: Durability = .relaxed) throws(FileError) -> Bool {
+        try checkNotWriting()
+        var end: UInt64?
+        try log.whileAppending(durability) { (appender) throws(FileError) in
+            guard appender.state.tracking.consumer(name) != nil else { return }
+            end = try append(.consumer, ConsumerRecord.removal(of: name).encoded(), &appender)
+        }
+        guard let end else { return false }
+        if durability == .full { try log.makeDurable(through: end) }
+        return true
+    }
+
+    private func appendingConsumer(
+        _ durability: Durability,
+        _ body: (LogState, Int64) throws(FileError) -> (record: ConsumerRecord, isNew: Bool)
+    ) throws(FileError) -> ConsumerRecord {
+        try checkNotWriting()
+        var end: UInt64?
+        let record = try log.whileAppending(durability) { (appender) throws(FileError) -> ConsumerRecord in
+            let (record, isNew) = try body(appender.state, log.environment.wallClockMicroseconds())
+            guard record.cursor <= appender.state.lastNumber else {
+                throw FileError(
+                    .invalidArgument,
+                    "The consumer cannot have seen transaction \(record.cursor): the last one is \(appender.state.lastNumber)."
+                )
+            }
+            if isNew { end = try append(.consumer, record.encoded(), &appender) }
+            return record
+        }
+        if let end, durability == .full { try log.makeDurable(through: end) }
+        return record
+    }
+
+    private static func check(_ name: String) throws(FileError) {
+        guard !name.isEmpty, name.utf8.count <= FormatLimits.maximumNameBytes else {
+            throw FileError(
+                .invalidArgument, "A consumer's name has 1 to \(FormatLimits.maximumNameBytes) bytes.")
+        }
+    }
+}
+
+extension PendingTransaction {
+    /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`, `consumerConflict`, `consumerLost` where that can
+    /// be told now already; what counts is told at the commit.
+    package func advance(_ name: String, from: TransactionPlace, to: TransactionPlace) throws(FileError) {
+        try builder.checkUsable()
+        if let index = builder.advances.firstIndex(where: { $0.name.hasSameBytes(as: name) }) {
+            guard builder.advances[index].to == from else {
+                throw FileError(
+                    .consumerConflict,
+                    "The consumer “\(name)” was moved to transaction \(builder.advances[index].to.number) in this transaction already, and is "
+                        + "not at \(from.number).")
+            }
+            builder.advances[index].to = to
+        } else {
+            builder.advances.append(ConsumerAdvance(name: name, from: from, to: to))
+        }
+    }
+}

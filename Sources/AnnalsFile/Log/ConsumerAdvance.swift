@@ -1,0 +1,80 @@
+// How a consumer's cursor moves: from a place that it says, so that of two who move it one is told.
+
+/// A transaction's number and tag.
+package struct TransactionPlace: Hashable, Sendable {
+    package var number: UInt64
+    package var tag: UInt64
+
+    package init(number: UInt64, tag: UInt64) { (self.number, self.tag) = (number, tag) }
+}
+
+/// A consumer has seen everything up to `to`, and had seen everything up to `from` before.
+package struct ConsumerAdvance: Hashable, Sendable {
+    package var name: String
+    package var from: TransactionPlace
+    package var to: TransactionPlace
+
+    package init(name: String, from: TransactionPlace, to: TransactionPlace) {
+        (self.name, self.from, self.to) = (name, from, to)
+    }
+}
+
+extension ConsumerRecord {
+    package var place: TransactionPlace { TransactionPlace(number: cursor, tag: tag) }
+}
+
+extension LogState {
+    /// What the consumers come to. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`, `invalidArgument`.
+    func records(for advances: [ConsumerAdvance], _ log: Log) throws(FileError) -> [ConsumerRecord] {
+        if advances.isEmpty { return [] }
+        let now = log.environment.wallClockMicroseconds()
+        var records: [ConsumerRecord] = []
+        for advance in advances {
+            var record = try tracking.known(advance.name)
+            try tracking.check(advance, from: record.place)
+            guard advance.to.number <= lastNumber else {
+                throw FileError(
+                    .invalidArgument,
+                    "The consumer “\(advance.name)” cannot have seen transaction \(advance.to.number): the last one is \(lastNumber)."
+                )
+            }
+            (record.cursor, record.tag) = (advance.to.number, advance.to.tag)
+            (record.lastSeen, record.processID) = (now, log.processID)
+            records.append(record)
+        }
+        return records
+    }
+}
+
+extension TrackingState {
+    /// Throws `consumerUnknown`.
+    package func known(_ name: String) throws(FileError) -> ConsumerRecord {
+        guard let record = consumer(name) else {
+            throw FileError(.consumerUnknown, "No consumer “\(name)” is registered: register it first.")
+        }
+        return record
+    }
+
+    /// Throws where a consumer that stands at `place` cannot move so.
+    func check(_ advance: ConsumerAdvance, from place: TransactionPlace) throws(FileError) {
+        guard advance.from == place else {
+            throw FileError(
+                .consumerConflict,
+                "The consumer “\(advance.name)” stands at transaction \(place.number), not at \(advance.from.number): somebody else has "
+                    + "moved it. Read its cursor again and go on from there.")
+        }
+        guard advance.to.number >= place.number else {
+            throw FileError(
+                .invalidArgument,
+                "The consumer “\(advance.name)” stands at transaction \(place.number) and cannot go back to \(advance.to.number): reset "
+                    + "it to read again.")
+        }
+        guard advance.to.number >= horizon else {
+            throw FileError(
+                .consumerLost,
+                "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(advance.to.number), and history begins "
+                    + "behind \(horizon). Read everything anew, then reset the consumer to the token that came with it."
+            )
+        }
+    }
+}

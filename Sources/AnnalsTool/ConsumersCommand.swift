@@ -1,0 +1,113 @@
+// `annals consumers STORE`: who reads the store's history, how far they are, and changing that by hand.
+
+internal import Annals
+internal import FoundationEssentials
+
+extension Command {
+    static let consumers = Command(
+        "consumers", "Lists who reads the store's history and how far they are; registers, moves and removes them.",
+        details: """
+            Cleaning waits for registered readers, as long as retention allows. A reader that cleaning has passed is lost: it
+            has to read everything anew, and then to be moved behind that with --advance. TOKEN is a token or the number of a
+            transaction: what the consumer has seen. A consumer is registered as having seen everything, unless TOKEN says less.
+            """,
+        operands: ["STORE", "[TOKEN]"],
+        options: [
+            Option("register", value: "NAME", "adds a reader"),
+            Option("advance", value: "NAME", "moves a consumer to TOKEN, wherever it stands"),
+            Option("remove", value: "NAME", "cleaning waits for it no more"),
+            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
+        ], run: ConsumersCommand.run)
+}
+
+enum ConsumersCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .consumers)
+        let action = try action(arguments)
+        let access: Store.Access = if case .list = action { .readOnly } else { .readWrite }
+        let listed = try StoreAccess.with(arguments.operands[0], access) { (store) throws(ToolFailure) in
+            try storing { () throws(StoreError) in try perform(action, store) }
+        }
+        if case .remove(let name) = action, listed == nil {
+            throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
+        }
+        for consumer in listed ?? [] {
+            try output.line(format == "json" ? json(consumer).text : text(consumer))
+        }
+        return .done
+    }
+
+    private enum Action {
+        case list
+        case register(String, HistoryPlace?)
+        case advance(String, HistoryPlace)
+        case remove(String)
+    }
+
+    private static func action(_ arguments: Arguments) throws(ToolFailure) -> Action {
+        func refusal(_ message: String) -> ToolFailure {
+            ToolFailure(.usage, message, hint: "Try: annals help consumers")
+        }
+        let names = ["register", "advance", "remove"].filter { arguments.has($0) }
+        guard names.count <= 1 else { throw refusal("--\(names[0]) and --\(names[1]) exclude each other.") }
+        var place: HistoryPlace?
+        if arguments.operands.count > 1 {
+            place = try HistoryPlace(arguments.operands[1], operand: "TOKEN", for: .consumers)
+        }
+        if let name = arguments.value(of: "register") { return .register(name, place) }
+        if let name = arguments.value(of: "advance") {
+            guard let place else { throw refusal("--advance needs a TOKEN: what the consumer has seen.") }
+            return .advance(name, place)
+        }
+        guard place == nil else {
+            throw refusal("A TOKEN says where to --advance a consumer, or where to --register it.")
+        }
+        return arguments.value(of: "remove").map(Action.remove) ?? .list
+    }
+
+    /// The consumers to show; nil where there was nothing to remove.
+    private static func perform(_ action: Action, _ store: Store) throws(StoreError) -> [Consumer]? {
+        switch action {
+        case .list: return try store.consumers
+        case .register(let name, let place):
+            var token: HistoryToken?
+            if let place { token = try store.token(of: place) }
+            return [try store.registerConsumer(name, at: token)]
+        case .advance(let name, let place): return [try store.resetConsumer(name, to: try store.token(of: place))]
+        case .remove(let name): return try store.removeConsumer(name) ? [] : nil
+        }
+    }
+
+    // MARK: One consumer
+
+    static func text(_ consumer: Consumer) -> String {
+        let state =
+            consumer.isLost
+            ? "lost: cleaning has passed it" : consumer.lag == 0 ? "up to date" : "\(consumer.lag) behind"
+        return consumer.name
+            + ": \(kinds(consumer).joined(separator: " and ")), at transaction \(consumer.cursor.number), \(state); last seen "
+            + "\(time(consumer.lastSeen)) in process \(consumer.processID)"
+    }
+
+    static func json(_ consumer: Consumer) -> JSONLine {
+        var line = JSONLine()
+        line.add("name", consumer.name)
+        line.addRaw("kind", "[" + kinds(consumer).map(JSONText.string).joined(separator: ",") + "]")
+        line.add("number", consumer.cursor.number)
+        line.add("token", consumer.cursor.description)
+        line.add("lag", consumer.lag)
+        line.add("lost", consumer.isLost)
+        line.add("lastSeen", time(consumer.lastSeen))
+        line.add("registered", time(consumer.registered))
+        line.add("processID", UInt64(consumer.processID))
+        return line
+    }
+
+    private static func kinds(_ consumer: Consumer) -> [String] {
+        [(Consumer.Kind.reads, "reads"), (.writes, "writes")].filter { consumer.kind.contains($0.0) }.map(\.1)
+    }
+
+    private static func time(_ date: Date) -> String {
+        Timestamp.text(Int64((date.timeIntervalSince1970 * 1e6).rounded()))
+    }
+}

@@ -1,0 +1,351 @@
+// Consumers of history and retention, below the product: what the file says of them, whoever writes it and whatever befalls it.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct ConsumerTests {
+    private func machine() -> EngineMachine {
+        var machine = EngineMachine()
+        // What the background would do is done when the test says so.
+        machine.options.log.synchronizesInBackground = false
+        return machine
+    }
+
+    private func expectIntact(_ machine: EngineMachine) throws {
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.findings.map(\.sentence) == [])
+        #expect(report.isIntact)
+    }
+
+    private func place(_ engine: Engine) throws -> TransactionPlace {
+        let view = try engine.view()
+        return TransactionPlace(number: view.number, tag: view.tag)
+    }
+
+    private func expect(_ code: FileError.Code, _ body: () throws -> Void) {
+        let error = #expect(throws: FileError.self) { try body() }
+        #expect(error?.code == code, "\(error?.description ?? "")")
+    }
+
+    @Test func aConsumerIsKnownToAllHandlesAndSurvivesCheckpointsAndCompaction() throws {
+        let machine = machine()
+        let store = Generations(try machine.create())
+        let other = Generations(try machine.open(2))
+        let start = try place(store.current)
+        let first = try store.current.register("reader", [.reads], at: start)
+        #expect(first.place == start && first.kind == .reads)
+        // Again: it stands where it stood.
+        _ = try store.current.insertNotes(1...10)
+        let again = try other.newest().engine.register("reader", [.reads, .writes])
+        #expect(again.place == start && again.kind == [.reads, .writes])
+        _ = try store.current.register("gone", .writes)
+        #expect(try other.current.removeConsumer("gone"))
+        #expect(try !store.current.removeConsumer("gone"))
+        _ = try store.newest()
+        #expect(store.current.tracking.consumers.map(\.name) == ["reader"])
+        let end = try place(store.current)
+        try other.current.advance([ConsumerAdvance(name: "reader", from: start, to: end)])
+        try store.current.writeCheckpoint()
+        _ = try store.compact(.lowered)
+        for generations in [store, other, Generations(try machine.open(3))] {
+            let engine = try generations.newest().engine
+            #expect(engine.tracking.consumers.map(\.name) == ["reader"])
+            #expect(engine.tracking.consumer("reader")?.place == end)
+            #expect(engine.tracking.consumer("reader")?.kind == [.reads, .writes])
+            try generations.close()
+        }
+        try expectIntact(machine)
+    }
+
+    @Test func whoMovesAConsumerSaysWhereItStands() throws {
+        let machine = machine()
+        let engine = try machine.create()
+        let start = try place(engine)
+        _ = try engine.register("reader", .reads)
+        _ = try engine.insertNotes(1...10)
+        let end = try place(engine)
+        expect(.consumerUnknown) { try engine.advance([ConsumerAdvance(name: "nobody", from: start, to: end)]) }
+        try engine.advance([ConsumerAdvance(name: "reader", from: start, to: end)])
+        expect(.consumerConflict) { try engine.advance([ConsumerAdvance(name: "reader", from: start, to: end)]) }
+        // The same number with another tag is another transaction.
+        let other = TransactionPlace(number: end.number, tag: end.tag ^ 1)
+        expect(.consumerConflict) { try engine.advance([ConsumerAdvance(name: "reader", from: other, to: end)]) }
+        expect(.invalidArgument) { try engine.advance([ConsumerAdvance(name: "reader", from: end, to: start)]) }
+        let later = TransactionPlace(number: end.number + 1, tag: 1)
+        expect(.invalidArgument) { try engine.advance([ConsumerAdvance(name: "reader", from: end, to: later)]) }
+        #expect(try engine.resetConsumer("reader", to: start).place == start)
+        expect(.invalidArgument) { _ = try engine.register("", .reads) }
+        expect(.invalidArgument) { _ = try engine.register(String(repeating: "x", count: 1025), .reads) }
+        expect(.invalidArgument) { _ = try engine.register("nothing", []) }
+        try machine.closeAndCheck(engine)
+    }
+
+    @Test func cleaningOvertakesAConsumer() throws {
+        let machine = machine()
+        let engine = try machine.create()
+        let start = try place(engine)
+        _ = try engine.register("reader", .reads)
+        _ = try engine.insertNotes(1...300)
+        let middle = try engine.view(asOf: start.number + 1)
+        let end = try place(engine)
+        try engine.deleteHistory(before: end.number + 1)
+        let seen = TransactionPlace(number: middle.number, tag: middle.tag)
+        expect(.consumerLost) { try engine.advance([ConsumerAdvance(name: "reader", from: start, to: seen)]) }
+        // It had read everything before it went.
+        try engine.advance([ConsumerAdvance(name: "reader", from: start, to: end)])
+        try machine.closeAndCheck(engine)
+    }
+
+    @Test func aCursorInATransactionMovesWithItOrNotAtAll() throws {
+        let machine = machine()
+        let engine = try machine.create()
+        _ = try engine.register("reader", .reads)
+        let start = try place(engine)
+        let ids = try engine.insertNotes(1...3)
+        let end = try place(engine)
+        // Abandoned: neither.
+        struct Abandoned: Error {}
+        #expect(throws: Abandoned.self) {
+            try engine.commit { pending in
+                try pending.update(ids[0], [(EngineNote.rank, .int(70))])
+                try pending.advance("reader", from: start, to: end)
+                throw Abandoned()
+            }
+        }
+        #expect(engine.tracking.consumer("reader")?.place == start)
+        for durability in [Durability.relaxed, .full] {
+            let from = try #require(engine.tracking.consumer("reader")).place
+            let to = try place(engine)
+            let (_, transaction) = try engine.commit(durability: durability) { pending in
+                try pending.update(ids[0], [(EngineNote.rank, .int(durability == .full ? 71 : 72))])
+                try pending.advance("reader", from: from, to: to)
+            }
+            #expect(transaction != nil && engine.tracking.consumer("reader")?.place == to)
+        }
+        // Another cursor there: nothing of the transaction counts.
+        let before = try place(engine)
+        for inWrite in [false, true] {
+            expect(.consumerConflict) {
+                let body: (PendingTransaction) throws -> Void = { pending in
+                    try pending.update(ids[1], [(EngineNote.rank, .int(99))])
+                    try pending.advance("reader", from: start, to: before)
+                }
+                _ = inWrite ? try engine.write(body).transaction : try engine.commit(body).transaction
+            }
+        }
+        #expect(try engine.view().rank(ids[1]) == 2)
+        #expect(try place(engine) == before)
+        // Nothing changed but the cursor: no transaction.
+        let from = try #require(engine.tracking.consumer("reader")).place
+        for inWrite in [false, true] {
+            let body: (PendingTransaction) throws -> Void = { pending in
+                try pending.advance("reader", from: inWrite ? before : from, to: before)
+            }
+            let transaction = inWrite ? try engine.write(body).transaction : try engine.commit(body).transaction
+            #expect(transaction == nil)
+        }
+        #expect(engine.tracking.consumer("reader")?.place == before)
+        #expect(try place(engine) == before)
+        // Twice in one transaction: from where the first has led.
+        try engine.resetConsumer("reader", to: start)
+        _ = try engine.commit { pending in
+            try pending.advance("reader", from: start, to: end)
+            try pending.advance("reader", from: end, to: before)
+            let error = #expect(throws: FileError.self) { try pending.advance("reader", from: end, to: before) }
+            #expect(error?.code == .consumerConflict)
+        }
+        #expect(engine.tracking.consumer("reader")?.place == before)
+        try machine.closeAndCheck(engine)
+    }
+
+    @Test func aCursorIsWrittenAtMostOnceASecondAndAtClose() throws {
+        let machine = machine()
+        let store = Generations(try machine.create())
+        let other = Generations(try machine.open(2))
+        var last = try place(store.current)
+        _ = try store.current.register("reader", .reads)
+        var frames: [UInt64] = []
+        for _ in 1...5 {
+            _ = try store.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("n \(frames.count)", 1)) }
+            let next = try place(store.current)
+            try store.advance(ConsumerAdvance(name: "reader", from: last, to: next))
+            last = next
+            frames.append(try other.newest().engine.tracking.consumer("reader")?.cursor ?? 0)
+            #expect(store.place(of: try #require(store.current.tracking.consumer("reader"))) == next)
+        }
+        // Only the first was written, and this handle knows better.
+        #expect(Set(frames).count == 1 && frames[0] == last.number - 4)
+        expect(.consumerConflict) {
+            try store.advance(
+                ConsumerAdvance(name: "reader", from: TransactionPlace(number: frames[0], tag: 0), to: last))
+        }
+        // A second later the next move is written, with all that waited.
+        machine.machine.environment.advance(byMicroseconds: 1_000_001)
+        store.maintain()
+        #expect(try other.newest().engine.tracking.consumer("reader")?.place == last)
+        _ = try store.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("last", 1)) }
+        let end = try place(store.current)
+        try store.advance(ConsumerAdvance(name: "reader", from: last, to: end))
+        #expect(try other.newest().engine.tracking.consumer("reader")?.place == last)
+        try store.close()
+        #expect(try other.newest().engine.tracking.consumer("reader")?.place == end)
+        try other.close()
+        try expectIntact(machine)
+    }
+
+    @Test func ofTwoWhoMoveOneConsumerOneIsTold() throws {
+        let machine = machine()
+        let store = Generations(try machine.create())
+        let other = Generations(try machine.open(2))
+        let start = try place(store.current)
+        _ = try store.current.register("reader", .reads)
+        _ = try store.current.insertNotes(1...300)
+        let middle = TransactionPlace(number: start.number + 1, tag: try store.current.view(asOf: start.number + 1).tag)
+        let end = try place(store.current)
+        try store.advance(ConsumerAdvance(name: "reader", from: start, to: middle))
+        // This one waits for its time, and meanwhile the other one writes.
+        try store.advance(ConsumerAdvance(name: "reader", from: middle, to: end))
+        try other.advance(ConsumerAdvance(name: "reader", from: middle, to: end))
+        machine.machine.environment.advance(byMicroseconds: 2_000_000)
+        store.maintain()
+        _ = try store.current.insertNotes(301...301)
+        let newest = try place(store.current)
+        try store.advance(ConsumerAdvance(name: "reader", from: end, to: newest))
+        expect(.consumerConflict) {
+            try other.advance(ConsumerAdvance(name: "reader", from: end, to: newest))
+        }
+        try store.close()
+        try other.close()
+        try expectIntact(machine)
+    }
+}
+
+@Suite struct RetentionTests {
+    private func machine() -> EngineMachine {
+        var machine = EngineMachine()
+        machine.options.appliesRetention = true
+        machine.options.retentionCheckMicroseconds = 1_000_000
+        machine.options.retentionCheckBytes = 4096
+        machine.options.log.synchronizesInBackground = false
+        return machine
+    }
+
+    private static let day: UInt64 = 24 * 3600 * 1_000_000
+
+    @Test func whatIsOlderThanSevenDaysGoesUnlessSomebodySaysOtherwise() throws {
+        let machine = machine()
+        let engine = try machine.create()
+        #expect(engine.tracking.retention == .standard)
+        _ = try engine.insertNotes(1...2000)
+        let old = try engine.view().number
+        machine.machine.environment.advance(byMicroseconds: 6 * Self.day)
+        _ = try engine.insertNotes(2001...2010)
+        #expect(engine.tracking.horizon == 0)
+        machine.machine.environment.advance(byMicroseconds: Self.day + 1_000_000)
+        _ = try engine.insertNotes(2011...2011)
+        #expect(engine.tracking.horizon == old)
+        // For ever.
+        try engine.setRetention(RetentionLimits(microseconds: .max, bytes: .max))
+        machine.machine.environment.advance(byMicroseconds: 400 * Self.day)
+        _ = try engine.insertNotes(2012...2012)
+        #expect(engine.tracking.horizon == old)
+        // Kept by checkpoints and compaction.
+        try engine.writeCheckpoint()
+        try engine.close()
+        let store = Generations(try machine.open())
+        _ = try store.compact(.lowered)
+        #expect(store.current.tracking.retention == RetentionLimits(microseconds: .max, bytes: .max))
+        #expect(store.current.tracking.horizon == old)
+        // Off: what is there goes with the next commit.
+        try store.current.setRetention(RetentionLimits(microseconds: 0, bytes: .max))
+        let last = try store.newest().view.number
+        _ = try store.current.insertNotes(2013...2013)
+        #expect(store.current.tracking.horizon > last)
+        try store.close()
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.isIntact, "\(report.findings)")
+    }
+
+    @Test func whatIsMoreThanItsBytesGoes() throws {
+        let machine = machine()
+        let engine = try machine.create()
+        let ids = try engine.insertNotes(1...100)
+        // Rows that are there do not count.
+        try engine.setRetention(RetentionLimits(microseconds: .max, bytes: 1 << 20))
+        _ = try engine.insertNotes(101...5000)
+        #expect(engine.tracking.horizon == 0)
+        for round in 0..<400 {
+            _ = try engine.commit { pending in
+                for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round * 1000)))]) }
+            }
+        }
+        let horizon = engine.tracking.horizon
+        let view = try engine.view()
+        #expect(horizon > 100 && horizon < view.number)
+        // What is left is about what was asked for; a check has been due since at most the last 4 KiB and the MiB of a landmark.
+        let kept = view.end - (try engine.view(asOf: horizon).end)
+        #expect(kept < 3 << 20 && kept > 1 << 19, "\(kept)")
+        try machine.closeAndCheck(engine)
+    }
+
+    /// As the search for the first transaction that is young enough does it, against looking at each.
+    @Test(arguments: [1, 2, 3, 7, 64, 65, 200]) func theFirstRetainedIsFoundAmong(_ count: Int) throws {
+        let machine = machine()
+        let engine = try machine.create()
+        var times: [Int64] = []
+        for index in 0..<count {
+            machine.machine.environment.advance(byMicroseconds: UInt64(1 + index * 7919 % 1000) * 1_000_000)
+            _ = try engine.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("\(index)", 1)) }
+        }
+        try engine.forEachTransaction(after: 0, in: engine.view()) { (transaction) in
+            times.append(transaction.time)
+            return true
+        }
+        for (index, time) in times.enumerated() {
+            let now = machine.machine.environment.wallClockMicroseconds()
+            // Two looks at the clock later: the limit is then between this transaction's time and the one before.
+            try engine.setRetention(RetentionLimits(microseconds: UInt64(now - time) + 1000, bytes: .max))
+            #expect(try engine.firstRetained(in: engine.view()) == UInt64(index + 1))
+        }
+        try engine.setRetention(RetentionLimits(microseconds: 0, bytes: .max))
+        #expect(try engine.firstRetained(in: engine.view()) == UInt64(times.count + 1))
+        try machine.closeAndCheck(engine)
+    }
+
+    @Test func aStoreIsCompactedByItselfWhenHalfOfItIsGarbage() throws {
+        let machine = machine()
+        var trigger = CompactionTrigger()
+        trigger.minimumBytes = 64 << 10
+        let store = Generations(try machine.create(), trigger: trigger)
+        let ids = try store.current.insertNotes(1...200)
+        func update(_ round: Int) throws {
+            _ = try store.commit { pending in
+                for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round)))]) }
+            }
+        }
+        for round in 1000..<1050 { try update(round) }
+        // Nothing was cleaned: nothing would be given back.
+        machine.machine.environment.advance(byMicroseconds: 20_000_000)
+        try update(2000)
+        store.maintain()
+        #expect(store.current.log.header.generation == 0)
+        try store.current.deleteHistory(before: store.newest().view.number + 1)
+        machine.machine.environment.advance(byMicroseconds: 2_000_000)
+        try update(2001)
+        store.maintain()
+        #expect(store.current.log.header.generation == 1)
+        let size = store.current.log.current.end
+        #expect(size < 64 << 10, "\(size)")
+        // Not again and again.
+        for round in 3000..<3010 {
+            machine.machine.environment.advance(byMicroseconds: 2_000_000)
+            try update(round)
+            store.maintain()
+        }
+        #expect(store.current.log.header.generation == 1)
+        try store.close()
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.isIntact, "\(report.findings)")
+    }
+}

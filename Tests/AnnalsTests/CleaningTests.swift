@@ -1,0 +1,245 @@
+// Consumers, retention and cleaning as programs and the tool use them.
+
+import Annals
+import Foundation
+import TestSupport
+import Testing
+
+@Suite struct CleaningTests {
+    let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    @discardableResult
+    private func insert(_ store: Store, _ author: String? = "app") throws -> HistoryToken {
+        try #require(try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }.token)
+    }
+
+    @Test func aConsumerReadsOnFromWhereItStopped() throws {
+        let store = try folder.open([Sample.clip])
+        try insert(store)
+        let consumer = try store.registerConsumer("extension")
+        #expect(consumer.cursor == (try store.currentToken) && consumer.lag == 0 && !consumer.isLost)
+        #expect(consumer.kind == .reads && consumer.processID == Int(ProcessInfo.processInfo.processIdentifier))
+        for _ in 1...3 { try insert(store) }
+        #expect(try store.consumer("extension")?.lag == 3)
+        var cursor = consumer.cursor
+        for transaction in try store.history(HistoryRequest(after: .token(cursor))) {
+            try store.advanceConsumer("extension", from: cursor, to: transaction.token)
+            cursor = transaction.token
+        }
+        #expect(try store.consumer("extension")?.lag == 0)
+        // Another handle learns it when this one is closed, at the latest.
+        let other = try folder.open()
+        try store.close()
+        #expect(try other.consumer("extension")?.cursor == cursor)
+        #expect(try other.consumers.map(\.name) == ["extension"])
+        #expect(try other.consumer("nobody") == nil)
+        #expect(try other.removeConsumer("extension"))
+        #expect(try !other.removeConsumer("extension"))
+        try other.close()
+        try folder.expectIntact()
+    }
+
+    @Test func wrongMovesAreRefused() throws {
+        let store = try folder.open([Sample.clip])
+        let start = try store.currentToken
+        let end = try insert(store)
+        expect(.consumerUnknown) { try store.advanceConsumer("nobody", from: start, to: end) }
+        expect(.consumerUnknown) { try store.resetConsumer("nobody", to: end) }
+        try store.registerConsumer("reader", at: start)
+        expect(.consumerConflict) { try store.advanceConsumer("reader", from: end, to: end) }
+        expect(.invalidArgument) { try store.registerConsumer("", kind: .reads) }
+        expect(.invalidArgument) { try store.registerConsumer("none", kind: []) }
+        let other = try StoreFolder()
+        let foreign = try other.open([Sample.clip])
+        let token = try foreign.currentToken
+        expect(.tokenForeign) { try store.advanceConsumer("reader", from: start, to: token) }
+        expect(.tokenForeign) { try store.advanceConsumer("reader", from: token, to: end) }
+        expect(.tokenForeign) { try store.registerConsumer("another", at: token) }
+        expect(.tokenForeign) { try store.resetConsumer("reader", to: token) }
+        try store.close()
+        expect(.closed) { try store.advanceConsumer("reader", from: start, to: end) }
+        expect(.closed) { _ = try store.consumers }
+        let reader = try folder.open { $0.access = .readOnly }
+        expect(.readOnly) { try reader.advanceConsumer("reader", from: start, to: end) }
+        expect(.readOnly) { try reader.registerConsumer("reader 2") }
+        expect(.readOnly) { _ = try reader.clean() }
+        try reader.close()
+        try foreign.close()
+        try other.expectIntact()
+        try folder.expectIntact()
+    }
+
+    @Test func aCursorInATransactionIsPartOfIt() throws {
+        let store = try folder.open([Sample.clip])
+        let start = try store.currentToken
+        try store.registerConsumer("importer", at: start)
+        let first = try insert(store)
+        let second = try insert(store)
+        // Waiting for its second: the transaction begins from there all the same.
+        try store.advanceConsumer("importer", from: start, to: start)
+        try store.advanceConsumer("importer", from: start, to: first)
+        try store.commit { transaction in
+            try transaction.insert("Clip", ["title": "imported"])
+            try transaction.advanceConsumer("importer", from: first, to: second)
+        }
+        #expect(try store.consumer("importer")?.cursor == second)
+        try store.advanceConsumer("importer", from: second, to: try store.currentToken)
+        let third = try store.currentToken
+        let fourth = try insert(store)
+        try store.write { transaction in
+            try transaction.insert("Clip", ["title": "imported again"])
+            try transaction.advanceConsumer("importer", from: third, to: fourth)
+            // Reading of consumers waits for nobody.
+            _ = try store.consumers
+        }
+        #expect(try store.consumer("importer")?.cursor == fourth)
+        let before = try store.currentToken
+        expect(.consumerConflict) {
+            try store.commit { transaction in
+                try transaction.insert("Clip", ["title": "never"])
+                try transaction.advanceConsumer("importer", from: third, to: fourth)
+            }
+        }
+        #expect(try store.currentToken == before)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func cleaningWaitsForReadersAndTellsWho() throws {
+        let store = try folder.open([Sample.clip])
+        let start = try store.currentToken
+        try store.registerConsumer("fast", at: start)
+        try store.registerConsumer("slow", at: start)
+        try store.registerConsumer("writer", kind: .writes, at: start)
+        var tokens = [start]
+        for _ in 1...10 { tokens.append(try insert(store)) }
+        try store.advanceConsumer("fast", from: start, to: tokens[8])
+        try store.advanceConsumer("slow", from: start, to: tokens[3])
+        let plan = try store.cleaningPlan()
+        #expect(plan.before == tokens[3].number + 1 && plan.transactions == tokens[3].number)
+        #expect(plan.waitingFor.map(\.name) == ["slow", "fast"] && plan.overtaken == [])
+        #expect(try store.clean() == plan)
+        #expect(try store.horizon == tokens[3].number)
+        #expect(try store.clean().transactions == 0)
+        // Up to what everybody has read, and no further: what comes next is there for all.
+        for name in ["slow", "fast"] {
+            let cursor = try #require(try store.consumer(name)).cursor
+            let next = try #require(try store.history(HistoryRequest(after: .token(cursor))).first)
+            #expect(next.number == cursor.number + 1)
+        }
+        // By hand it waits for nobody, and who is overtaken is told.
+        #expect(try store.cleaningPlan(before: 100).overtaken.map(\.name) == ["slow", "fast"])
+        try store.deleteHistory(before: tokens[9])
+        let slow = try #require(try store.consumer("slow"))
+        #expect(slow.isLost)
+        expect(.tokenExpired) { try store.history(HistoryRequest(after: .token(slow.cursor))) }
+        let error = #expect(throws: StoreError.self) {
+            try store.advanceConsumer("slow", from: slow.cursor, to: tokens[5])
+        }
+        #expect(error?.code == .consumerLost && error?.oldestToken == tokens[8])
+        // Nobody waits for who is lost.
+        #expect(try store.cleaningPlan().waitingFor.map(\.name) == ["fast"])
+        let (snapshot, token) = try store.resync()
+        #expect(try snapshot.count(of: "Clip") == 10)
+        #expect(try !store.resetConsumer("slow", to: token).isLost)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func withoutReadersOnlyRetentionCounts() throws {
+        let store = try folder.open([Sample.clip])
+        for _ in 1...5 { try insert(store) }
+        #expect(try store.retention == .standard)
+        #expect(try store.cleaningPlan().transactions == 0)
+        try store.setRetention(.none)
+        #expect(try store.retention == .none)
+        let last = try store.currentToken.number
+        #expect(try store.cleaningPlan().before == last + 1)
+        try store.setRetention(.forever)
+        #expect(try store.cleaningPlan().transactions == 0)
+        let seconds = Store.Retention(age: .seconds(3600), bytes: 5000)
+        try store.setRetention(seconds)
+        let other = try folder.open()
+        #expect(try other.retention == seconds)
+        // Whoever commits applies it.
+        try other.setRetention(.none)
+        try insert(store)
+        try insert(other)
+        #expect(try store.horizon > last)
+        try other.close()
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func historyIsDeletedBeforeADate() throws {
+        let store = try folder.open([Sample.clip])
+        for _ in 1...3 { try insert(store) }
+        let times = try store.history(HistoryRequest()).map(\.timestamp)
+        #expect(try !store.deleteHistory(before: Date.distantPast))
+        #expect(try store.deleteHistory(before: times[2]))
+        // Exclusive: the transaction of that moment stays.
+        #expect(try store.history(HistoryRequest()).map(\.number) == [3, 4])
+        expect(.invalidArgument) { try store.deleteHistory(before: Date(timeIntervalSince1970: .nan)) }
+        #expect(try store.deleteHistory(before: Date.distantFuture))
+        #expect(try store.history(HistoryRequest()).isEmpty)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    // MARK: The tool
+
+    private func tool(_ arguments: String...) throws -> ToolRun { try runTool(arguments) }
+
+    @Test func theToolRegistersMovesAndRemovesConsumers() throws {
+        let store = try folder.open([Sample.clip])
+        for _ in 1...4 { try insert(store) }
+        try store.close()
+        let path = folder.path
+        #expect(try tool("consumers", path).output == "")
+        let registered = try tool("consumers", path, "--register", "a\"b", "2")
+        #expect(registered.status == 0)
+        #expect(registered.output.hasPrefix("{\"name\":\"a\\\"b\",\"kind\":[\"reads\"],\"number\":2,\"token\":\"A1."))
+        #expect(try tool("consumers", path, "--format", "text").output.contains("reads, at transaction 2, 3 behind"))
+        #expect(try tool("clean", path, "--dry-run").output.hasPrefix("{\"transactions\":2,\"horizon\":0,"))
+        #expect(try tool("clean", path).output.hasPrefix("{\"transactions\":2,\"horizon\":2,"))
+        #expect(try tool("clean", path, "--before", "5").output.contains("\"overtaken\":[{\"name\":\"a\\\"b\""))
+        #expect(try tool("consumers", path).output.contains("\"lost\":true"))
+        #expect(try tool("consumers", path, "--advance", "a\"b", "5").output.contains("\"lost\":false"))
+        #expect(try tool("info", path, "--format", "json").output.contains("\"horizon\":4,\"retention\":{"))
+        #expect(try tool("consumers", path, "--remove", "a\"b").status == 0)
+        for (arguments, status) in [
+            (["--remove", "a\"b"], 1), (["--advance", "x"], 64), (["--advance", "x", "5"], 1),
+            (["--advance", "x", "1"], 1),
+            (["7"], 64), (["--register", "x", "--remove", "y"], 64), (["--register", "x", "99"], 1),
+            (["--register", "x", "nonsense"], 64), (["--register", ""], 64),
+        ] {
+            let run = try runTool(["consumers", path] + arguments)
+            #expect(run.status == Int32(status) && run.errors.hasPrefix("annals: "), "\(arguments): \(run)")
+        }
+        try folder.expectIntact()
+    }
+
+    @Test func theToolCleansBeforeAMomentAndOfOneAuthor() throws {
+        let store = try folder.open([Sample.clip])
+        for author in ["a", "b", nil] { try insert(store, author) }
+        try store.close()
+        let path = folder.path
+        #expect(
+            try tool("clean", path, "--before", "9", "--author", "b", "--dry-run").output.hasPrefix(
+                "{\"transactions\":1,"))
+        #expect(
+            try tool("clean", path, "--before", "2000-01-01T00:00:00Z").output.hasPrefix(
+                "{\"transactions\":0,\"horizon\":0,"))
+        #expect(try tool("clean", path, "--before", "9", "--author", "").status == 0)
+        #expect(try tool("history", path).status == 1)
+        #expect(
+            try tool("clean", path, "--before", "9999-01-01T00:00:00Z").output.hasPrefix(
+                "{\"transactions\":4,\"horizon\":4,"))
+        for arguments in [["--author", "a"], ["--before", "yesterday"], ["--before", ""], ["--format", "xml"]] {
+            #expect(try runTool(["clean", path] + arguments).status == 64)
+        }
+        try folder.expectIntact()
+    }
+}
