@@ -16,13 +16,15 @@ SMALL = 12000
 UNLIKE_END = {"torn.annals": "torn tail"}
 
 
-def read(data):
-    """The transactions as lines, and the verdict."""
+def read(data, with_history=False):
+    """The base and the transactions as lines, if asked for what is known of consumers and cleaning at the end, and the verdict."""
     lines = []
     try:
         store = Store(data)
         for transaction in store.transactions():
             lines.append(comparable(transaction))
+        if with_history:
+            lines += map(comparable, store.history.lines())
         return lines, store.verdict
     except Damaged:
         return lines, "damaged"
@@ -42,7 +44,7 @@ def check_hash():
 
 
 def check_golden(path):
-    lines, verdict = read(path.read_bytes())
+    lines, verdict = read(path.read_bytes(), with_history=True)
     expected = path.with_suffix(".jsonl").read_text("utf-8").split("\n")
     if expected.pop() != "":
         return "the last line of the .jsonl is not ended"
