@@ -73,6 +73,23 @@ import Testing
         try expectRules(["F8"], late)
     }
 
+    @Test func aValueOfTheBaseThatIsNotCompleteIsFound() throws {
+        var table = [UInt8](repeating: 0, count: ValueField.bytes)
+        var file = try ForgedFile.withBase()
+        let piece = ValuePiece(valueBytes: 16, position: 0, first: file.end, pieceBytes: 8)
+        table.withUnsafeMutableBytes { piece.encode(into: $0) }
+        file.add(.value, table: table, body: [UInt8](repeating: 1, count: 8))
+        let row = try Note.encoded("one")
+        for isMember in [false, true] {
+            var next = file
+            if isMember { next.addPart([.insert(1, row)]) }
+            next.addCommit([.insert(2, row)])
+            try expectRules(["F24"], next)
+        }
+        file.add(.consumer, table: ConsumerRecord.removal(of: "nobody").encoded())
+        try expectRules(["F24"], file)
+    }
+
     @Test func anObjectTwiceInATransactionIsFound() throws {
         let row = try Note.encoded("new")
         try chained(["F19"]) { (one, _, _) in [.update(1, row, previous: one), .update(1, row, previous: one)] }

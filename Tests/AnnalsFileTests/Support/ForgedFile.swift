@@ -56,6 +56,15 @@ struct ForgedFile {
         previousChecksum = header.checksum
     }
 
+    /// Goes on behind the last frame of a store that was read to its end.
+    init(goingOnBehind bytes: [UInt8], _ state: LogState) {
+        header = state.header
+        self.bytes = Array(bytes[..<Int(state.end)])
+        previousChecksum = state.endChecksum
+        (lastNumber, lastTag, time) = (state.lastNumber, state.lastTag, state.lastTime + 1)
+        (schemaVersion, mark) = (state.schemaVersion, state.durableMark)
+    }
+
     var end: UInt64 { UInt64(bytes.count) }
 
     /// The whole file, with its spare page.
