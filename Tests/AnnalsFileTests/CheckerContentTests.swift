@@ -74,11 +74,8 @@ import Testing
     }
 
     @Test func aValueOfTheBaseThatIsNotCompleteIsFound() throws {
-        var table = [UInt8](repeating: 0, count: ValueField.bytes)
         var file = try ForgedFile.withBase()
-        let piece = ValuePiece(valueBytes: 16, position: 0, first: file.end, pieceBytes: 8)
-        table.withUnsafeMutableBytes { piece.encode(into: $0) }
-        file.add(.value, table: table, body: [UInt8](repeating: 1, count: 8))
+        file.addValue([UInt8](repeating: 1, count: 8), of: 16, isMember: false)
         let row = try Note.encoded("one")
         for isMember in [false, true] {
             var next = file

@@ -5,10 +5,12 @@ import SimulatedDisk
 import Testing
 
 enum CompactedStores {
-    private static let sync = ConsumerRecord(
-        name: "sync", kind: .reads, cursor: 3, tag: 0, lastSeen: 1_767_225_600_000_001,
-        registered: 1_767_225_600_000_000,
-        processID: 11)
+    private static func sync(cursor: UInt64, tag: UInt64) -> ConsumerRecord {
+        ConsumerRecord(
+            name: "sync", kind: .reads, cursor: cursor, tag: tag, lastSeen: 1_767_225_600_000_001,
+            registered: 1_767_225_600_000_000, processID: 11)
+    }
+
     private static let importer = ConsumerRecord(
         name: "import", kind: [.reads, .writes], cursor: 0, tag: 0, lastSeen: 0, registered: 0, processID: 12)
 
@@ -18,10 +20,8 @@ enum CompactedStores {
         let machine = machine()
         try withEngine(machine) { engine in try fill(engine) }
         try addFrames(machine) { (file, tags) in
-            var reader = sync
-            reader.tag = tags[3] ?? 0
             file.add(.consumer, table: importer.encoded())
-            file.add(.consumer, table: reader.encoded())
+            file.add(.consumer, table: sync(cursor: 3, tag: tags[3] ?? 0).encoded())
             file.add(.consumer, table: ConsumerRecord.removal(of: "import").encoded())
             file.add(.consumer, table: importer.encoded())
         }
@@ -37,10 +37,8 @@ enum CompactedStores {
             try store.close()
         }
         try addFrames(machine) { (file, tags) in
-            var reader = sync
-            reader.cursor = file.lastNumber
-            reader.tag = tags[file.lastNumber] ?? 0
-            file.addMember(.consumer, table: reader.encoded())
+            let last = file.lastNumber
+            file.addMember(.consumer, table: sync(cursor: last, tag: tags[last] ?? 0).encoded())
             file.addCommit()
             file.add(.consumer, table: ConsumerRecord.removal(of: "import").encoded())
         }
@@ -63,6 +61,42 @@ enum CompactedStores {
         machine.disk.removeAllFaults()
         machine.disk.kill(2)
         return try contents(machine)
+    }
+
+    /// Everything that a base may have, by hand and without indexes, and transactions behind it.
+    static func forged() throws -> [UInt8] {
+        var file = ForgedFile(generation: 1)
+        var names: [UInt8] = []
+        for (index, text) in ["golden", "other"].enumerated() {
+            MetadataRecord.name(number: UInt32(index + 1), text: text).append(to: &names)
+        }
+        MetadataRecord.objectNumbers(entity: 1, next: 9).append(to: &names)
+        MetadataRecord.objectNumbers(entity: 2, next: 5).append(to: &names)
+        file.add(.metadata, table: names)
+        for entity in [Note.definition, folder] {
+            file.add(.schema, table: try SchemaDefinition(version: 1, entities: [entity]).encodeTables()[0])
+        }
+        file.schemaVersion = 1
+        let first = file.addValue([UInt8](repeating: 1, count: 640), of: 1000, isMember: false)
+        file.addValue([UInt8](repeating: 2, count: 360), of: 1000, position: 640, first: first.offset, isMember: false)
+        let large = Value.large(
+            try #require(LargeValueReference(offset: first.offset, valueBytes: 1000, checksum: first.checksum)))
+        let rows = [[.string("large"), .absent, large], Note.row("two", 2)]
+        let base = file.addRows(
+            try rows.enumerated().map { index, row in
+                ForgedChange(object: Note.object(index + 1), kind: .base, row: try Note.encoded(row))
+            })
+        file.add(.consumer, table: importer.encoded())
+        file.addMember(.consumer, table: sync(cursor: 0, tag: 0).encoded())
+        let inserted = file.addCommit([
+            .insert(3, try Note.encoded("three")), .update(2, try Note.encoded("second", 2), previous: base.rows[1]),
+        ])
+        file.add(
+            .cleaning,
+            table: CleaningRecord(before: 1, time: 5, hidden: [.init(author: 0, before: 2)]).encoded())
+        file.addCommit([.delete(3, previous: inserted.rows[0]), .delete(1, previous: base.rows[0])])
+        file.addSeal()
+        return file.finished()
     }
 
     // MARK: The transactions

@@ -125,7 +125,7 @@ struct ForgedFile {
     /// A piece of a value; `first` is where the value begins, for the pieces behind the first.
     @discardableResult
     mutating func addValue(
-        _ piece: [UInt8], of valueBytes: Int? = nil, position: Int = 0, first: UInt64? = nil,
+        _ piece: [UInt8], of valueBytes: Int? = nil, position: Int = 0, first: UInt64? = nil, isMember: Bool = true,
         edit: (inout ValuePiece) -> Void = { _ in }
     ) -> ForgedFrame {
         var record = ValuePiece(
@@ -134,6 +134,7 @@ struct ForgedFile {
         edit(&record)
         var table = [UInt8](repeating: 0, count: ValueField.bytes)
         table.withUnsafeMutableBytes { record.encode(into: $0) }
+        guard isMember else { return add(.value, table: table, body: piece.padded) }
         return addMember(.value, table: table, body: piece.padded)
     }
 
