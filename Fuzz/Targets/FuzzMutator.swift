@@ -144,7 +144,36 @@ private struct Mutation {
         bytes[FrameField.kind] = UInt8(1 + random.next(below: 13))
         bytes[FrameField.flags] = random.next(below: 3) == 0 ? 1 : 0
         random.change(&bytes, FrameField.bytes..<bytes.count)
+        if random.next(below: 3) == 0 { bytes = historyFrame() }
         pieces.frames.insert(.init(bytes: bytes), at: random.next(below: pieces.frames.count + 1))
+    }
+
+    /// A consumer, cleaning or replacing frame that has the form of one.
+    private mutating func historyFrame() -> [UInt8] {
+        let small = UInt64(random.next(below: 6))
+        let kind: FrameKind
+        let table: [UInt8]
+        switch random.next(below: 3) {
+        case 0:
+            kind = .consumer
+            table = ConsumerRecord(
+                name: ["a", "b", "sync"][random.next(below: 3)], kind: [.reads, .writes], cursor: small, tag: 0,
+                lastSeen: 0, registered: 0, processID: 1
+            ).encoded()
+        case 1:
+            kind = .cleaning
+            let hidden = CleaningRecord.Hidden(author: UInt32(random.next(below: 3)), before: small + 1)
+            table = CleaningRecord(before: small, time: 0, hidden: random.next(below: 2) == 0 ? [hidden] : []).encoded()
+        default:
+            kind = .replacing
+            table = ReplacingRecord(generation: small, salt: 1, time: 0).encoded()
+        }
+        var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + table
+        bytes.store(UInt32(bytes.count), at: FrameField.frameBytes)
+        bytes.store(UInt32(table.count), at: FrameField.tableBytes)
+        bytes[FrameField.kind] = kind.rawValue
+        bytes[FrameField.flags] = kind == .consumer && random.next(below: 2) == 0 ? 1 : 0
+        return bytes
     }
 
     // MARK: Around the frames

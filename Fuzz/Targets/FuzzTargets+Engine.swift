@@ -30,7 +30,7 @@ extension FuzzTargets {
         Int(state.schemaVersion) * state.catalog.entityNumberLimit < 1 << 20
     }
 
-    private static func open(
+    static func open(
         _ store: FuzzedStore, _ access: FileAccess, _ reading: Reading, _ isIntact: Bool
     ) -> Engine? {
         do throws(FileError) {
@@ -69,6 +69,10 @@ extension FuzzTargets {
             violation("Z5", "an error of another type: \(error)")
         }
         do throws(FileError) { try engine.close() } catch { requireByteError(error, "Closing the engine") }
+        checkWritten(store, report, hasTrueSets: hasTrueSets)
+    }
+
+    private static func checkWritten(_ store: FuzzedStore, _ report: CheckReport, hasTrueSets: Bool) {
         guard report.isIntact else { return }
         do throws(FileError) {
             let after = try store.check()
@@ -209,10 +213,17 @@ private struct EngineReading {
             let base = log.header.baseNumber
             for number in [newest.number, base + (newest.number - base) / 2] {
                 let fold = StoreFold(of: log, through: number)
-                guard !fold.hasBaseRows else { return }
+                if number == newest.number { compareTracking(fold) }
                 try compare(try engine.view(asOf: number), fold)
             }
         }
+    }
+
+    private func compareTracking(_ fold: StoreFold) {
+        let known = engine.tracking
+        FuzzTargets.require(known.horizon == fold.horizon, "Z8", "the horizon is another one than the log says")
+        FuzzTargets.require(known.hidden == fold.hiddenAuthors, "Z8", "other authors are hidden than the log says")
+        FuzzTargets.require(known.consumers == fold.consumers, "Z8", "there are other consumers than the log says")
     }
 
     private func compare(_ view: View, _ fold: StoreFold) throws(FileError) {

@@ -7,7 +7,7 @@ extension FuzzTargets {
     package enum RecordKind: UInt8, CaseIterable, Sendable {
         case frameHeader, transaction, changes, value, metadata, recovery, seal, schema, row, orderedKey, headerPage,
             hint,
-            content
+            content, consumer, cleaning, replacing
     }
 
     /// Z1 and Z2 for single records.
@@ -44,6 +44,15 @@ extension FuzzTargets {
         case .headerPage: try headerPage(&input)
         case .hint: hint(&input)
         case .content: content(&input)
+        case .consumer:
+            let frame = frame(.consumer, input.rest)
+            requireSame(try ConsumerRecord.decode(frame).encoded(), frame.table, "A consumer record")
+        case .cleaning:
+            let frame = frame(.cleaning, input.rest)
+            requireSame(try CleaningRecord.decode(frame).encoded(), frame.table, "A cleaning record")
+        case .replacing:
+            let frame = frame(.replacing, input.rest)
+            requireSame(try ReplacingRecord.decode(frame).encoded(), frame.table, "A replacing record")
         }
     }
 

@@ -117,13 +117,18 @@ private struct SealWalk {
         if repairs.contains(.references), !values.isEmpty { repairReferences(&frame, from: body) }
         frame.bytes.store(
             frame.bytes.hash(body..<frame.bytes.count, seed: ~salt), at: FrameField.bodyChecksum)
-        if isTransaction, repairs.contains(.tags), body - FrameField.bytes >= TransactionField.bytes {
+        if isTransaction, repairs.contains(.tags), body - FrameField.bytes >= TransactionField.bytes, !isCopied(frame) {
             repairTag(&frame, body)
         }
         frame.bytes.store(frame.bytes.hash(FrameField.bytes..<body, seed: salt), at: FrameField.tableChecksum)
         previousChecksum = frame.bytes.hash(8..<FrameField.bytes, seed: salt ^ UInt64(position))
         frame.bytes.store(previousChecksum, at: FrameField.checksum)
         remember(frame, begin, body)
+    }
+
+    /// A transaction that compaction has copied keeps its tag.
+    private func isCopied(_ frame: StorePieces.Frame) -> Bool {
+        frame.bytes.integer(FrameField.bytes + TransactionField.flags, as: UInt16.self) & 2 != 0
     }
 
     private mutating func remember(_ frame: StorePieces.Frame, _ begin: Int, _ body: Int) {
@@ -186,7 +191,8 @@ private struct SealWalk {
 
     /// References name an offset and a checksum, and both have changed where a value moved.
     private func repairReferences(_ frame: inout StorePieces.Frame, from body: Int) {
-        guard frame.kind == FrameKind.transaction.rawValue || frame.kind == FrameKind.part.rawValue else { return }
+        let kinds: [FrameKind] = [.transaction, .part, .rows]
+        guard kinds.contains(where: { $0.rawValue == frame.kind }) else { return }
         var position = body
         while position + ReferenceField.bytes <= frame.bytes.count {
             let offset = frame.bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: position, as: UInt64.self) }

@@ -73,6 +73,20 @@ import Testing
         try expectRules(["F8"], late)
     }
 
+    @Test func aValueOfTheBaseThatIsNotCompleteIsFound() throws {
+        var file = try ForgedFile.withBase()
+        file.addValue([UInt8](repeating: 1, count: 8), of: 16, isMember: false)
+        let row = try Note.encoded("one")
+        for isMember in [false, true] {
+            var next = file
+            if isMember { next.addPart([.insert(1, row)]) }
+            next.addCommit([.insert(2, row)])
+            try expectRules(["F24"], next)
+        }
+        file.add(.consumer, table: ConsumerRecord.removal(of: "nobody").encoded())
+        try expectRules(["F24"], file)
+    }
+
     @Test func anObjectTwiceInATransactionIsFound() throws {
         let row = try Note.encoded("new")
         try chained(["F19"]) { (one, _, _) in [.update(1, row, previous: one), .update(1, row, previous: one)] }

@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func sealingLeavesAGoodFileAsItIs() throws {
-        for name in ["types", "schema", "clock", "unsealed", "several-frames"] {
+        for name in ["types", "schema", "clock", "unsealed", "several-frames", "base", "compacted"] {
             let input = try #require(try FuzzCorpus.inputs(of: "file").first { $0.name == name })
             #expect(FuzzMutator.sealed(input.bytes) == input.bytes, "\(name)")
         }

@@ -49,6 +49,19 @@ import Testing
         }
     }
 
+    @Test func nothingFollowsTheHighestGeneration() throws {
+        let machine = EngineMachine()
+        machine.machine.disk.install(ForgedFile(generation: .max).finished(), at: EngineMachine.path)
+        let store = Generations(try machine.open())
+        do {
+            _ = try store.compact(.lowered)
+            Issue.record("a generation followed the highest one")
+        } catch {
+            #expect(error.code == .tooLarge)
+        }
+        try store.close()
+    }
+
     @Test func nothingFollowsTheHighestTimeButAClockStep() throws {
         let log = try machine(time: .max, clock: .max).open()
         do {

@@ -1,6 +1,7 @@
 """Checkpoints and the indexes they name, held against what was read from the log below them."""
 import struct
 
+import annals_history
 from annals_parts import (VARIABLE, decode, definitions, hash64, need, padded, text, u16, u32, u64)
 
 NODE, LANDMARKS_IN_NODE, MAX_OBJECT = 4096, 256, (1 << 48) - 1
@@ -48,17 +49,19 @@ def checkpoint(store, f):
     entities = row_indexes(store, reader)
     ordered_indexes(store, reader, entities, f)
     landmarks(store, reader, f)
+    annals_history.document(store, reader)
     need(reader.at == size, "F29: bytes behind the document")
 
 
 def log_state(store, reader, f, pieces):
     need(reader.read("QQq") == (store.number, store.tag, store.time), "F29: the last transaction")
-    recoveries, frames, transactions, stepped, counted_end = reader.read("5Q")
+    recoveries, frames, transactions, changes, stepped, counted_end = reader.read("6Q")
     need((recoveries, stepped) == (store.recoveries, int(store.stepped)), "F29: recoveries or clock step")
     need(counted_end == (pieces[0].offset if pieces else f.offset), "F29: countedEnd")
     sizes = list(store.kind_bytes)
     sizes[6] -= f.offset - counted_end
     need((frames, transactions) == (len(store.frames) - len(pieces), store.transaction_count), "F29: counts of frames")
+    need(changes == store.change_count, "F29: the count of changes")
     need(list(reader.read("16Q")) == sizes, "F29: frameBytes")
 
 
@@ -88,11 +91,12 @@ def row_indexes(store, reader):
     for raw, (_, newest) in store.objects.items():
         expected.setdefault(raw >> 48, {})[raw & MAX_OBJECT] = newest
     roots = [reader.read("HHQQQ") for _ in range(reader.read("I"))]
-    need([r[0] for r in roots] == sorted(expected), "F29: the entities")
+    need([r[0] for r in roots] == sorted(expected.keys() | store.next_numbers), "F29: the entities")
     for entity, depth, root, next_number, live in roots:
-        words = expected[entity]
+        words = expected.get(entity, {})
         need(1 <= depth <= 6, "F29: the depth of a row index")
-        need(next_number == max(words) + 1 and live == sum(not w & 1 for w in words.values()), "F29: counts of objects")
+        following = max([1, store.next_numbers.get(entity, 1)] + [n + 1 for n in words])
+        need(next_number == following and live == sum(not w & 1 for w in words.values()), "F29: counts of objects")
         found = {}
         read_rows(store, root, depth - 1, 0, store.reached, found)
         need(found == words, "F30: a row index that differs from the log")

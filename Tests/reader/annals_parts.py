@@ -211,11 +211,11 @@ class Header:
             raise Unsupported(f"format version {u32(data, 8)}")
         if u32(data, 12) != PAGE:
             raise Damaged(0, "F1: the size of the header page")
-        generation, self.salt = u64(data, 32), u64(data, 40)
+        self.generation, self.salt = u64(data, 32), u64(data, 40)
         self.base = u64(data, 56), u64(data, 64), i64(data, 72)        # number, tag and time
         if not all(is_zero(data, a, b) for a, b in ((80, 120), (128, 512), (576, 1024), (1088, PAGE))):
             raise Damaged(0, "F2: bytes of the header page that are not zero")
-        if generation == 0 and self.base != (0, 0, -1 << 63):
+        if self.generation == 0 and self.base != (0, 0, -1 << 63):
             raise Damaged(0, "F1: a base in generation 0")
         self.hints = [u64(data, at + 16) for at in (512, 1024) if self.is_good_hint(data, at)]     # their durableEnd
 

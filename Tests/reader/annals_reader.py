@@ -3,8 +3,8 @@
 
     annals_reader.py STORE
 
-prints a JSON object a line for each transaction. Members whose commit frame is missing are not looked into. Exit 0: the file was read to its end, or to a torn tail, which is
-reported on standard error. 65: damage at the offset on standard error, after what came before it. 69: written by a
+prints a JSON object a line: for each rows frame of the base, for each transaction, and at last, where there are any, the horizon, hidden authors and consumers.
+Members whose commit frame is missing are not looked into. Exit 0: the file was read to its end, or to a torn tail, which is reported on standard error. 65: damage at the offset on standard error, after what came before it. 69: written by a
 newer program. 64 and 66: no such use, no such file.
 """
 import json
@@ -13,12 +13,14 @@ import struct
 import sys
 from collections import namedtuple
 
+import annals_history
 import annals_index
 from annals_parts import (M64, MAX_INLINE, OPTIONAL, PAGE, PRESERVED, SLOT_BYTES, VARIABLE, Broken, Damaged, Header, Unsupported,
                           decode, definitions, hash64, i64, is_zero, need, object_id, padded, text, u16, u32, u64)
 
 MAX_FRAME, MAX_NODE_FRAME, MAX_INLINE_ROW = 524288, 65536, 262144
-TRANSACTION, PART, VALUE, SCHEMA, ROWS, NODES, CHECKPOINT, _, METADATA, _, RECOVERY, SEAL, _ = range(1, 14)
+TRANSACTION, PART, VALUE, SCHEMA, ROWS, NODES, CHECKPOINT, CONSUMER, METADATA, CLEANING, RECOVERY, SEAL, REPLACING = range(1, 14)
+MEMBERS, MEMBERS_BUT_IN_BASE = (PART, VALUE, SCHEMA), (VALUE, SCHEMA)
 KINDS = ["base", "insert", "update", "delete"]
 Frame = namedtuple("Frame", "offset end checksum kind flags newer number mark previous body_checksum table_end")
 Large = namedtuple("Large", "bytes piece frame_bytes checksum")
@@ -29,6 +31,7 @@ class Store:
         self.data = data
         header = Header(data)
         self.salt, self.hints, self.previous = header.salt, header.hints, header.checksum
+        self.generation = header.generation
         self.number, self.tag, self.time = header.base
         self.end = self.reached = PAGE   # what counts ends here; reading came so far
         self.verdict = None              # "end" or "torn tail", after the walk
@@ -37,14 +40,18 @@ class Store:
         self.names = []                  # number n at n - 1
         self.versions = [{}]             # entity number -> Entity; index 0: before there is any version
         self.types = {}                  # (entity, attribute number) -> type, ever
+        self.defined = {}                # by the newest version, in the frames read so far
         self.removed = set()             # entity numbers
         self.objects = {}                # object ID -> (is deleted, what the next entry names as previous version)
         self.values = {}                 # offset of the first value frame -> Large
+        self.open_value = None           # of the base: what is still missing of a value
+        self.next_numbers = {}           # entity number -> as an objectNumbers record says
+        self.history = annals_history.History(self.number)
         self.stepped = False             # a clock step stands behind the last transaction
         self.recoveries = 0
         self.frames = {}                 # offset -> number, of all frames read
         self.kind_bytes = [0] * 16
-        self.transaction_count = 0
+        self.transaction_count = self.change_count = 0
         self.nodes = set()               # offsets of nodes
         self.nodes_before = []           # the nodes frames directly before the frame at hand
 
@@ -71,19 +78,24 @@ class Store:
             return None
         return f
 
+    def is_in_base(self):
+        return self.generation > 0 and self.transaction_count == 0
+
     def transactions(self):
-        """Walks all frames, gives the transactions, and comes to a verdict or raises Damaged or Unsupported."""
+        """Walks all frames, gives the base's rows and the transactions, and comes to a verdict or raises Damaged or Unsupported."""
         members = []
         while f := self.frame(self.reached):
             try:
-                need(f.flags or f.kind not in (PART, VALUE, SCHEMA), "F8: a member frame without its flag")
-                need(not f.flags or f.kind in (PART, VALUE, SCHEMA), "F8: this kind cannot be a member")
+                based = f.kind in MEMBERS_BUT_IN_BASE and self.is_in_base()
+                need(f.flags or f.kind not in MEMBERS or based, "F8: a member frame without its flag")
+                need(not f.flags or f.kind in MEMBERS or f.kind == CONSUMER, "F8: this kind cannot be a member")
                 need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
                 need(f.flags or f.kind == TRANSACTION or not members, "F9: a frame between members and commit frame")
                 own = f.flags or f.kind == TRANSACTION
                 need(f.number == self.number + own, "F11: frame.number")
                 need(f.mark >= self.mark and f.mark in self.group_ends, "F10: the durable mark")
                 need(f.kind != SEAL or f.mark == f.offset, "F10: the mark of a seal")
+                need(not self.open_value or (f.kind == VALUE and not f.flags), "F24: a value that is not complete")
                 done = None
                 if f.flags:
                     members.append(f)
@@ -91,7 +103,7 @@ class Store:
                     done = self.transaction(members, f)
                     members = []
                 else:
-                    self.standalone(f)
+                    done = self.standalone(f)
             except Broken as broken:
                 raise Damaged(f.offset, broken) from None
             self.frames[f.offset] = f.number
@@ -119,10 +131,20 @@ class Store:
         return "end" if stop <= y and x == y else "torn tail"
 
     def standalone(self, f):
+        """Takes a frame that is no part of a transaction; gives what a rows frame holds."""
         data, table = self.data, self.data[f.offset + 64:f.table_end]
         if f.kind == ROWS:
+            need(self.is_in_base(), "F8: a rows frame behind a transaction")
             need(len(table) >= 8 and u32(table, 4) == 0, "F6: the table of a rows frame")
-            self.changes(f, f.offset + 72, u32(table, 0), set(), base=True)
+            changes = self.changes(f, f.offset + 72, u32(table, 0), set(), base=True)
+            return {"base": self.number, "tag": f"{self.tag:016x}", "time": self.time, "changes": changes}
+        if f.kind in (CONSUMER, CLEANING, REPLACING):
+            need(f.table_end == f.end, "F26: a frame with a body")
+            annals_history.frame(self, f.kind, table)
+        elif f.kind == VALUE:
+            self.open_value = self.value_piece(f, self.open_value)
+        elif f.kind == SCHEMA:
+            self.schema_version([f], in_base=True)
         elif f.kind == METADATA:
             need(f.table_end == f.end, "F26: a metadata frame with a body")
             at = 0
@@ -140,6 +162,7 @@ class Store:
             annals_index.nodes_frame(self, f)
         elif f.kind == CHECKPOINT:
             annals_index.checkpoint(self, f)
+        return None
 
     def metadata(self, kind, content):
         if kind == 1:
@@ -152,6 +175,12 @@ class Store:
             need(i64(content, 0) == self.time, "F12: a clock step names another time than the last")
             need(i64(content, 8) < self.time - 3_600_000_000, "F12: a clock step of an hour or less")
             self.stepped = True
+        elif kind == 3:
+            need(self.is_in_base(), "F8: objectNumbers behind a transaction")
+            need(len(content) == 10, "F26: the size of objectNumbers")
+            following, entity = u64(content, 0), u16(content, 8)
+            need(entity and 2 <= following <= 1 << 48, "F26: objectNumbers")
+            self.next_numbers[entity] = max(following, self.next_numbers.get(entity, 0))
         else:
             raise Broken("F26: an unknown metadata record")
 
@@ -162,6 +191,7 @@ class Store:
     def transaction(self, members, commit):
         data, start = self.data, (members or [commit])[0].offset
         schemas = [f for f in members if f.kind == SCHEMA]
+        consumers = [f for f in members if f.kind == CONSUMER]
         need(schemas == members[:len(schemas)], "F9: a schema frame behind others of its transaction")
         if schemas:
             self.schema_version(schemas)
@@ -191,29 +221,37 @@ class Store:
             "transaction": commit.number, "tag": f"{tag:016x}", "time": its_time, "author": self.name(author),
             "context": self.name(context), "process": self.name(process), "processID": process_id,
             "schemaVersion": version, "changes": changes}
+        for f in consumers:
+            need(f.table_end == f.end, "F26: a consumer frame with a body")
+            annals_history.frame(self, CONSUMER, data[f.offset + 64:f.table_end])
         self.number, self.tag, self.time, self.stepped = commit.number, tag, its_time, False
         return result
 
     def value_frames(self, members):
-        data, first, whole, position, piece = self.data, None, 0, 0, 0          # of the value being read, if one is
+        value = None
         for f in members:
-            if f.kind != VALUE:
-                need(first is None, "F24: a value that is not complete")
-                continue
-            need(f.table_end - f.offset == 96, "F24: the table of a value frame")
-            size, its_position, its_first, its_piece, zero = struct.unpack_from("<QQQII", data, f.offset + 64)
-            if first is None:
-                first, whole, position, piece = f.offset, size, 0, its_piece
-                need(0 < size <= 1 << 40, "F24: the size of a value")
-                self.values[first] = Large(size, piece, f.end - f.offset, f.checksum)
-            need((size, its_first, its_position, zero) == (whole, first, position, 0), "F24: a piece out of place")
-            need(its_piece == min(piece, whole - position) > 0, "F24: the size of a piece")
-            need(f.end - f.table_end == padded(its_piece) and is_zero(data, f.table_end + its_piece, f.end),
-                 "F24: the body of a value frame")
-            position += its_piece
-            if position == whole:
-                first = None
-        need(first is None, "F24: a value that is not complete")
+            need(f.kind == VALUE or not value, "F24: a value that is not complete")
+            if f.kind == VALUE:
+                value = self.value_piece(f, value)
+        need(not value, "F24: a value that is not complete")
+
+    def value_piece(self, f, value):
+        """Takes one more piece; `value` is where the value begins and how much of it was read, None behind a whole one."""
+        data = self.data
+        need(f.table_end - f.offset == 96, "F24: the table of a value frame")
+        size, its_position, its_first, piece, zero = struct.unpack_from("<QQQII", data, f.offset + 64)
+        if not value:
+            value = f.offset, 0
+            need(0 < size <= 1 << 40, "F24: the size of a value")
+            self.values[f.offset] = Large(size, piece, f.end - f.offset, f.checksum)
+        first, position = value
+        whole = self.values[first]
+        need((size, its_first, its_position, zero) == (whole.bytes, first, position, 0), "F24: a piece out of place")
+        need(piece == min(whole.piece, whole.bytes - position) > 0, "F24: the size of a piece")
+        need(f.end - f.table_end == padded(piece) and is_zero(data, f.table_end + piece, f.end),
+             "F24: the body of a value frame")
+        position += piece
+        return (first, position) if position < whole.bytes else None
 
     def large(self, reference):
         offset, size, checksum = struct.unpack("<QQQ", reference)
@@ -225,11 +263,15 @@ class Store:
             pieces.append(self.data[body:body + min(value.piece, size - position)])
         return b"".join(pieces)
 
-    def schema_version(self, frames):
+    def schema_version(self, frames, in_base=False):
+        """Takes the frames of a version together; in the base, where each counts by itself, one more of the newest version."""
         version, before, defined = len(self.versions), self.versions[-1], {}
         for f in frames:
             need(f.table_end == f.end, "F25: the sizes of a schema frame")
             its_version, its_entities = definitions(self.data[f.offset + 64:f.table_end])
+            if in_base and its_version == version - 1 > 0:
+                version, before, defined = its_version, self.versions[-2], self.defined
+                del self.versions[-1]
             need(its_version == version, "F16: a new version is one more than the last")
             for number, entity in its_entities.items():
                 need(number not in defined and number not in self.removed, "F25: an entity number again")
@@ -239,6 +281,7 @@ class Store:
         need(len({e.name for e in now.values()}) == len(now), "F25: two entities of one name")
         self.removed |= {number for number, e in defined.items() if e is None}
         self.versions.append(now)
+        self.defined = defined
 
     def as_before(self, number, entity, before):
         need(entity or before, "F25: an entity is removed that does not exist")
@@ -250,6 +293,7 @@ class Store:
     def changes(self, f, at, count, seen, base=False):
         """The entries of a frame, which begin at an offset, with their rows. Takes the objects' history along."""
         data, next_row, result = self.data, f.table_end, []
+        self.change_count += count
         for _ in range(count):
             entry = at
             need(at + 16 <= f.table_end, "F13: more changes than there is room for")
@@ -326,6 +370,11 @@ class Store:
         return entity, values, size
 
 
+def show(record):
+    line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+
+
 def main(arguments):
     if len(arguments) != 1:
         print("usage: annals_reader.py STORE", file=sys.stderr)
@@ -334,8 +383,9 @@ def main(arguments):
         data = pathlib.Path(arguments[0]).read_bytes()
         store = Store(data)
         for transaction in store.transactions():
-            line = json.dumps(transaction, ensure_ascii=False, separators=(",", ":"))
-            sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+            show(transaction)
+        if store.history.lines():
+            show(store.history.lines()[0])
     except OSError as error:
         print(f"annals_reader: {error}", file=sys.stderr)
         return 66

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the reader, and so the page it follows, to the golden files: python3 Tests/reader/check.py
 
-Each golden store is read and compared with the lines beside it. Copies of the small ones are then cut and changed in many
-places: the reader must come to a verdict, and print nothing that did not stand in the store before.
+Each golden store is read and compared with the lines beside it. Copies of those that are not large are then cut and changed in
+many places: the reader must come to a verdict, and print nothing that did not stand in the store before.
 """
 import json
 import pathlib
@@ -12,17 +12,19 @@ from annals_parts import HASH_VECTORS, Damaged, Unsupported, hash64
 from annals_reader import Store
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "AnnalsFileTests" / "Golden"
-SMALL = 12000
+SMALL, LARGE = 12000, 60000
 UNLIKE_END = {"torn.annals": "torn tail"}
 
 
-def read(data):
-    """The transactions as lines, and the verdict."""
+def read(data, with_history=False):
+    """The base and the transactions as lines, if asked for what is known of consumers and cleaning at the end, and the verdict."""
     lines = []
     try:
         store = Store(data)
         for transaction in store.transactions():
             lines.append(comparable(transaction))
+        if with_history:
+            lines += map(comparable, store.history.lines())
         return lines, store.verdict
     except Damaged:
         return lines, "damaged"
@@ -42,7 +44,7 @@ def check_hash():
 
 
 def check_golden(path):
-    lines, verdict = read(path.read_bytes())
+    lines, verdict = read(path.read_bytes(), with_history=True)
     expected = path.with_suffix(".jsonl").read_text("utf-8").split("\n")
     if expected.pop() != "":
         return "the last line of the .jsonl is not ended"
@@ -60,10 +62,11 @@ def check_mutilated(path):
     data = path.read_bytes()
     lines, _ = read(data)
     used = len(data.rstrip(b"\0"))
+    rarer = 1 + used // SMALL
     changed = [(f"byte {at}", data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1:])
-               for at in [*range(0, 130, 9), *range(512, 576, 5), *range(4096, used, 37)]]
-    changed += [(f"zero from {at}", data[:at] + bytes(len(data) - at)) for at in range(4096, used, 331)]
-    changed += [(f"cut at {at}", data[:at]) for at in [0, 7, 100, 4095, *range(4096, len(data), 271)]]
+               for at in [*range(0, 130, 9), *range(512, 576, 5), *range(4096, used, 37 * rarer)]]
+    changed += [(f"zero from {at}", data[:at] + bytes(len(data) - at)) for at in range(4096, used, 331 * rarer)]
+    changed += [(f"cut at {at}", data[:at]) for at in [0, 7, 100, 4095, *range(4096, len(data), 271 * rarer)]]
     for name, copy in changed:
         found, verdict = read(copy)
         if found != lines[:len(found)]:
@@ -77,7 +80,7 @@ def main():
     paths = sorted(GOLDEN.glob("*.annals"))
     checks = [("golden files", lambda: None if paths else f"there are none in {GOLDEN}", ())]
     checks += [("hash vectors", check_hash, ())] + [(p.name, check_golden, (p,)) for p in paths]
-    checks += [(p.name + ", mutilated", check_mutilated, (p,)) for p in paths if p.stat().st_size <= SMALL]
+    checks += [(p.name + ", mutilated", check_mutilated, (p,)) for p in paths if p.stat().st_size <= LARGE]
     failed = 0
     for name, check, arguments in checks:
         try:

@@ -60,6 +60,11 @@ final class Compactor {
                 .readOnly, "This handle was opened for reading only: open the store for writing to compact it.",
                 path: source.log.path)
         }
+        guard source.log.header.generation < .max else {
+            throw FileError(
+                .tooLarge, "The store has been compacted as often as can be counted: it stays as it is.",
+                path: source.log.path)
+        }
         try source.log.ledger.checkUsable()
         let view = try source.view()
         let before = view.end

@@ -175,6 +175,8 @@ package struct LogState: Sendable {
             let header = frame.header
             try checkMembership(header)
             try checkMark(header, offset: frame.offset)
+            try check(
+                rare.baseValue == nil || (header.kind == .value && !header.isMember), "F24: a value is not complete")
             if header.isMember { return try acceptMember(frame) }
             if header.kind == .transaction { return try acceptCommit(frame) }
             return try acceptStandalone(frame)
@@ -380,7 +382,6 @@ package struct LogState: Sendable {
     private mutating func acceptStandalone(_ frame: FrameView) throws(FileError) -> Accepted {
         try check(unfinished == nil, "F9: a transaction's commit frame is missing")
         try check(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
-        try check(rare.baseValue == nil || frame.header.kind == .value, "F24: a value is not complete")
         switch frame.header.kind {
         case .rows: try check(isInBase, "F8: rows without history stand before the first transaction")
         case .value: changeableRare().baseValue = try value(rare.baseValue, behind: frame)

@@ -56,6 +56,15 @@ struct ForgedFile {
         previousChecksum = header.checksum
     }
 
+    /// Goes on behind the last frame of a store that was read to its end.
+    init(goingOnBehind bytes: [UInt8], _ state: LogState) {
+        header = state.header
+        self.bytes = Array(bytes[..<Int(state.end)])
+        previousChecksum = state.endChecksum
+        (lastNumber, lastTag, time) = (state.lastNumber, state.lastTag, state.lastTime + 1)
+        (schemaVersion, mark) = (state.schemaVersion, state.durableMark)
+    }
+
     var end: UInt64 { UInt64(bytes.count) }
 
     /// The whole file, with its spare page.
@@ -116,7 +125,7 @@ struct ForgedFile {
     /// A piece of a value; `first` is where the value begins, for the pieces behind the first.
     @discardableResult
     mutating func addValue(
-        _ piece: [UInt8], of valueBytes: Int? = nil, position: Int = 0, first: UInt64? = nil,
+        _ piece: [UInt8], of valueBytes: Int? = nil, position: Int = 0, first: UInt64? = nil, isMember: Bool = true,
         edit: (inout ValuePiece) -> Void = { _ in }
     ) -> ForgedFrame {
         var record = ValuePiece(
@@ -125,6 +134,7 @@ struct ForgedFile {
         edit(&record)
         var table = [UInt8](repeating: 0, count: ValueField.bytes)
         table.withUnsafeMutableBytes { record.encode(into: $0) }
+        guard isMember else { return add(.value, table: table, body: piece.padded) }
         return addMember(.value, table: table, body: piece.padded)
     }
 

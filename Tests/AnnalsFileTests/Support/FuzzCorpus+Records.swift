@@ -20,6 +20,10 @@ extension FuzzCorpus {
         }
         addValues(add)
         addHeaders(add)
+        for name in ["compacted", "replacing"] {
+            let golden = try #require(GoldenStores.all.first { $0.name == name })
+            try addFrames(of: try golden.make(), add)
+        }
         return records
     }
 
@@ -43,6 +47,11 @@ extension FuzzCorpus {
             case .metadata: add(.metadata, table)
             case .recovery: add(.recovery, table)
             case .seal: add(.seal, table)
+            case .consumer: add(.consumer, table)
+            case .cleaning: add(.cleaning, table)
+            case .replacing: add(.replacing, table)
+            case .rows:
+                add(.changes, [1, UInt8(min(255, frame.body.count / 8))] + table.dropFirst(RowsField.bytes))
             default: break
             }
         }

@@ -35,7 +35,7 @@ enum FuzzCorpus {
             if store.count <= FuzzTargets.maximumStoreBytes { files.append((name, store)) }
         }
         let several = trimmed(try severalFrames())
-        files.append(("several-frames", several))
+        files += [("several-frames", several), ("base", trimmed(try CompactedStores.forged()))]
         let checkpoints = trimmed(try CheckpointStores.small())
         files += [("checkpoints", checkpoints), ("checkpoints-cut", Array(checkpoints.dropLast(72)))]
         files.append(("finding-many-versions", trimmed(try manyVersions())))

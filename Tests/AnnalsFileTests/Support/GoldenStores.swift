@@ -16,6 +16,8 @@ enum GoldenStores {
         ("torn", { try torn(recovering: false) }),
         ("recovered", { try torn(recovering: true) }),
         ("checkpoint", { try CheckpointStores.golden() }),
+        ("compacted", { try CompactedStores.golden() }),
+        ("replacing", { try CompactedStores.replacing() }),
     ]
 
     static func store(

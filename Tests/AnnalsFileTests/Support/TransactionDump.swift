@@ -2,23 +2,48 @@
 
 import AnnalsFile
 
-/// A line for each transaction: number, tag, time, names, and the changes with their rows.
+/// A line for each transaction: number, tag, time, names, and the changes with their rows. Before them one for each frame of rows without history, at
+/// last one with the horizon, hidden authors and consumers, where there is anything to tell of them.
 enum TransactionDump {
     static func lines(_ log: Log) throws -> [String] {
         var lines: [String] = []
         var changes: [String] = []
         try log.forEachFrame { (frame, state) throws(FileError) in
-            guard frame.header.kind == .transaction || frame.header.kind == .part else { return }
-            let record = try TransactionRecord.decode(frame.table)
+            guard [.transaction, .part, .rows].contains(frame.header.kind) else { return }
             var cursor = ChangeCursor(frame)
             while let change = try cursor.next() {
                 changes.append(try line(change, frame, state.rowCatalog, log))
             }
-            guard frame.header.kind == .transaction else { return }
-            lines.append(line(record, frame.header.number, state.names, changes))
+            if frame.header.kind == .part { return }
+            if frame.header.kind == .rows {
+                lines.append(line(state, changes))
+            } else {
+                let record = try TransactionRecord.decode(frame.table)
+                lines.append(line(record, frame.header.number, state.names, changes))
+            }
             changes = []
         }
-        return lines
+        return lines + line(log.current.tracking)
+    }
+
+    /// A frame of the base.
+    private static func line(_ state: LogState, _ changes: [String]) -> String {
+        "{\"base\":\(state.lastNumber),\"tag\":\"\(hex(state.lastTag))\",\"time\":\(state.lastTime)"
+            + ",\"changes\":[" + changes.joined(separator: ",") + "]}"
+    }
+
+    private static func line(_ tracking: TrackingState) -> [String] {
+        if tracking == TrackingState(horizon: 0) { return [] }
+        let hidden = tracking.hidden.map { "{\"author\":\($0.author),\"before\":\($0.before)}" }
+        let consumers = tracking.consumers.map { consumer in
+            "{\"name\":\(quoted(consumer.name)),\"kind\":\(consumer.kind.rawValue),\"cursor\":\(consumer.cursor)"
+                + ",\"tag\":\"\(hex(consumer.tag))\",\"lastSeen\":\(consumer.lastSeen)"
+                + ",\"registered\":\(consumer.registered),\"processID\":\(consumer.processID)}"
+        }
+        return [
+            "{\"horizon\":\(tracking.horizon),\"hidden\":[" + hidden.joined(separator: ",") + "],\"consumers\":["
+                + consumers.joined(separator: ",") + "]}"
+        ]
     }
 
     private static func line(_ record: TransactionRecord, _ number: UInt64, _ names: [String], _ changes: [String])

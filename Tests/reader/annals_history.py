@@ -1,0 +1,85 @@
+"""Consumers, cleaning and replacing: who reads the history, and what of it is still returned."""
+import struct
+
+from annals_parts import Broken, need, padded, text, u16
+
+CONSUMER, CLEANING, REPLACING = 8, 10, 13
+MAX_CONSUMERS, MAX_NAME = 1000, 1024
+
+
+class History:
+    def __init__(self, base_number):
+        self.horizon = base_number
+        self.hidden = {}         # name number, 0 for no author -> transactions with smaller numbers are hidden
+        self.consumers = {}      # name -> the table of the newest frame; in the order in which they were registered
+
+    def hidden_above_horizon(self):
+        return [(author, before) for author, before in sorted(self.hidden.items()) if before > self.horizon + 1]
+
+    def lines(self):
+        """What a dump says at its end; nothing where there are no consumers and nothing was cleaned."""
+        if not self.consumers and not self.hidden_above_horizon() and not self.horizon:
+            return []
+        consumers = []
+        for name, table in self.consumers.items():
+            cursor, tag, seen, registered, process, kind = struct.unpack_from("<QQqqIH", table)
+            consumers.append({
+                "name": name, "kind": kind, "cursor": cursor, "tag": f"{tag:016x}", "lastSeen": seen,
+                "registered": registered, "processID": process})
+        hidden = [{"author": author, "before": before} for author, before in self.hidden_above_horizon()]
+        return [{"horizon": self.horizon, "hidden": hidden, "consumers": consumers}]
+
+
+def consumer_name(table):
+    """F26: the name in the table of a consumer frame, whose form is checked."""
+    need(len(table) >= 40, "F26: a consumer frame")
+    kind, size = u16(table, 36), u16(table, 38)
+    need(kind < 4 and 1 <= size <= MAX_NAME, "F26: a consumer's kind or the size of its name")
+    need(len(table) == padded(40 + size) and not any(table[40 + size:]), "F26: the size of a consumer frame")
+    need(kind or not any(table[:36]), "F26: a consumer that is none any more")
+    return text(table[40:40 + size], "F26")
+
+
+def frame(store, kind, table):
+    history = store.history
+    if kind == CONSUMER:
+        name = consumer_name(table)
+        need(struct.unpack_from("<Q", table)[0] <= store.number, "F33: a consumer has seen what is not there")
+        if u16(table, 36):
+            history.consumers[name] = table
+        else:
+            history.consumers.pop(name, None)
+        need(len(history.consumers) <= MAX_CONSUMERS, "F33: too many consumers")
+    elif kind == CLEANING:
+        cleaning(store, table)
+    elif kind == REPLACING:
+        need(len(table) == 24, "F26: the size of a replacing frame")
+        need(struct.unpack_from("<Q", table)[0] > store.generation, "F33: a file replaced by an older one")
+    else:
+        raise Broken("F26: this is no frame about history")
+
+
+def cleaning(store, table):
+    history = store.history
+    need(len(table) >= 24, "F26: the size of a cleaning frame")
+    before, _, count, zero = struct.unpack_from("<QqII", table)
+    need(not zero and len(table) == 24 + 16 * count, "F26: a cleaning frame")
+    entries = list(struct.iter_unpack("<IIQ", table[24:]))
+    authors = [author for author, _, _ in entries]
+    need(authors == sorted(set(authors)) and not any(zero for _, zero, _ in entries), "F26: the authors of a cleaning frame")
+    numbers = [before] + [number for _, _, number in entries]
+    need(0 < max(numbers) <= store.number + 1, "F33: a cleaning frame names what is not there, or nothing")
+    need(not authors or authors[-1] <= len(store.names), "F15: a name that is not defined")
+    history.horizon = max(history.horizon, before - 1)
+    for author, _, number in entries:
+        history.hidden[author] = max(history.hidden.get(author, 0), number)
+
+
+def document(store, reader):
+    """F29: part 6 of a checkpoint's document."""
+    history = store.history
+    need(reader.read("Q") == history.horizon, "F29: the horizon")
+    hidden = [reader.read("IQ") for _ in range(reader.read("I"))]
+    need(hidden == history.hidden_above_horizon(), "F29: hidden authors")
+    tables = [reader.take(reader.read("I")) for _ in range(reader.read("I"))]
+    need(tables == list(history.consumers.values()), "F29: consumers")
