@@ -1,0 +1,92 @@
+// The temporary file of compaction, when several processes compact and write at once: only who compacts the store as it is now may remove it.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct CompactionFileTests {
+    private static let temporary = "s.annals.compacting"
+
+    /// Another process begins to compact the store as it stands now, and gets no further.
+    private func beginCompaction(_ process: UInt32, _ machine: EngineMachine) throws {
+        let files = machine.machine.files(process)
+        let directory = try files.openDirectory("/data")
+        let lock = try files.open("s.annals", in: directory, access: .readWrite)
+        #expect(try files.tryLock(lock, WriterLock.compaction(processID: process)) == .acquired)
+        files.close(try files.createExclusively(Self.temporary, in: directory, mode: 0o600))
+    }
+
+    private func temporaryIsThere(_ machine: EngineMachine) -> Bool {
+        machine.machine.disk.names(in: "/data").contains(Self.temporary)
+    }
+
+    @Test func aWriterOfAReplacedFileLeavesTheNextCompactionAlone() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...20)
+        // For whom no time passes: only the first relaxed commit looks at the name by itself.
+        let environment = SimulatedEnvironment(process: 2, stepMicroseconds: 0)
+        let other = Generations(
+            try Engine.open(
+                EngineMachine.path, options: machine.options, files: machine.machine.files(2), environment: environment)
+        )
+        let row = EngineNote.row("other", 1)
+        _ = try other.write(durability: .relaxed) { try $0.insert(entity: EngineNote.entity, row) }
+        _ = try store.compact(.lowered)
+        try beginCompaction(3, machine)
+        _ = try other.write(durability: .relaxed) {
+            try $0.insert(entity: EngineNote.entity, EngineNote.row("other 2", 2))
+        }
+        #expect(other.current.log.header.generation == 1)
+        #expect(temporaryIsThere(machine))
+    }
+
+    @Test func aCompactorThatComesLateLeavesTheNextCompactionAlone() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...20)
+        let late = Generations(try machine.open(2))
+        let hasCome = Once()
+        // It has opened the file by its name and not locked it yet, when the file is replaced and the next compaction begins.
+        machine.machine.disk.setOnCall { [self] (call) throws(FileError) in
+            guard call.process == 2, call.kind == .tryLock, hasCome.isFirst() else { return }
+            do {
+                _ = try store.compact(.lowered)
+                try beginCompaction(3, machine)
+            } catch { Issue.record(error) }
+        }
+        let error = #expect(throws: FileError.self) { try late.compact(.lowered) }
+        #expect(error?.code == .busy)
+        #expect(temporaryIsThere(machine))
+        #expect(late.current.log.header.generation == 1)
+    }
+
+    @Test func aCompactorThatHasReplacedTheFileLeavesTheNextCompactionAlone() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...20)
+        let (hasRenamed, hasCome) = (Once(), Once())
+        // The new file has the name, and its compactor has yet to end.
+        machine.machine.disk.setOnCall { [self] (call) throws(FileError) in
+            if call.process == 1, call.kind == .rename { hasRenamed.note() }
+            guard call.process == 1, call.kind == .synchronizeDirectory, hasRenamed.isNoted, hasCome.isFirst() else {
+                return
+            }
+            do { try beginCompaction(3, machine) } catch { Issue.record(error) }
+        }
+        _ = try store.compact(.lowered)
+        machine.machine.disk.setOnCall(nil)
+        #expect(store.current.log.header.generation == 1)
+        #expect(temporaryIsThere(machine))
+    }
+
+    /// Sound: the simulated machine has one thread here.
+    private final class Once: @unchecked Sendable {
+        private(set) var isNoted = false
+        func note() { isNoted = true }
+        func isFirst() -> Bool {
+            defer { isNoted = true }
+            return !isNoted
+        }
+    }
+}
