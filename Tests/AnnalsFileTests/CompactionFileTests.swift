@@ -1,4 +1,5 @@
-// The temporary file of compaction, when several processes compact and write at once: only who compacts the store as it is now may remove it.
+// Several processes that compact, write and read at once: only who compacts the store as it is now removes the temporary file, and who goes over to a
+// new file finds the newest.
 
 import AnnalsFile
 import SimulatedDisk
@@ -78,6 +79,24 @@ import Testing
         machine.machine.disk.setOnCall(nil)
         #expect(store.current.log.header.generation == 1)
         #expect(temporaryIsThere(machine))
+    }
+
+    @Test func aFileThatIsReplacedWhileAHandleGoesOverToItIsPassedOver() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...20)
+        let reader = Generations(try machine.open(2, access: .readOnly))
+        _ = try store.compact(.lowered)
+        let hasCome = Once()
+        // It has opened the new file, and not looked at it yet.
+        machine.machine.disk.setOnCall { (call) throws(FileError) in
+            guard call.process == 2, call.kind == .status, hasCome.isFirst() else { return }
+            do { _ = try store.compact(.lowered) } catch { Issue.record(error) }
+        }
+        let (engine, view) = try reader.newest()
+        #expect(hasCome.isNoted)
+        #expect(engine.log.header.generation == 2)
+        #expect(try view.count(entity: EngineNote.entity) == 20)
     }
 
     /// Sound: the simulated machine has one thread here.

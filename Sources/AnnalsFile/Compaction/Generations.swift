@@ -113,6 +113,17 @@ package final class Generations: @unchecked Sendable {
     private func successor(of old: Engine) throws(FileError) -> Engine {
         try monitor.withLock { () throws(FileError) -> Engine in
             guard engine === old, !isClosed else { return engine }
+            let next = try Self.openSuccessor(of: old)
+            old.log.retire()
+            older.removeAll { $0.engine == nil }
+            older.append(Weak(old))
+            engine = next
+            return next
+        }
+    }
+
+    private static func openSuccessor(of old: Engine) throws(FileError) -> Engine {
+        while true {
             let next: Engine
             do throws(FileError) {
                 next = try Engine.open(
@@ -123,17 +134,17 @@ package final class Generations: @unchecked Sendable {
                     .storeRemoved, "The store file was removed or renamed: nothing is written to it any more.",
                     path: old.log.path)
             }
-            guard try Self.isCompacted(next, of: old) else {
+            do throws(FileError) {
+                if try isCompacted(next, of: old) { return next }
+            } catch {
                 try? next.log.closeReplaced()
-                throw FileError(
-                    .storeReplaced, "Another store has taken the store's place: open the store again.",
-                    path: old.log.path)
+                // It was compacted once more since it was opened.
+                if error.code == .storeReplaced { continue }
+                throw error
             }
-            old.log.retire()
-            older.removeAll { $0.engine == nil }
-            older.append(Weak(old))
-            engine = next
-            return next
+            try? next.log.closeReplaced()
+            throw FileError(
+                .storeReplaced, "Another store has taken the store's place: open the store again.", path: old.log.path)
         }
     }
 
