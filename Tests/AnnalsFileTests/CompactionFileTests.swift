@@ -99,6 +99,35 @@ import Testing
         #expect(try view.count(entity: EngineNote.entity) == 20)
     }
 
+    @Test func whoHoldsTheEngineOfAReplacedFileAsksItOn() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...250)
+        let reader = try machine.open(2, access: .readOnly)
+        let last = try reader.view().number
+        _ = try store.compact(.lowered)
+        _ = try store.current.insertNotes(251...251)
+        #expect(throws: FileError.self) { try reader.view() }
+        #expect(try reader.viewOfThisFile().number == last)
+        #expect(try reader.view(asOf: last - 1).count(entity: EngineNote.entity) == 200)
+        #expect(try reader.statistics().transactions == last)
+        try reader.close()
+    }
+
+    @Test func whatWasCleanedMeanwhileIsNotRevertedAndNothingElseInItsPlace() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...500)
+        let last = try store.newest().view.number
+        for isCompacted in [false, true] {
+            if isCompacted { _ = try store.compact(.lowered) }
+            _ = try store.current.deleteHistory(before: last - 1)
+            let (engine, view) = try store.newest()
+            #expect(try engine.revertPlan(of: last - 2, in: view) == nil)
+            #expect(try engine.revertPlan(of: last - 1, in: view) != nil)
+        }
+    }
+
     /// Sound: the simulated machine has one thread here.
     private final class Once: @unchecked Sendable {
         private(set) var isNoted = false

@@ -41,7 +41,10 @@ public final class Transaction {
     }
 
     /// The state that the transaction began from, without its own changes. In `write` it is the newest.
-    public var snapshot: Snapshot { Snapshot(open().base, store.engine, store.identifier) }
+    public var snapshot: Snapshot {
+        let base = open().base
+        return Snapshot(base, store.engine(of: base), store.identifier)
+    }
 
     /// An entity as this transaction writes it, its own schema changes included. Throws `unknownEntity`.
     public func entity(_ name: String) throws(StoreError) -> EntityHandle {

@@ -26,6 +26,14 @@ package final class Generations: @unchecked Sendable {
 
     package var current: Engine { monitor.withLock { engine } }
 
+    /// The engine that a view is of: nil where nobody has it any more.
+    package func engine(of view: View) -> Engine? {
+        monitor.withLock {
+            if engine.indexes.core === view.core { return engine }
+            return older.lazy.compactMap(\.engine).first { $0.indexes.core === view.core }
+        }
+    }
+
     /// Whether an engine is of this store's handle, whichever generation.
     package func has(_ engine: Engine) -> Bool {
         monitor.withLock { self.engine === engine || older.contains { $0.engine === engine } }
@@ -113,17 +121,6 @@ package final class Generations: @unchecked Sendable {
     private func successor(of old: Engine) throws(FileError) -> Engine {
         try monitor.withLock { () throws(FileError) -> Engine in
             guard engine === old, !isClosed else { return engine }
-            let next = try Self.openSuccessor(of: old)
-            old.log.retire()
-            older.removeAll { $0.engine == nil }
-            older.append(Weak(old))
-            engine = next
-            return next
-        }
-    }
-
-    private static func openSuccessor(of old: Engine) throws(FileError) -> Engine {
-        while true {
             let next: Engine
             do throws(FileError) {
                 next = try Engine.open(
@@ -134,17 +131,17 @@ package final class Generations: @unchecked Sendable {
                     .storeRemoved, "The store file was removed or renamed: nothing is written to it any more.",
                     path: old.log.path)
             }
-            do throws(FileError) {
-                if try isCompacted(next, of: old) { return next }
-            } catch {
+            guard try Self.isCompacted(next, of: old) else {
                 try? next.log.closeReplaced()
-                // It was compacted once more since it was opened.
-                if error.code == .storeReplaced { continue }
-                throw error
+                throw FileError(
+                    .storeReplaced, "Another store has taken the store's place: open the store again.",
+                    path: old.log.path)
             }
-            try? next.log.closeReplaced()
-            throw FileError(
-                .storeReplaced, "Another store has taken the store's place: open the store again.", path: old.log.path)
+            old.log.retire()
+            older.removeAll { $0.engine == nil }
+            older.append(Weak(old))
+            engine = next
+            return next
         }
     }
 
