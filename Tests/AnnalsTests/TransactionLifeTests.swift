@@ -21,4 +21,34 @@ import Testing
         #expect(try store.snapshot().count(of: "Note") == 3)
         try store.close()
     }
+
+    @Test func theSnapshotOfATransactionIsOfTheFileThatItBeganWith() throws {
+        let directory = try TemporaryDirectory()
+        let note = EntityDescription("Note", attributes: [AttributeDescription("title", .string)])
+        let store = try Store(at: directory.path("life.annals"), entities: [note])
+        for number in 1...300 { try store.commit { try $0.insert("Note", ["title": .string("note \(number)")]) } }
+        let other = try Store(at: directory.path("life.annals"))
+        var snapshot: Snapshot?
+        try store.commit { transaction in
+            if snapshot == nil {
+                try other.deleteHistory(before: 200)
+                try other.compact()
+                // Met here: the store goes over to the new file.
+                #expect(try store.snapshot().count(of: "Note") == 300)
+                snapshot = transaction.snapshot
+            }
+            try transaction.insert("Note", ["title": .string("last")])
+        }
+        let kept = try #require(snapshot)
+        var numbers: [UInt64] = []
+        try store.forEachTransaction(after: 199, in: kept) { (transaction) in
+            numbers.append(transaction.number)
+            return true
+        }
+        #expect(numbers == Array(200...301))
+        #expect(try kept.count(of: "Note") == 300)
+        #expect(try store.snapshot().count(of: "Note") == 301)
+        try other.close()
+        try store.close()
+    }
 }

@@ -64,7 +64,7 @@ public final class ChangeWatcher: Sendable {
     // MARK: Looking
 
     private func look(_ engine: Engine) throws(StoreError) -> ChangeSignal? {
-        let view = try mapping { () throws(FileError) in try engine.view() }
+        let view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
         return try state.withLock { (position) throws(StoreError) in
             // In every look, because history may be cleaned under who waits.
             try wait.store.check(position.number, view)

@@ -48,7 +48,7 @@ struct ResolvedRequest {
 extension Store {
     /// The state that history is read from: the newest one where none is given.
     func view(of snapshot: Snapshot?, _ engine: Engine) throws(StoreError) -> View {
-        guard let snapshot else { return try mapping { () throws(FileError) in try engine.view() } }
+        guard let snapshot else { return try mapping { () throws(FileError) in try engine.viewOfThisFile() } }
         guard generations.has(snapshot.engine) else {
             throw StoreError(
                 .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)

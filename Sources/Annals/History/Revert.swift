@@ -93,7 +93,7 @@ extension Store {
 
     private func checkRevertible(_ number: UInt64) throws(StoreError) {
         let engine = engine
-        let view = try mapping { () throws(FileError) in try engine.view() }
+        let view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
         try check(number, engine, view)
         guard number > engine.oldestNumber else {
             throw expired("History does not hold transaction \(number)", engine)
@@ -114,12 +114,10 @@ extension Store {
     }
 
     private func plan(_ number: UInt64, _ base: View, _ engine: Engine) throws -> RevertPlan {
-        var plan: RevertPlan?
-        try engine.forEachTransaction(after: number - 1, in: base) { (transaction) throws(FileError) in
-            plan = try RevertPlan(undoing: transaction, in: base)
-            return false
+        // It was there before the lock, and may have been cleaned since.
+        guard let plan = try engine.revertPlan(of: number, in: base) else {
+            throw expired("History does not hold transaction \(number)", engine)
         }
-        guard let plan else { throw StoreError(.tokenUnknown, "There is no transaction \(number).", path: path) }
         return plan
     }
 }

@@ -54,11 +54,11 @@ extension Store {
 
     private func newestNumber() throws(StoreError) -> UInt64 {
         let engine = engine
-        return try mapping { () throws(FileError) in try engine.view() }.number
+        return try mapping { () throws(FileError) in try engine.viewOfThisFile() }.number
     }
 
     private func checkPlace(_ number: UInt64) throws(StoreError) {
         let engine = engine
-        try check(number, try mapping { () throws(FileError) in try engine.view() })
+        try check(number, try mapping { () throws(FileError) in try engine.viewOfThisFile() })
     }
 }

@@ -74,7 +74,7 @@ extension Store {
     }
 
     private func arrival(of token: HistoryToken, _ engine: Engine) throws(StoreError) -> Arrival {
-        let view = try mapping { () throws(FileError) in try engine.view() }
+        let view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
         if token.number > view.number { return .missing }
         try check(token)
         let end = try mapping { () throws(FileError) in try engine.view(asOf: token.number) }.end
@@ -82,10 +82,11 @@ extension Store {
     }
 
     private func makeDurable(_ token: HistoryToken) throws(StoreError) {
-        let engine = engine
         try mapping { () throws(FileError) in
-            let end = try engine.view(asOf: token.number).end
-            if engine.durableEnd < end { try engine.makeDurable(through: end) }
+            try generations.onNewest { (engine) throws(FileError) in
+                let end = try engine.view(asOf: token.number).end
+                if engine.durableEnd < end { try engine.makeDurable(through: end) }
+            }
         }
     }
 

@@ -56,10 +56,9 @@ extension Store {
         _ author: String?, _ context: String?, _ durability: Durability?,
         _ body: (PendingTransaction, Engine) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
-        let engine = engine
         let (result, appended) = try generations.write(
             author: author, context: context, durability: (durability ?? options.durability).file
-        ) { pending in try body(pending, engine) }
+        ) { pending in try body(pending, engine(of: pending.base)) }
         return (result, appended.map(token))
     }
 
@@ -80,6 +79,9 @@ extension Store {
             throw error
         }
     }
+
+    /// The engine of a view that is being used, and which so is still there.
+    func engine(of view: View) -> Engine { generations.engine(of: view) ?? generations.current }
 
     private func token(_ appended: AppendedTransaction) -> HistoryToken {
         HistoryToken(storeIdentifier: identifier, number: appended.number, tag: appended.tag)

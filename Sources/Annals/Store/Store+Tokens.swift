@@ -70,7 +70,7 @@ extension Store {
 
     func check(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
         try checkOwner(token)
-        let newest = try mapping { () throws(FileError) in try engine.view() }
+        let newest = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
         try check(token.number, engine, newest)
         guard try self.token(ofNumber: token.number, engine, newest).tag == token.tag else {
             throw StoreError(

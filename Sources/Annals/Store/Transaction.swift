@@ -41,7 +41,10 @@ public final class Transaction {
     }
 
     /// The state that the transaction began from, without its own changes. In `write` it is the newest.
-    public var snapshot: Snapshot { Snapshot(open().base, store.engine, store.identifier) }
+    public var snapshot: Snapshot {
+        let base = open().base
+        return Snapshot(base, store.engine(of: base), store.identifier)
+    }
 
     /// Moves a consumer on together with what this transaction changes: both, or neither. What a consumer does with each transaction that it reads is
     /// so done exactly once, whenever it is killed.

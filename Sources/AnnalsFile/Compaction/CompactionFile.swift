@@ -1,7 +1,8 @@
 // The file that compaction writes: made beside the store under one fixed name, and given the store's name when it is complete.
 //
 // Invariants:
-// P1  Only who holds the store's compaction lock makes, removes or renames the temporary file.
+// P1  Only who holds the store's compaction lock makes, removes or renames the temporary file. The lock is the store's while the store's name stands
+//     for the file that is locked: once that was replaced, the temporary file belongs to who compacts the new one.
 // P2  The lock is held on a descriptor of its own, because unlocking a commit unlocks everything that the descriptor holds.
 
 /// Holds the compaction lock of a store, and its temporary file if there is one.
@@ -23,10 +24,8 @@ struct CompactionFile {
                     "Process \(WriterLock.compactor(of: other)) is compacting the store: there is nothing to do until it has ended."
                 )
             }
-            let found = try log.files.status(lock).identity
-            guard found.inode == log.identity.inode, found.device == log.identity.device else {
-                throw FileError(.storeReplaced, "Another file has taken the store's place: open the store again.")
-            }
+            // By name, and behind the lock: from here on nobody else gives the name to another file.
+            _ = try log.identityInPlace()
             try removeTemporary()
         } catch {
             log.files.close(lock)
@@ -36,8 +35,18 @@ struct CompactionFile {
 
     /// Ends the lock; what was not given the store's name goes.
     func close() {
-        try? removeTemporary()
+        if !isReplaced { try? removeTemporary() }
         log.files.close(lock)
+    }
+
+    /// Whether the store's name stands for another file by now.
+    private var isReplaced: Bool {
+        do throws(FileError) {
+            _ = try log.identityInPlace()
+            return false
+        } catch {
+            return error.code == .storeReplaced
+        }
     }
 
     private func removeTemporary() throws(FileError) {

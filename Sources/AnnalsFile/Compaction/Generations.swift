@@ -53,6 +53,14 @@ package final class Generations: @unchecked Sendable {
 
     package var current: Engine { monitor.withLock { engine } }
 
+    /// The engine that a view is of: nil where nobody has it any more.
+    package func engine(of view: View) -> Engine? {
+        monitor.withLock {
+            if engine.indexes.core === view.core { return engine }
+            return older.lazy.compactMap(\.engine).first { $0.indexes.core === view.core }
+        }
+    }
+
     /// Whether an engine is of this store's handle, whichever generation.
     package func has(_ engine: Engine) -> Bool {
         monitor.withLock { self.engine === engine || older.contains { $0.engine === engine } }

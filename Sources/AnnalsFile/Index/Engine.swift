@@ -103,13 +103,20 @@ package final class Engine: Sendable {
 
     // MARK: Views
 
-    /// The newest state: it contains everything that was acknowledged before the call, in any process. Takes no lock of other processes.
+    /// The newest state: it contains everything that was acknowledged before the call, in any process. Takes no lock of other processes. Throws
+    /// `storeReplaced` where another file has taken this one's place.
     @inline(__always)
     package func view() throws(FileError) -> View { try log.catchUp { _ in indexes.newest } }
 
-    /// The state behind a transaction. Throws `invalidArgument` for a number above the last one's, or below what history holds.
+    /// The newest state of this file, for who has asked for the newest file and asks it for several things: where another one has taken its place
+    /// meanwhile, it is the last state that this one had.
+    package func viewOfThisFile() throws(FileError) -> View {
+        try log.catchUp(looksAtPlace: false) { _ in indexes.newest }
+    }
+
+    /// The state behind a transaction, as this file has it. Throws `invalidArgument` for a number above the last one's, or below what history holds.
     package func view(asOf number: UInt64) throws(FileError) -> View {
-        let newest = try view()
+        let newest = try viewOfThisFile()
         guard number <= newest.number, number >= log.header.baseNumber else {
             throw FileError(
                 .invalidArgument,

@@ -23,7 +23,7 @@ extension Engine {
     /// Counts as of the newest state. Waits for a commit of this handle that is under way.
     package func statistics() throws(FileError) -> EngineStatistics {
         try checkNotWriting()
-        _ = try view()
+        _ = try viewOfThisFile()
         let fileBytes = try log.whileOpen { () throws(FileError) in try log.files.size(log.file) }
         return log.writer.withLock {
             log.follow.withLock {

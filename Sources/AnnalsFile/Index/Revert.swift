@@ -308,3 +308,17 @@ package struct RevertPlan {
         }
     }
 }
+
+extension Engine {
+    /// How to undo a transaction; nil where history does not hold it.
+    package func revertPlan(of number: UInt64, in base: View) throws(FileError) -> RevertPlan? {
+        var plan: RevertPlan?
+        guard number > tracking.horizon else { return nil }
+        try forEachTransaction(after: number - 1, in: base) { (transaction) throws(FileError) in
+            // The first one that there is: another one where the file begins behind `number`.
+            if transaction.number == number { plan = try RevertPlan(undoing: transaction, in: base) }
+            return false
+        }
+        return plan
+    }
+}

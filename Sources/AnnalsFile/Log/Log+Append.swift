@@ -176,12 +176,13 @@ extension Log {
     private func beginAppending(at time: Int64) throws(FileError) -> Appender {
         try follow.withLock { () throws(FileError) -> Appender in
             let isKnown = if isTailJudged { try isNothingNew() } else { false }
-            if !isKnown {
-                isTailTorn = try adopt(asker: .judge).verdict == .tornTail
-                if !isTailJudged || state.isReplacing { removeLeftover() }
-                isTailJudged = true
+            if !isKnown { isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
+            if !isTailJudged || state.isReplacing {
+                // Before anything is removed: beside a file that was replaced stands what compacts the new one.
+                try checkIdentity()
+                if !isKnown { removeLeftover() }
             }
-            if state.isReplacing { try checkIdentity() }
+            isTailJudged = true
             isAppending = true
             return Appender(
                 self, state: state, tail: isTailTorn ? .torn : .clean, fileSize: knownSize, time: time)

@@ -8,12 +8,15 @@ extension Log {
     @discardableResult
     package func catchUp() throws(FileError) -> LogState { try catchUp { $0 } }
 
-    /// The same; `body` sees the state before anybody can change it.
-    func catchUp<Result>(_ body: (borrowing LogState) -> Result) throws(FileError) -> Result {
+    /// The same; `body` sees the state before anybody can change it. Throws `storeReplaced` where another file has taken this one's place, unless it
+    /// is not to be looked whether one has.
+    func catchUp<Result>(
+        looksAtPlace: Bool = true, _ body: (borrowing LogState) -> Result
+    ) throws(FileError) -> Result {
         try whileOpen { () throws(FileError) in
             try follow.withLock { () throws(FileError) -> Result in
                 if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
-                if state.isReplacing, !isAppending { try checkNotReplaced() }
+                if looksAtPlace, state.isReplacing, !isAppending { try checkNotReplaced() }
                 return body(state)
             }
         }

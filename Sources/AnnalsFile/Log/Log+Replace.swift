@@ -19,8 +19,8 @@ extension Log {
         }
     }
 
-    /// Removes what a compactor that died has left, unless one is at work. With the writer lock, whose end is the end of this one too. That
-    /// it may not be removed is no error: the next one tries again.
+    /// Removes what a compactor that died has left, unless one is at work. With the writer lock, whose end is the end of this one too, and which
+    /// keeps the name where it was found to be: this file's. That it may not be removed is no error: the next one tries again.
     func removeLeftover() {
         guard case .acquired? = try? files.tryLock(file, WriterLock.compaction(processID: processID)) else { return }
         try? files.unlink(Self.temporaryName(of: name), in: directory)
