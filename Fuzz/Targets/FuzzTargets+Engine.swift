@@ -222,6 +222,7 @@ private struct EngineReading {
     private func compareTracking(_ fold: StoreFold) {
         let known = engine.tracking
         FuzzTargets.require(known.horizon == fold.horizon, "Z8", "the horizon is another one than the log says")
+        FuzzTargets.require(known.retention == fold.retention, "Z8", "retention is another one than the log says")
         FuzzTargets.require(known.hidden == fold.hiddenAuthors, "Z8", "other authors are hidden than the log says")
         FuzzTargets.require(known.consumers == fold.consumers, "Z8", "there are other consumers than the log says")
     }

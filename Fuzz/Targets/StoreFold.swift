@@ -8,6 +8,7 @@ struct StoreFold {
     private(set) var rows: [ObjectID: UInt64] = [:]
     /// The number of the last transaction that is no longer returned.
     private(set) var horizon: UInt64
+    private(set) var retention = RetentionLimits.standard
     /// By author's name number, what is hidden below which number.
     private var hidden: [UInt32: UInt64] = [:]
     /// In the order in which they were registered.
@@ -37,6 +38,8 @@ struct StoreFold {
             let record = try CleaningRecord.decode(frame)
             horizon = max(horizon, max(record.before, 1) - 1)
             for entry in record.hidden { hidden[entry.author] = max(hidden[entry.author] ?? 0, entry.before) }
+        case .metadata:
+            for case .retention(let limits) in try MetadataRecord.decodeAll(frame) { retention = limits }
         default: break
         }
         if frame.header.isMember { return }

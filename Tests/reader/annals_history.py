@@ -5,11 +5,13 @@ from annals_parts import Broken, need, padded, text, u16
 
 CONSUMER, CLEANING, REPLACING = 8, 10, 13
 MAX_CONSUMERS, MAX_NAME = 1000, 1024
+RETENTION = 7 * 24 * 3600 * 1000000, 1 << 30         # microseconds and bytes, where nothing is said
 
 
 class History:
     def __init__(self, base_number):
         self.horizon = base_number
+        self.retention = RETENTION
         self.hidden = {}         # name number, 0 for no author -> transactions with smaller numbers are hidden
         self.consumers = {}      # name -> the table of the newest frame; in the order in which they were registered
 
@@ -18,7 +20,7 @@ class History:
 
     def lines(self):
         """What a dump says at its end; nothing where there are no consumers and nothing was cleaned."""
-        if not self.consumers and not self.hidden_above_horizon() and not self.horizon:
+        if not self.consumers and not self.hidden_above_horizon() and not self.horizon and self.retention == RETENTION:
             return []
         consumers = []
         for name, table in self.consumers.items():
@@ -27,7 +29,7 @@ class History:
                 "name": name, "kind": kind, "cursor": cursor, "tag": f"{tag:016x}", "lastSeen": seen,
                 "registered": registered, "processID": process})
         hidden = [{"author": author, "before": before} for author, before in self.hidden_above_horizon()]
-        return [{"horizon": self.horizon, "hidden": hidden, "consumers": consumers}]
+        return [{"horizon": self.horizon, "retention": list(self.retention), "hidden": hidden, "consumers": consumers}]
 
 
 def consumer_name(table):
@@ -79,6 +81,7 @@ def document(store, reader):
     """F29: part 6 of a checkpoint's document."""
     history = store.history
     need(reader.read("Q") == history.horizon, "F29: the horizon")
+    need(reader.read("QQ") == history.retention, "F29: the retention")
     hidden = [reader.read("IQ") for _ in range(reader.read("I"))]
     need(hidden == history.hidden_above_horizon(), "F29: hidden authors")
     tables = [reader.take(reader.read("I")) for _ in range(reader.read("I"))]

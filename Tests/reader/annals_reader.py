@@ -181,6 +181,9 @@ class Store:
             following, entity = u64(content, 0), u16(content, 8)
             need(entity and 2 <= following <= 1 << 48, "F26: objectNumbers")
             self.next_numbers[entity] = max(following, self.next_numbers.get(entity, 0))
+        elif kind == 4:
+            need(len(content) == 16, "F26: the size of a retention")
+            self.history.retention = u64(content, 0), u64(content, 8)
         else:
             raise Broken("F26: an unknown metadata record")
 

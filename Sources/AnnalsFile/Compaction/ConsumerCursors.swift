@@ -27,7 +27,7 @@ final class ConsumerCursors: @unchecked Sendable {
     /// Returns when it is to be written; nil where it is.
     func advance(
         _ advance: ConsumerAdvance, now: UInt64, interval: UInt64, file: () throws(FileError) -> TrackingState,
-        _ write: ([ConsumerAdvance]) throws(FileError) -> Void
+        write: ([ConsumerAdvance]) throws(FileError) -> Void
     ) throws(FileError) -> UInt64? {
         let name = IdentifierName(advance.name)
         return try turn.withLock { () throws(FileError) -> UInt64? in

@@ -32,8 +32,8 @@ extension Generations {
         }
         let due = try cursors.advance(
             advance, now: engine.log.environment.monotonicMicroseconds(), interval: Self.cursorInterval,
-            file: { () throws(FileError) in try newest().engine.tracking }
-        ) { (advances) throws(FileError) in try write(advances) }
+            file: { () throws(FileError) in try newest().engine.tracking },
+            write: { (advances) throws(FileError) in try write(advances) })
         if let due { wakeMaintenance(at: due) }
     }
 

@@ -26,6 +26,7 @@ enum CompactedStores {
             file.add(.consumer, table: importer.encoded())
         }
         try withEngine(machine) { engine in
+            try engine.setRetention(RetentionLimits(microseconds: .max, bytes: 5000))
             _ = try engine.deleteHistory(before: 5)
             _ = try engine.deleteHistory(before: 9, authors: ["secret", nil])
             let store = Generations(engine)

@@ -41,7 +41,8 @@ enum TransactionDump {
                 + ",\"registered\":\(consumer.registered),\"processID\":\(consumer.processID)}"
         }
         return [
-            "{\"horizon\":\(tracking.horizon),\"hidden\":[" + hidden.joined(separator: ",") + "],\"consumers\":["
+            "{\"horizon\":\(tracking.horizon),\"retention\":[\(tracking.retention.microseconds),\(tracking.retention.bytes)],\"hidden\":["
+                + hidden.joined(separator: ",") + "],\"consumers\":["
                 + consumers.joined(separator: ",") + "]}"
         ]
     }
