@@ -32,7 +32,40 @@ extension Command {
         run: CleanCommands.compact)
 }
 
+extension Command {
+    static let backup = Command(
+        "backup", "Writes a copy of the store, as it is now, to a new file, while others use it.",
+        details: """
+            Prints the token of the place in history that the copy is of. The copy is the same store, for whoever has tokens of
+            it; with --new-identity it is a store of its own, without consumers.
+            """,
+        operands: ["STORE", "FILE"],
+        options: [
+            Option("new-identity", "a store of its own"),
+            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
+        ], run: CleanCommands.backup)
+}
+
 enum CleanCommands {
+    static func backup(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .backup)
+        let token = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
+            try storing { () throws(StoreError) in
+                try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity"))
+            }
+        }
+        if format == "json" {
+            var line = JSONLine()
+            line.add("file", arguments.operands[1])
+            line.add("number", token.number)
+            line.add("token", token.description)
+            try output.line(line.text)
+        } else {
+            try output.line("\(arguments.operands[1]): a copy as of transaction \(token.number), token \(token)")
+        }
+        return .done
+    }
+
     private enum Place {
         case place(HistoryPlace)
         case date(Date)

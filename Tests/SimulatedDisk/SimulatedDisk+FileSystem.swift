@@ -31,6 +31,12 @@ extension SimulatedDisk: FileSystem {
         try ownProcess.rename(name, to: newName, in: directory)
     }
 
+    package func renameExclusively(
+        _ name: String, to newName: String, in directory: Descriptor
+    ) throws(FileError) {
+        try ownProcess.renameExclusively(name, to: newName, in: directory)
+    }
+
     package func unlink(_ name: String, in directory: Descriptor) throws(FileError) {
         try ownProcess.unlink(name, in: directory)
     }

@@ -138,6 +138,20 @@ extension SimulatedProcess: FileSystem {
         }
     }
 
+    package func renameExclusively(
+        _ name: String, to newName: String, in directory: Descriptor
+    ) throws(FileError) {
+        try perform(.rename) { machine throws(FileError) in
+            let index = try directoryToChange(directory, .rename, machine)
+            let inode = try find(name, in: directory, .rename, machine)
+            guard machine.directories[index].cached[newName] == nil else {
+                throw failure(.rename, EEXIST, path: newName)
+            }
+            machine.changeNames(
+                in: index, NameOperation(kind: .rename, name: name, newName: newName, inode: inode))
+        }
+    }
+
     package func unlink(_ name: String, in directory: Descriptor) throws(FileError) {
         try perform(.unlink) { machine throws(FileError) in
             let index = try directoryToChange(directory, .unlink, machine)

@@ -93,6 +93,31 @@ extension Store {
         }
     }
 
+    /// Writes a copy of the store, as it is when this is called, to a new file. Others read and write meanwhile, and so may this store. The copy is compacted.
+    ///
+    /// - Parameters:
+    ///   - path: The new file: nothing of that name may be there. It gets its name when it is complete and durable.
+    ///   - newIdentity: Without it the copy is the same store: tokens of the one are good for the other as long as it has the same transactions. With it the
+    ///     copy is a store of its own, with no consumers; its history tells what had happened in this one.
+    ///   - progress: Called every few MiB, on this thread; false cancels.
+    /// - Returns: the place in the copy's history that it is of.
+    ///
+    /// Throws `alreadyExists`, `notFound` where the directory is not there, `noSpace`, `busy` (another backup is being written there), `damaged`, `cancelled`: then
+    /// there is no copy. Linear in what is copied.
+    @discardableResult
+    public func backup(
+        to path: String, newIdentity: Bool = false, progress: (@Sendable (CompactionProgress) -> Bool)? = nil
+    ) throws(StoreError) -> HistoryToken {
+        try mapping { () throws(FileError) in
+            var chosen = CompactionOptions()
+            if let progress {
+                chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
+            }
+            let result = try generations.backUp(to: path, newIdentity: newIdentity, chosen)
+            return HistoryToken(storeIdentifier: UUID(result.storeID), number: result.number, tag: result.tag)
+        }
+    }
+
     /// History begins behind this transaction: 0 where nothing was cleaned yet.
     public var horizon: UInt64 {
         get throws(StoreError) { try newest().engine.tracking.horizon }

@@ -36,11 +36,18 @@ package struct CompactionResult: Equatable, Sendable {
     package var baseNumber: UInt64
 }
 
+/// What a backup is a copy of.
+package struct BackupResult: Equatable, Sendable {
+    package var storeID: UUIDBytes
+    package var number: UInt64
+    package var tag: UInt64
+    package var bytes: UInt64
+}
+
 /// One compaction of one store. One use of one thread.
 final class Compactor {
     private let source: Engine
     private let options: CompactionOptions
-    private let file: CompactionFile
     private let target: Engine
     private let base: View
     private let copier: FrameCopier
@@ -70,11 +77,13 @@ final class Compactor {
         let before = view.end
         let file = try CompactionFile(source.log)
         defer { file.close() }
-        let compactor = try Compactor(source, view, file, options)
+        let base = try source.view(asOf: source.tracking.horizon)
+        let header = header(source, source.log.header.storeID, base)
+        let compactor = Compactor(source, try file.make(header, targetOptions(source)), base, options)
         do throws(FileError) {
             try compactor.writeBase()
             try compactor.copyTransactions()
-            let end = try compactor.finish()
+            let end = try compactor.finish(file)
             return CompactionResult(bytesBefore: before, bytesAfter: end, baseNumber: compactor.base.number)
         } catch {
             compactor.target.log.retire()
@@ -82,21 +91,52 @@ final class Compactor {
         }
     }
 
-    private init(
-        _ source: Engine, _ newest: View, _ file: CompactionFile, _ options: CompactionOptions
-    ) throws(FileError) {
-        (self.source, self.file, self.options) = (source, file, options)
-        let log = source.log
-        base = try source.view(asOf: log.current.tracking.horizon)
-        let header = FileHeader(
-            storeID: log.header.storeID, generation: log.header.generation + 1, salt: log.environment.random(),
-            created: log.environment.wallClockMicroseconds(), baseNumber: base.number, baseTag: base.tag,
+    /// Writes a compacted copy of the store, as it is now, to a new file. Others read and write meanwhile.
+    ///
+    /// Gives back the state that it is of, and whose it is. Throws `alreadyExists` and what reading and writing throw: then nothing is left of it.
+    static func backUp(
+        _ source: Engine, to path: String, newIdentity: Bool, _ options: CompactionOptions
+    ) throws(FileError) -> BackupResult {
+        let view = try source.view()
+        let base = try source.view(asOf: source.tracking.horizon)
+        let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
+        let file = try BackupFile(source, path)
+        defer { file.close() }
+        let target = try file.open(header(source, storeID, base), targetOptions(source))
+        let compactor = Compactor(source, target, base, options)
+        do throws(FileError) {
+            try compactor.writeBase()
+            try compactor.copy(to: view.end)
+            try compactor.writeTracking(withConsumers: !newIdentity)
+            try compactor.buildIndexes()
+            let bytes = target.log.current.end
+            try target.log.close()
+            try file.publish()
+            return BackupResult(storeID: storeID, number: view.number, tag: view.tag, bytes: bytes)
+        } catch {
+            target.log.retire()
+            throw error
+        }
+    }
+
+    private static func header(_ source: Engine, _ storeID: UUIDBytes, _ base: View) -> FileHeader {
+        let environment = source.log.environment
+        return FileHeader(
+            storeID: storeID, generation: source.log.header.generation + 1, salt: environment.random(),
+            created: environment.wallClockMicroseconds(), baseNumber: base.number, baseTag: base.tag,
             baseTime: base.time)
+    }
+
+    private static func targetOptions(_ source: Engine) -> EngineOptions {
         var chosen = source.options
         chosen.dirtyNodeBytes = min(chosen.dirtyNodeBytes, 16 << 20)
-        target = try file.make(header, chosen)
+        return chosen
+    }
+
+    private init(_ source: Engine, _ target: Engine, _ base: View, _ options: CompactionOptions) {
+        (self.source, self.target, self.base, self.options) = (source, target, base, options)
         copier = FrameCopier(source, target)
-        position = base.number == log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
+        position = base.number == source.log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
     }
 
     /// Runs `body` with room for a slice in the new file, and takes in what it appended.
@@ -116,7 +156,7 @@ final class Compactor {
     private func report(_ done: UInt64) throws(FileError) {
         guard let progress = options.progress else { return }
         guard progress(done, source.log.current.end) else {
-            throw FileError(.cancelled, "The compaction was cancelled: the store is as it was.", path: source.log.path)
+            throw FileError(.cancelled, "It was cancelled: the store is as it was.", path: source.log.path)
         }
     }
 
@@ -243,7 +283,7 @@ final class Compactor {
     }
 
     /// Who reads history, and what of it is hidden, as of what was copied.
-    private func writeTracking() throws(FileError) {
+    private func writeTracking(withConsumers: Bool = true) throws(FileError) {
         let state = source.log.current
         // Frames between what was copied and now say the same once more.
         let tracking = state.tracking
@@ -254,8 +294,9 @@ final class Compactor {
                 try writer.add(.retention(tracking.retention), &appender)
                 try writer.finish(&appender)
             }
-            for var consumer in tracking.consumers {
-                consumer.cursor = min(consumer.cursor, last)
+            for var consumer in tracking.consumers where withConsumers {
+                // It has seen more than was copied by now.
+                if consumer.cursor > last { (consumer.cursor, consumer.tag) = (last, appender.state.lastTag) }
                 try writer.append(.consumer, consumer.encoded(), &appender)
             }
             var mark = CleaningRecord(before: 0, time: state.lastTime, hidden: tracking.hidden)
@@ -288,7 +329,7 @@ final class Compactor {
     // MARK: The end
 
     /// Copies the rest while others wait, and gives the new file the store's name. Gives back where it ends.
-    private func finish() throws(FileError) -> UInt64 {
+    private func finish(_ file: CompactionFile) throws(FileError) -> UInt64 {
         while true {
             var isDone = false
             var end: UInt64 = 0

@@ -138,6 +138,16 @@ package final class Generations: @unchecked Sendable {
         return result
     }
 
+    /// Writes a copy of the store as it is now. Throws what `Compactor.backUp` throws.
+    package func backUp(
+        to path: String, newIdentity: Bool, _ options: CompactionOptions = CompactionOptions()
+    ) throws(FileError) -> BackupResult {
+        try newest().engine.checkNotWriting()
+        return try onNewest { (engine) throws(FileError) in
+            try Compactor.backUp(engine, to: path, newIdentity: newIdentity, options)
+        }
+    }
+
     /// Closes the newest generation and all that are still read.
     package func close() throws(FileError) {
         if current.log.process.wasForked { return }

@@ -97,6 +97,8 @@ package protocol FileSystem: Sendable {
     func createExclusively(_ name: String, in directory: Descriptor, mode: UInt32) throws(FileError) -> Descriptor
     /// Renames within the directory; replaces what has the new name.
     func rename(_ name: String, to newName: String, in directory: Descriptor) throws(FileError)
+    /// The same, but `alreadyExists` where the new name is taken.
+    func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(FileError)
     func unlink(_ name: String, in directory: Descriptor) throws(FileError)
     /// Closes and forgets; errors are of no use to anybody here (what must be durable was synchronised before).
     func close(_ file: Descriptor)

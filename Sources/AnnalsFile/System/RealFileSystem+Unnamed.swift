@@ -63,7 +63,7 @@ extension RealFileSystem {
                 let current = SystemCalls.Flag.currentDirectory
                 return try SystemCalls.linkat(current, Self.link(to: file.number), directory.number, name, flags)
             }
-            try move(temporary, to: name, in: directory.number)
+            try move(temporary.directory, temporary.name, to: name, in: directory.number)
             // The name is gone: `close` has nothing to remove any more.
             if let place = temporaryNames.take(file.number) { SystemCalls.close(place.directory) }
         }
@@ -71,17 +71,17 @@ extension RealFileSystem {
 
     /// In one step where the file system has one that replaces nothing. Else a second name and the removal of the first: a
     /// process that dies between them leaves a store with two names, which is refused for writing until one is removed.
-    private func move(
-        _ place: TemporaryNames.Place, to name: String, in directory: Int32
+    func move(
+        _ oldDirectory: Int32, _ oldName: String, to name: String, in directory: Int32
     ) throws(SystemError) {
         do throws(SystemError) {
-            return try SystemCalls.renameatNoReplace(place.directory, place.name, directory, name)
+            return try SystemCalls.renameatNoReplace(oldDirectory, oldName, directory, name)
         } catch {
             guard error.number == ENOSYS || error.number == EINVAL else { throw error }
         }
-        try SystemCalls.linkat(place.directory, place.name, directory, name, 0)
+        try SystemCalls.linkat(oldDirectory, oldName, directory, name, 0)
         do throws(SystemError) {
-            try SystemCalls.unlinkat(place.directory, place.name)
+            try SystemCalls.unlinkat(oldDirectory, oldName)
         } catch {
             try? SystemCalls.unlinkat(directory, name)
             throw error

@@ -109,6 +109,16 @@ extension RealFileSystem {
         }
     }
 
+    package func renameExclusively(
+        _ name: String, to newName: String, in directory: Descriptor
+    ) throws(FileError) {
+        try Self.checked(name, in: name)
+        try Self.checked(newName, in: newName)
+        try about(directory, newName) { () throws(SystemError) in
+            try move(directory.number, name, to: newName, in: directory.number)
+        }
+    }
+
     package func unlink(_ name: String, in directory: Descriptor) throws(FileError) {
         try Self.checked(name, in: name)
         try about(directory, name) { () throws(SystemError) in try SystemCalls.unlinkat(directory.number, name) }

@@ -151,6 +151,10 @@ final class CountingFileSystem: FileSystem {
     func rename(_ name: String, to newName: String, in directory: Descriptor) throws(FileError) {
         try base.rename(name, to: newName, in: directory)
     }
+
+    func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(FileError) {
+        try base.renameExclusively(name, to: newName, in: directory)
+    }
     func unlink(_ name: String, in directory: Descriptor) throws(FileError) { try base.unlink(name, in: directory) }
     func close(_ file: Descriptor) { base.close(file) }
     func write(_ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer) throws(FileError) -> Int {

@@ -1,0 +1,105 @@
+// The file that a backup is written to: under a name beside the one that it gets when it is complete and durable.
+//
+// Invariants:
+// Q1  Nobody's file is replaced: both names are given only where they are free, or stand for what a backup that died has left.
+// Q2  Who writes the temporary file holds its compaction lock; without a holder it is left over.
+
+struct BackupFile {
+    private let source: Engine
+    private let files: any FileSystem
+    private let place: (directory: String, name: String)
+    private let temporary: String
+    private let directory: Descriptor
+    private let file: Descriptor
+    private var path: String { place.directory + "/" + place.name }
+
+    /// Throws `alreadyExists` where the name is taken, `busy` where another process writes a backup to it.
+    init(_ source: Engine, _ path: String) throws(FileError) {
+        (self.source, files) = (source, source.log.files)
+        do throws(FileError) {
+            place = try files.resolve(path)
+            // A name that nobody gives to a file by chance: what has it is taken for a leftover.
+            temporary = ".\(place.name).annals-backup"
+            directory = try files.openDirectory(place.directory)
+            do throws(FileError) {
+                try Self.checkFree(place.name, files, directory)
+                file = try Self.make(temporary, source, files, directory)
+            } catch {
+                files.close(directory)
+                throw error
+            }
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    private static func checkFree(
+        _ name: String, _ files: any FileSystem, _ directory: Descriptor
+    ) throws(FileError) {
+        do throws(FileError) {
+            _ = try files.identity(of: name, in: directory)
+        } catch  where error.code == .notFound {
+            return
+        }
+        throw FileError(.alreadyExists, "There is something of that name already: give another name, or remove it.")
+    }
+
+    private static func make(
+        _ name: String, _ source: Engine, _ files: any FileSystem, _ directory: Descriptor
+    ) throws(FileError) -> Descriptor {
+        let mode = try source.log.whileOpen { () throws(FileError) in try files.status(source.log.file).mode }
+        let file: Descriptor
+        do throws(FileError) {
+            file = try files.createExclusively(name, in: directory, mode: mode)
+        } catch  where error.code == .alreadyExists {
+            file = try files.open(name, in: directory, access: .readWrite)
+        }
+        do throws(FileError) {
+            let range = WriterLock.compaction(processID: source.log.processID)
+            let attempt = try files.tryLock(file, range)
+            // It may have got its name, or been removed, while this was looking.
+            guard attempt == .acquired, try files.identity(of: name, in: directory) == files.status(file).identity
+            else {
+                throw FileError(.busy, "Another process is writing a backup to that name: give another name.")
+            }
+            try files.setSize(file, to: 0)
+        } catch {
+            files.close(file)
+            throw error
+        }
+        return file
+    }
+
+    /// Writes the header and opens the file as a store.
+    func open(_ header: FileHeader, _ options: EngineOptions) throws(FileError) -> Engine {
+        let spare = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
+        var failure: FileError?
+        (header.encoded() + spare).withUnsafeBytes { bytes in
+            do throws(FileError) { try files.writeAll(file, at: 0, bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        return try Engine.open(
+            place.directory + "/" + temporary, options: options, files: files, environment: source.log.environment)
+    }
+
+    /// Gives the complete file its name, for good. Throws `alreadyExists` where somebody else has taken it meanwhile.
+    func publish() throws(FileError) {
+        do throws(FileError) {
+            try files.renameExclusively(temporary, to: place.name, in: directory)
+            try files.synchronizeDirectory(directory)
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    /// What did not get its name goes.
+    func close() {
+        if let named = try? files.identity(of: temporary, in: directory), let own = try? files.status(file).identity,
+            named.inode == own.inode, named.device == own.device
+        {
+            try? files.unlink(temporary, in: directory)
+        }
+        files.close(file)
+        files.close(directory)
+    }
+}

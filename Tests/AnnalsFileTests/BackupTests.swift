@@ -1,0 +1,172 @@
+// Backups: what the store was at one moment, whatever goes on meanwhile, or nothing.
+
+import AnnalsFile
+import Glibc
+import SimulatedDisk
+import Testing
+
+@Suite struct BackupTests {
+    private static let copy = "/data/copy.annals"
+
+    private func filled() throws -> (machine: EngineMachine, store: Generations, ids: [ObjectID]) {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        let ids = try store.current.insertNotes(1...400)
+        for id in ids.prefix(100) { _ = try store.commit { try $0.update(id, [(EngineNote.rank, .int(5000))]) } }
+        for id in ids.suffix(20) { _ = try store.commit(author: "other") { try $0.delete(id) } }
+        return (machine, store, ids)
+    }
+
+    private func open(_ machine: EngineMachine, _ path: String) throws -> Engine {
+        try Engine.open(
+            path, options: machine.options, files: machine.machine.files(8), environment: machine.machine.environment)
+    }
+
+    private func expectIntact(_ machine: EngineMachine, _ paths: String...) throws {
+        for path in paths {
+            let report = try Checker.check(path, files: machine.machine.files())
+            #expect(report.isIntact && report.findings.isEmpty, "\(report.findings)")
+        }
+    }
+
+    private func transactions(_ engine: Engine, through number: UInt64) throws -> [String] {
+        var lines: [String] = []
+        try engine.forEachTransaction(after: engine.tracking.horizon, in: engine.view(asOf: number)) { (transaction) in
+            lines.append("\(transaction.number) \(transaction.tag) \(transaction.time) \(transaction.author ?? "")")
+            return true
+        }
+        return lines
+    }
+
+    @Test(arguments: [false, true]) func aBackupIsWhatTheStoreWasWhenItBegan(newIdentity: Bool) throws {
+        let (machine, store, ids) = try filled()
+        let last = try store.newest().view
+        _ = try store.current.register("reader", .reads)
+        try store.current.deleteHistory(before: 30)
+        try store.current.setRetention(RetentionLimits(microseconds: .max, bytes: 77))
+        let writer = Generations(try machine.open(2))
+        var options = CompactionOptions.lowered
+        // Others go on, and compact, and the reader reads on.
+        let step = Step()
+        options.progress = { (_, _) in
+            step.count += 1
+            let body: (PendingTransaction) throws -> Void = { pending in
+                try pending.update(ids[step.count % 300], [(EngineNote.rank, .int(Int64(step.count)))])
+            }
+            _ = try? writer.commit(body)
+            if step.count == 2 { _ = try? writer.compact(.lowered) }
+            let end = try? writer.newest().view
+            if let end, let record = try? writer.newest().engine.tracking.consumer("reader") {
+                let place = TransactionPlace(number: end.number, tag: end.tag)
+                try? writer.newest().engine.advance([ConsumerAdvance(name: "reader", from: record.place, to: place)])
+            }
+            return true
+        }
+        let result = try store.backUp(to: Self.copy, newIdentity: newIdentity, options)
+        #expect(step.count > 3)
+        #expect(result.number == last.number && result.tag == last.tag)
+        let copy = try open(machine, Self.copy)
+        let (found, expected) = (try copy.view(), try store.newest().engine.view(asOf: last.number))
+        #expect(found.number == last.number)
+        #expect(try found.titles() == expected.titles())
+        for id in ids { #expect(try found.rank(id) == expected.rank(id)) }
+        #expect(
+            try transactions(copy, through: last.number) == transactions(store.newest().engine, through: last.number))
+        #expect(copy.tracking.horizon == 29 && copy.tracking.retention.bytes == 77)
+        #expect((copy.log.header.storeID == store.current.log.header.storeID) == !newIdentity)
+        if newIdentity {
+            #expect(copy.tracking.consumers.isEmpty)
+        } else {
+            // It has seen everything that the copy has.
+            #expect(copy.tracking.consumer("reader")?.place == TransactionPlace(number: last.number, tag: last.tag))
+        }
+        _ = try copy.insertNotes(5000...5001)
+        #expect(machine.machine.disk.names(in: "/data").sorted() == ["copy.annals", "s.annals"])
+        try copy.close()
+        try writer.close()
+        try store.close()
+        try expectIntact(machine, EngineMachine.path, Self.copy)
+    }
+
+    /// Sound: the closure that changes it runs on the thread that looks at it.
+    private final class Step: @unchecked Sendable { var count = 0 }
+
+    @Test func nothingIsReplacedAndNothingIsLeft() throws {
+        let (machine, store, _) = try filled()
+        func expect(_ code: FileError.Code, _ body: () throws -> Void) {
+            let error = #expect(throws: FileError.self) { try body() }
+            #expect(error?.code == code, "\(error?.description ?? "")")
+        }
+        expect(.alreadyExists) { _ = try store.backUp(to: EngineMachine.path, newIdentity: false) }
+        expect(.notFound) { _ = try store.backUp(to: "/nowhere/copy.annals", newIdentity: false) }
+        var options = CompactionOptions.lowered
+        options.progress = { (_, _) in false }
+        expect(.cancelled) { _ = try store.backUp(to: Self.copy, newIdentity: false, options) }
+        // Two at once to one name.
+        let other = Generations(try machine.open(2))
+        let met = Step()
+        options.progress = { (_, _) in
+            do {
+                _ = try other.backUp(to: Self.copy, newIdentity: false, .lowered)
+            } catch let error as FileError where error.code == .busy { met.count += 1 } catch {}
+            return true
+        }
+        _ = try store.backUp(to: Self.copy, newIdentity: false, options)
+        #expect(met.count > 0)
+        #expect(machine.machine.disk.names(in: "/data").sorted() == ["copy.annals", "s.annals"])
+        // A full disk.
+        machine.machine.disk.addFault(Fault(.failure(ENOSPC), on: .write, occurrence: 3, process: 2))
+        expect(.noSpace) { _ = try other.backUp(to: "/data/third.annals", newIdentity: false, .lowered) }
+        #expect(machine.machine.disk.names(in: "/data").sorted() == ["copy.annals", "s.annals"])
+        for store in [store, other] { try store.close() }
+        try expectIntact(machine, EngineMachine.path, Self.copy)
+    }
+
+    @Test func whoDiesInABackupLeavesNoneOrAWholeOne() throws {
+        let (machine, store, _) = try filled()
+        let number = try store.newest().view.number
+        var process: UInt32 = 10
+        var isDone = false
+        for kind in [CallKind.write, .setSize, .synchronize, .rename, .synchronizeDirectory, .createExclusively] {
+            for occurrence in 1...60 {
+                process += 1
+                let generations = Generations(try machine.open(process))
+                machine.machine.disk.addFault(
+                    Fault(.death(afterBytes: 100), on: kind, occurrence: occurrence, process: process))
+                isDone = (try? generations.backUp(to: Self.copy, newIdentity: false, .lowered)) != nil
+                machine.machine.disk.removeAllFaults()
+                machine.machine.disk.kill(process)
+                let names = machine.machine.disk.names(in: "/data")
+                if names.contains("copy.annals") {
+                    let copy = try open(machine, Self.copy)
+                    #expect(try copy.view().number == number)
+                    try copy.close()
+                    try expectIntact(machine, Self.copy)
+                    let files = machine.machine.files(9)
+                    try files.unlink("copy.annals", in: try files.openDirectory("/data"))
+                }
+                if isDone { break }
+            }
+            #expect(isDone, "\(kind) happens more often than was tried")
+        }
+        // What the dead have left is taken over by the next one.
+        _ = try store.backUp(to: Self.copy, newIdentity: false, .lowered)
+        #expect(machine.machine.disk.names(in: "/data").sorted() == ["copy.annals", "s.annals"])
+        try store.close()
+        try expectIntact(machine, EngineMachine.path, Self.copy)
+    }
+
+    /// A copy that was put back is the store as long as nobody knows more than it has.
+    @Test func aBackupInTheStoresPlaceIsToldFromTheStore() throws {
+        let (machine, store, ids) = try filled()
+        _ = try store.backUp(to: Self.copy, newIdentity: false, .lowered)
+        _ = try store.commit { try $0.update(ids[3], [(EngineNote.rank, .int(1))]) }
+        let files = machine.machine.files(9)
+        let directory = try files.openDirectory("/data")
+        try files.rename("copy.annals", to: "s.annals", in: directory)
+        let error = #expect(throws: FileError.self) { try store.commit { try $0.delete(ids[4]) } }
+        #expect(error?.code == .storeReplaced)
+        try? store.close()
+        try expectIntact(machine, EngineMachine.path)
+    }
+}
