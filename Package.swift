@@ -29,6 +29,8 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "crash-helper", dependencies: ["AnnalsFile"], path: "Tests/CrashHelper", swiftSettings: settings),
+        .executableTarget(
+            name: "process-helper", dependencies: ["Annals"], path: "Tests/ProcessHelper", swiftSettings: settings),
         .target(
             name: "SimulatedDisk", dependencies: ["AnnalsFile"], path: "Tests/SimulatedDisk", swiftSettings: settings),
         .target(

@@ -37,9 +37,12 @@ struct BenchArguments {
           delete    deletes N rows, B a transaction
           history   reads the last tenth of the history, then all of it
           twoproc   how long until a commit of another process is seen, by a waiting thread and in a task
+          contention  commits of one and of two processes, of one thread and of eight, and of eight processes
+          compaction  how fast N rows are compacted, and how long a writer waits for it
           kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background
         --index makes the index over rank from the start (load)
+        --seconds S is how long each part of contention and of a writer beside a compaction lasts (3)
         --no-history is accepted and does nothing: there is no store without history
         """
 
@@ -50,6 +53,9 @@ struct BenchArguments {
     var isDurable = false
     var hasIndex = false
     var tag = ""
+    var seconds = 3.0
+    /// On the monotonic clock.
+    var start = 0.0
 
     init(_ arguments: [String]) throws {
         guard let first = arguments.first, !first.hasPrefix("-") else {
@@ -64,6 +70,8 @@ struct BenchArguments {
             case "--index": hasIndex = true
             case "--no-history": break
             case "--path": path = try Self.value(option, &rest)
+            case "--seconds": seconds = try Self.real(option, &rest)
+            case "--start": start = try Self.real(option, &rest)
             case "--tag": tag = try Self.value(option, &rest)
             case "--rows": rows = try Self.number(option, &rest)
             case "--batch": batch = try Self.number(option, &rest)
@@ -76,6 +84,14 @@ struct BenchArguments {
     private static func value(_ option: String, _ rest: inout ArraySlice<String>) throws -> String {
         guard let value = rest.popFirst() else { throw BenchError(message: "\(option) needs a value") }
         return value
+    }
+
+    private static func real(_ option: String, _ rest: inout ArraySlice<String>) throws -> Double {
+        let text = try value(option, &rest)
+        guard let number = Double(text), number > 0 else {
+            throw BenchError(message: "\(option) takes a number above 0, not \(text)")
+        }
+        return number
     }
 
     private static func number(_ option: String, _ rest: inout ArraySlice<String>) throws -> UInt64 {

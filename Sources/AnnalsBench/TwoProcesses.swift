@@ -17,12 +17,13 @@ struct TwoProcesses {
     func run() throws {
         try measure("twoproc") { (store, rows, delays) in
             let watcher = try store.changeWatcher()
-            let writer = try Self.startWriter(arguments)
+            let writer = Children()
+            try writer.start(Self.writer(arguments))
             var seen: UInt64 = 0
             while seen < rows, let signal = try watcher.next(timeout: .seconds(10)) {
                 seen += try Self.note(signal, at: Self.nanoseconds(), store, &delays)
             }
-            try Self.expectEnd(of: writer)
+            try writer.expectEnd()
         }
         try measure("twoproc_async") { (store, rows, delays) in
             let result = Box()
@@ -30,14 +31,15 @@ struct TwoProcesses {
             let isDone = Gate()
             Task.detached {
                 do {
-                    let writer = try Self.startWriter(arguments)
+                    let writer = Children()
+                    try writer.start(Self.writer(arguments))
                     var delays: [Double] = []
                     var seen: UInt64 = 0
                     for try await signal in changes {
                         seen += try Self.note(signal, at: Self.nanoseconds(), store, &delays)
                         if seen >= rows { break }
                     }
-                    try Self.expectEnd(of: writer)
+                    try writer.expectEnd()
                     result.value = .success(delays)
                 } catch {
                     result.value = .failure(error)
@@ -114,22 +116,8 @@ struct TwoProcesses {
         try store.close()
     }
 
-    private static func startWriter(_ arguments: BenchArguments) throws -> pid_t {
-        let path = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let words = [path, "twoproc_writer", "--path", arguments.path, "--rows", String(arguments.rows + warmUp)]
-        let strings = words.map { strdup($0) }
-        defer { for string in strings { free(string) } }
-        var process: pid_t = 0
-        guard posix_spawn(&process, path, nil, nil, strings + [nil], environ) == 0 else {
-            throw BenchError(message: "the second process cannot be started")
-        }
-        return process
-    }
-
-    private static func expectEnd(of process: pid_t) throws {
-        var ending: Int32 = 0
-        while waitpid(process, &ending, 0) < 0, errno == EINTR {}
-        guard ending == 0 else { throw BenchError(message: "the second process ended with \(ending)") }
+    private static func writer(_ arguments: BenchArguments) -> [String] {
+        ["twoproc_writer", "--path", arguments.path, "--rows", String(arguments.rows + warmUp)]
     }
 
     // MARK: Time

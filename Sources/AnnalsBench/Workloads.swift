@@ -30,6 +30,10 @@ struct Workloads {
         case "history": try history()
         case "kill": try commitUntilKilled()
         case "twoproc": try TwoProcesses(arguments: arguments).run()
+        case "contention": try Contention(arguments: arguments).run()
+        case "contention_writer": try Contention(arguments: arguments).write()
+        case "compaction": try Compaction(arguments: arguments).run()
+        case "compaction_compactor": try Compaction(arguments: arguments).compact()
         case "twoproc_writer": try TwoProcesses(arguments: arguments).write()
         default: throw BenchError(message: "there is no workload \(arguments.workload)")
         }
@@ -61,7 +65,7 @@ struct Workloads {
         return (store, try store.entity("Item"))
     }
 
-    private func makeStore() throws -> (Store, EntityHandle) {
+    func makeStore() throws -> (Store, EntityHandle) {
         try FileManager.default.createDirectory(atPath: arguments.path, withIntermediateDirectories: true)
         if FileManager.default.fileExists(atPath: file) { try FileManager.default.removeItem(atPath: file) }
         let store = try Store(at: file, entities: [item(hasIndex: arguments.hasIndex)], options: options)
@@ -77,7 +81,7 @@ struct Workloads {
 
     // MARK: Writing
 
-    private func insert(_ numbers: Range<UInt64>, _ items: EntityHandle, _ row: BenchRow, _ store: Store) throws {
+    static func insert(_ numbers: Range<UInt64>, _ items: EntityHandle, _ row: BenchRow, _ store: Store) throws {
         _ = try store.commit(author: "app.main", context: "editor") { transaction in
             for number in numbers {
                 row.make(number)
@@ -103,7 +107,7 @@ struct Workloads {
         var number: UInt64 = 1
         while number <= arguments.rows {
             let end = min(number + batch, arguments.rows + 1)
-            try insert(number..<end, items, row, store)
+            try Self.insert(number..<end, items, row, store)
             number = end
             let now = seconds()
             latencies.append(now - before)
@@ -118,7 +122,7 @@ struct Workloads {
         let row = BenchRow()
         var number: UInt64 = 1
         while true {
-            try insert(number..<number + arguments.batch, items, row, store)
+            try Self.insert(number..<number + arguments.batch, items, row, store)
             number += arguments.batch
             if number % 1000 == 1 { Printer.standardOutput("\(number - 1)\n") }
         }

@@ -51,4 +51,23 @@ import Testing
         try other.close()
         try store.close()
     }
+
+    @Test func handlesOfEntitiesOutliveTheFile() throws {
+        let directory = try TemporaryDirectory()
+        let note = EntityDescription("Note", attributes: [AttributeDescription("title", .string)])
+        let store = try Store(at: directory.path("life.annals"), entities: [note])
+        let other = try Store(at: directory.path("life.annals"))
+        let handle = try store.entity("Note")
+        for number in 1...3 {
+            try other.compact()
+            let object = try store.commit { try $0.insert(handle, [.string("note \(number)")]) }.result
+            var title: String?
+            _ = try store.snapshot().withRow(object, in: handle) { (row) throws(StoreError) in
+                title = try row.string(at: 0)
+            }
+            #expect(title == "note \(number)")
+        }
+        try other.close()
+        try store.close()
+    }
 }

@@ -29,8 +29,10 @@ package struct SchemaCatalog: Sendable {
     private var places: [UInt16] = []
     /// The entities of the newest version.
     private var numbers: [IdentifierName: UInt16] = [:]
+    /// Where layouts are from; nil for new ones.
+    private var layouts: LayoutPool?
 
-    package init() {}
+    package init(layouts: LayoutPool? = nil) { self.layouts = layouts }
 
     // MARK: Looking up
 
@@ -46,7 +48,7 @@ package struct SchemaCatalog: Sendable {
 
     /// The catalog as it was when `version` was the newest one.
     package func upTo(version: UInt16) -> SchemaCatalog {
-        var past = SchemaCatalog()
+        var past = SchemaCatalog(layouts: layouts)
         for earlier in 1...max(version, 1) where earlier <= version {
             // Each version was applied once already, in this order.
             try? past.apply(definition(version: earlier))
@@ -150,7 +152,8 @@ package struct SchemaCatalog: Sendable {
         let isPresent = definition.state == .present
         if isPresent { numbers[definition.name] = definition.number }
         let earlier = histories[place].steps.last?.layout
-        let layout = isPresent ? RowLayout(definition, after: earlier) : nil
+        let layout: RowLayout? =
+            isPresent ? layouts?.layout(definition, after: earlier) ?? RowLayout(definition, after: earlier) : nil
         histories[place].steps.append(Step(version: version, layout: layout))
         for attribute in definition.attributes { histories[place].types[attribute.number] = attribute.type }
     }

@@ -26,6 +26,9 @@ package struct EngineOptions: Sendable {
     /// Where those wait who want to know of changes.
     package var hub = ChangeHub.shared
 
+    /// Layouts of rows: the same for all files that take one another's place.
+    package var layouts = LayoutPool()
+
     package init() { log.limits.mappingReserveBytes = 1 << 40 }
 
     /// Sizes low enough that small tests meet them.

@@ -25,6 +25,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Frames with a node full of landmarks each.
     private var landmarkFrames: [UInt64] = []
     private let reader: CheckpointReader
+    private let layouts: LayoutPool
     @exclusivity(unchecked) private(set) var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
     @exclusivity(unchecked) private(set) var transactions: UInt64 = 0
     /// Changes in them, and rows without history.
@@ -38,6 +39,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// Indexes of nothing, for a file that is read from `start` on.
     init(_ opening: FileBeingOpened, _ options: EngineOptions) throws(FileError) {
+        layouts = options.layouts
         let mapping = options.reading == .mapped ? opening.mapping?.mapping : nil
         let file = try VerifiedFile(
             opening.files, opening.file, header: opening.header, path: opening.path, mapping: mapping,
@@ -48,7 +50,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         (rows, self.file, sections) = (core.rows, core.file, core.sections)
         environment = opening.environment
         reader = CheckpointReader(opening.files, opening.file, salt: opening.header.salt)
-        shape = StoreShape(SchemaCatalog())
+        shape = StoreShape(SchemaCatalog(layouts: layouts))
         checkpointEnd = UInt64(FormatLimits.pageBytes)
         newest = View(
             end: UInt64(FormatLimits.pageBytes), number: opening.header.baseNumber, tag: opening.header.baseTag,
@@ -243,26 +245,30 @@ final class Indexes: LogFollower, @unchecked Sendable {
     // MARK: Checkpoints
 
     /// The state behind the checkpoint that a hint names; nil where there is none to be relied on: then the file is read from its beginning.
-    func restore(_ opening: FileBeingOpened) -> LogState? {
+    func restore(_ opening: FileBeingOpened) -> LogState {
         guard let offset = opening.hint?.checkpoint, offset != 0 else {
-            core.file.begin(at: UInt64(FormatLimits.pageBytes))
-            return nil
+            return begin(opening)
         }
         do throws(FileError) {
             return try restore(opening, checkpointAt: offset)
         } catch {
             // A hint is never trusted. What is really damaged is found when the file is read.
             forgetEverything()
-            core.file.begin(at: UInt64(FormatLimits.pageBytes))
-            return nil
+            return begin(opening)
         }
+    }
+
+    private func begin(_ opening: FileBeingOpened) -> LogState {
+        core.file.begin(at: UInt64(FormatLimits.pageBytes))
+        return LogState(header: opening.header, layouts: layouts)
     }
 
     private func restore(_ opening: FileBeingOpened, checkpointAt offset: UInt64) throws(FileError) -> LogState {
         let stored = try reader.checkpoint(at: offset)
         let content = stored.content
         let state = try LogState(
-            header: opening.header, checkpoint: stored.header, at: offset, pieces: stored.pieces.count, content)
+            header: opening.header, checkpoint: stored.header, at: offset, pieces: stored.pieces.count, content,
+            layouts: layouts)
         try core.file.checkReach(state.end)
         landmarks = try reader.landmarks(content, below: offset)
         core.file.take(landmarks)
@@ -286,7 +292,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         (transactions, changes) = (0, 0)
         totals = StoreTotals()
         ordered = []
-        shape = StoreShape(SchemaCatalog())
+        shape = StoreShape(SchemaCatalog(layouts: layouts))
         rows.take([])
         core.file.take(landmarks)
     }

@@ -50,15 +50,16 @@ package struct LogState: Sendable {
     /// accesses cannot overlap.
     final class Rare: @unchecked Sendable {
         let header: FileHeader
-        @exclusivity(unchecked) var catalog = SchemaCatalog()
+        @exclusivity(unchecked) var catalog: SchemaCatalog
         @exclusivity(unchecked) var names: [String] = []
         @exclusivity(unchecked) var nameNumbers: [IdentifierName: UInt32] = [:]
         @exclusivity(unchecked) var tracking: TrackingState
         /// A large value of the base whose last piece is not read yet.
         @exclusivity(unchecked) var baseValue: OpenValue?
 
-        init(header: FileHeader) {
+        init(header: FileHeader, _ layouts: LayoutPool?) {
             self.header = header
+            catalog = SchemaCatalog(layouts: layouts)
             tracking = TrackingState(horizon: header.baseNumber)
         }
 
@@ -121,8 +122,8 @@ package struct LogState: Sendable {
         var pieceBytes: UInt32
     }
 
-    package init(header: FileHeader) {
-        rare = Rare(header: header)
+    package init(header: FileHeader, layouts: LayoutPool? = nil) {
+        rare = Rare(header: header, layouts)
         end = UInt64(FormatLimits.pageBytes)
         endChecksum = header.checksum
         durableMark = UInt64(FormatLimits.pageBytes)
@@ -134,9 +135,9 @@ package struct LogState: Sendable {
     /// The state behind a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts itself.
     package init(
         header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, pieces: Int,
-        _ content: CheckpointContent
+        _ content: CheckpointContent, layouts: LayoutPool? = nil
     ) throws(FileError) {
-        self.init(header: header)
+        self.init(header: header, layouts: layouts)
         guard content.number == frame.number, content.number >= header.baseNumber, frame.kind == .checkpoint,
             frame.durableMark <= offset
         else { throw FileError(.damaged, "F29: a checkpoint does not belong where it stands.", offset: offset) }

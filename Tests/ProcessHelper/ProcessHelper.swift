@@ -1,0 +1,66 @@
+// The processes that Tests/processes.sh, Tests/frozen.sh and others start, kill and stop. Public API only.
+
+import Annals
+import Glibc
+
+/// What each mode does stands where it is defined. A process that finds something wrong says so and ends with 1.
+@main struct ProcessHelper {
+    static func main() {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        do {
+            switch (arguments.first, arguments.count) {
+            case ("make", 2): try World.make(arguments[1])
+            case ("writer", 5):
+                try WorldWriter(
+                    arguments[1], log: arguments[2], number: integer(arguments[3]), seed: integer(arguments[4])
+                )
+                .run()
+            case ("compactor", 5...):
+                try WorldCompactor(
+                    arguments[1], log: arguments[2], seed: integer(arguments[3]), watchers: Array(arguments[4...])
+                ).run()
+            case ("reader", 4): try WorldReader(arguments[1], log: arguments[2], seed: integer(arguments[3])).run()
+            case ("watcher", 5):
+                try WorldWatcher(
+                    arguments[1], log: arguments[2], stop: arguments[3], readsHistory: arguments[4] == "history"
+                )
+                .run()
+            case ("check", 3...): try WorldCheck(arguments[1], logs: Array(arguments[2...])).run()
+            case ("hold", 2): try FrozenReader.run(arguments[1])
+            case ("rounds", 3): try RoundsWriter.run(arguments[1], count: integer(arguments[2]))
+            default:
+                throw Wrong(
+                    "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED WATCHERLOG..., "
+                        + "reader STORE LOG SEED, watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
+                        + "hold STORE, or rounds STORE COUNT")
+            }
+        } catch {
+            Lines.write("process-helper \(arguments.first ?? ""): \(error)\n", to: 2)
+            exit(1)
+        }
+    }
+
+    private static func integer<Number: FixedWidthInteger>(_ text: String) throws -> Number {
+        guard let number = Number(text) else { throw Wrong("\(text) is no number") }
+        return number
+    }
+}
+
+/// Something that must not be.
+struct Wrong: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// splitmix64, so that a seed says what a process does.
+struct Random {
+    var state: UInt64
+
+    mutating func next(below bound: UInt64) -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return (z ^ (z >> 31)) % bound
+    }
+}

@@ -1,0 +1,248 @@
+"""Starts and kills processes on one store, and compares what they have logged with what is there. See Tests/processes.sh.
+
+Checked:
+- What a writer was told of as committed is in the rows: at every start it compares its notes with its log, and at the end all are compared.
+  Its last transaction, if it was killed before it could note the answer, is there whole or not at all.
+- The counter says how often it was incremented.
+- Every number comes once and in order to both watchers; the one that reads history finds each acknowledged transaction under its number.
+- Accounts have the same sum in every snapshot, a snapshot that is held stays as it was, and numbers never go back.
+- `annals verify` finds the store whole, every second or so and at the end, and no file stands beside the store at the end.
+- Who waits while a writer is killed waits for less than 100 ms, unless a compaction ends meanwhile: that wait is another one.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+programs, seconds, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+helper, annals = programs + "/process-helper", programs + "/annals"
+WRITERS, COMPACTORS, READERS = (int(count) for count in os.environ.get("PROCESSES", "4 2 3").split())
+LONGEST_WAIT_MS = 100
+chance = random.Random(seed)
+folder = tempfile.mkdtemp(prefix="annals-processes-", dir=os.environ.get("TMPDIR", "/tmp"))
+os.mkdir(folder + "/store")
+store = folder + "/store/s.annals"
+errors = open(folder + "/errors", "w+")
+running = {}
+failures = []
+
+
+def fail(sentence):
+    failures.append(sentence)
+    if len(failures) <= 20:
+        print("failed: " + sentence, file=sys.stderr)
+
+
+def log(role):
+    return f"{folder}/{role[0]}.{role[1]}"
+
+
+def start(role):
+    kind, number = role
+    words = {
+        "writer": [store, log(role), str(number), str(chance.getrandbits(60))],
+        "compactor": [store, log(role), str(chance.getrandbits(60)), log(("watcher", 0)), log(("watcher", 1))],
+        "reader": [store, log(role), str(chance.getrandbits(60))],
+        "watcher": [store, log(role), folder + "/stop", "history" if number else "signals"],
+    }[kind]
+    running[role] = subprocess.Popen([helper, kind, *words], stderr=errors, stdin=subprocess.DEVNULL)
+
+
+def check_all_run():
+    for role, process in list(running.items()):
+        if process.poll() is not None:
+            fail(f"{role} has ended by itself with {process.returncode}")
+            del running[role]
+
+
+def verify():
+    result = subprocess.run([annals, "verify", store], capture_output=True, text=True, timeout=120)
+    if result.returncode != 0:
+        fail(f"verify ends with {result.returncode}: {result.stdout}{result.stderr}")
+        if not os.path.exists(folder + "/damaged"):
+            shutil.copy(store, folder + "/damaged")
+
+
+def now():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+
+
+def kill(role):
+    process = running.pop(role)
+    moment = now()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return moment
+
+
+def words(role):
+    try:
+        return [line.split() for line in open(log(role)) if line.endswith("\n") and line.strip()]
+    except FileNotFoundError:
+        return []
+
+
+def run():
+    """Gives back when writers were killed."""
+    subprocess.run([helper, "make", store], check=True, timeout=60)
+    roles = [("writer", n) for n in range(WRITERS)] + [("compactor", n) for n in range(COMPACTORS)]
+    roles += [("reader", n) for n in range(READERS)]
+    for role in [("watcher", 0), ("watcher", 1), *roles]:
+        start(role)
+    end = time.monotonic() + seconds
+    next_verify = time.monotonic() + 1
+    kills = {"writer": [], "compactor": [], "reader": []}
+    while time.monotonic() < end and not failures:
+        time.sleep(chance.uniform(0, 1))
+        check_all_run()
+        role = chance.choice(roles)
+        if role in running:
+            kills[role[0]].append((role, kill(role)))
+            start(role)
+        if time.monotonic() >= next_verify:
+            verify()
+            next_verify = time.monotonic() + 1
+    check_all_run()
+    for role in roles:
+        if role in running:
+            kill(role)
+    return kills
+
+
+def check_rows():
+    logs = [log(("writer", n)) for n in range(WRITERS)]
+    result = subprocess.run([helper, "check", store, *logs], capture_output=True, text=True, timeout=120)
+    if result.returncode != 0:
+        fail("check: " + result.stderr)
+    return result.stdout.strip()
+
+
+def check_watchers(last):
+    with open(folder + "/stop.new", "w") as file:
+        file.write(f"{last}\n")
+    os.rename(folder + "/stop.new", folder + "/stop")
+    for number in range(2):
+        process = running.pop(("watcher", number), None)
+        if process is None:
+            continue
+        try:
+            if process.wait(timeout=30) != 0:
+                fail(f"watcher {number} has ended with {process.returncode}")
+        except subprocess.TimeoutExpired:
+            fail(f"watcher {number} has not seen transaction {last}")
+            process.kill()
+            process.wait()
+        seen = [int(line[0]) for line in words(("watcher", number))]
+        if seen != list(range(1, last + 1)):
+            place = next((n for n, value in enumerate(seen) if value != n + 1), len(seen))
+            fail(f"watcher {number} has seen {len(seen)} of {last} transactions; place {place} has {seen[place:place + 3]}")
+
+
+def check_history():
+    """Each acknowledged transaction stands in history under its number; of those not acknowledged, those that were found."""
+    told = {}
+    for line in words(("watcher", 1)):
+        if line[1] == "writer":
+            told[(int(line[2]), int(line[3]))] = told.get((int(line[2]), int(line[3])), []) + [int(line[0])]
+    expected = {}
+    busy = 0
+    for writer in range(WRITERS):
+        for line in words(("writer", writer)):
+            if line[0] == "a":
+                expected[(writer, int(line[1]))] = int(line[2])
+            elif line[0] == "r" and line[2] == "in":
+                expected[(writer, int(line[1]))] = None
+            busy += line[0] == "n"
+    for key, number in expected.items():
+        if len(told.get(key, [])) != 1 or number not in (None, told[key][0]):
+            fail(f"transaction {key}, acknowledged as {number}, was told as {told.get(key)}")
+    for key in told:
+        if key not in expected:
+            fail(f"transaction {key} was told and is not in the rows")
+    return len(expected), busy
+
+
+def waits(kills):
+    """Of each killed writer how long another's commit that was under way then still took, in ms: the longest; all of them, and without those in
+    which a compaction ended. And all commits' times."""
+    ends = [int(line[4]) + int(line[5]) for n in range(COMPACTORS) for line in words(("compactor", n)) if line[0] == "c"]
+    commits = []
+    for writer in range(WRITERS):
+        for line in words(("writer", writer)):
+            if line[0] in "an" and len(line) == 5:
+                commits.append((int(line[3]), int(line[3]) + int(line[4]), writer))
+    commits.sort()
+    longest, without = [], []
+    for role, moment in kills:
+        under_way = [(began, end) for began, end, writer in commits
+                     if began <= moment + 1000 and end >= moment and writer != role[1]]
+        longest.append(max(((end - max(began, moment)) / 1000 for began, end in under_way), default=0))
+        # The process notes its end a little after the lock is free.
+        without.append(max(((end - max(began, moment)) / 1000 for began, end in under_way
+                            if not any(began <= other <= end + 20_000 for other in ends)), default=0))
+    return longest, without, [(end - began) / 1000 for began, end, _ in commits]
+
+
+def summary(kills, last, transactions, busy, rows):
+    longest, without, commits = waits(kills["writer"])
+    compactions = [line for n in range(COMPACTORS) for line in words(("compactor", n))]
+    done = [line for line in compactions if line[0] == "c"]
+    if COMPACTORS and not done:
+        fail("nothing was compacted")
+    if max(without, default=0) >= LONGEST_WAIT_MS:
+        fail(f"a writer waited {max(without):.1f} ms when another was killed")
+    commits.sort()
+    print(f"seed {seed}, {seconds:.0f} s: {last} transactions, {transactions} of writers, {busy} busy")
+    print("kills: " + ", ".join(f"{len(value)} {kind}s" for kind, value in kills.items()))
+    print(f"compactions: {len(done)} done, {len(compactions) - len(done)} busy; last horizon {done[-1][1] if done else 0}")
+    print(f"snapshots: {sum(len(words(('reader', n))) for n in range(READERS))}; rows: {rows}")
+    if longest:
+        print(f"longest wait from a writer's kill: median {statistics.median(longest):.2f} ms, max {max(longest):.2f} ms; "
+              f"where no compaction ended: median {statistics.median(without):.2f} ms, max {max(without):.2f} ms")
+    if commits:
+        print(f"commit: median {statistics.median(commits):.2f} ms, 99 % {commits[len(commits) * 99 // 100]:.2f} ms, "
+              f"max {commits[-1]:.2f} ms")
+
+
+def finish():
+    for process in running.values():
+        process.kill()
+        process.wait()
+    errors.seek(0)
+    said = errors.read()
+    if said:
+        print(said[:4000], file=sys.stderr)
+    if os.environ.get("KEEP") == "1":
+        print("kept: " + folder, file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+
+
+def main():
+    kills = run()
+    verify()
+    rows = check_rows()
+    last = json.loads(rows)["number"] if rows else 0
+    check_watchers(last)
+    transactions, busy = check_history()
+    # What a killed compactor has left, the next one who writes removes.
+    subprocess.run([annals, "compact", store], capture_output=True, timeout=120)
+    verify()
+    check_rows()
+    if os.listdir(folder + "/store") != ["s.annals"]:
+        fail(f"beside the store there is {os.listdir(folder + '/store')}")
+    summary(kills, last, transactions, busy, rows)
+
+
+try:
+    main()
+finally:
+    finish()
+sys.exit(1 if failures else 0)
