@@ -1,29 +1,50 @@
-// `annals demo`: an application and its extension on one store, in a folder of its own that is gone afterwards.
+// `annals demo`: an application and its extension, two processes on one store, in a folder of its own that is gone afterwards.
 
 internal import Annals
+internal import AnnalsFile
 internal import Glibc
 
 extension Command {
     static let demo = Command(
-        "demo", "Shows two users of one store following each other's changes.",
+        "demo", "Shows two processes that share a store and follow each other's changes.",
         details: """
-            Opens one new store twice, as an application and its extension would, in a temporary folder (TMPDIR, or
-            else /tmp). Each writes and sees what the other wrote, by history from where it had come to. Ends with
-            failure where anything is not as it should be, and removes the folder.
-            """, run: DemoCommand.run)
+            Starts an application and its extension as two processes on one new store, in a temporary folder (TMPDIR, or
+            else /tmp). Each says what it writes, and what it sees of the other and how soon. Then history is cleaned up to where
+            both have read it, and the store compacted. Ends with failure where anything is not as it should be, and
+            removes the folder. With ROLE (app, or extension) only that process is run, on STORE: for two terminals.
+            """,
+        operands: ["[ROLE]", "[STORE]"], run: DemoCommand.run)
 }
 
 enum DemoCommand {
+    static let rounds = 5
+    static let burst = 500
+
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        if let name = arguments.operands.first {
+            guard let role = DemoRole(rawValue: name), arguments.operands.count == 2 else {
+                throw ToolFailure(
+                    .usage, "demo: ROLE is app or extension, and STORE says where.", hint: "Try: annals help demo")
+            }
+            try DemoPlayer(role, arguments.operands[1]).play(&output)
+            return .done
+        }
+        let ending = try Ending.onSignals()
         let folder = try makeFolder()
         let path = folder + "/demo.annals"
         defer {
             unlink(path)
             rmdir(folder)
         }
-        var failure: ToolFailure?
-        do throws(ToolFailure) { try show(path, &output) } catch { failure = error }
-        if let failure { throw failure }
+        try output.line("Two processes share \(path).")
+        try output.finish()
+        let players = try [DemoRole.app, .extension].map { (role) throws(ToolFailure) in try start(role, path) }
+        ending.then { for player in players { kill(player, SIGTERM) } }
+        // Each is waited for, whatever became of the other.
+        let endings = players.map(status)
+        guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was ended.") }
+        try check(endings.allSatisfy { $0 == 0 }, "One of the two processes has failed.")
+        try conclude(path, &output)
         return .done
     }
 
@@ -36,91 +57,66 @@ enum DemoCommand {
         return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    private static func show(_ path: String, _ output: inout Output) throws(ToolFailure) {
-        let clip = EntityDescription(
-            "Clip",
-            attributes: [
-                AttributeDescription("title", .string, isOptional: false, defaultValue: ""),
-                AttributeDescription("url", .string, isUnique: true, isPreservedOnDeletion: true),
-                AttributeDescription("rank", .int, isIndexed: true),
-            ])
-        var options = Store.Options()
-        options.reading = .copied
-        let (app, helper) = try storing { () throws(StoreError) in
-            (
-                try Store(at: path, entities: [clip], options: options),
-                try Store(at: path, entities: [clip], options: options)
-            )
+    // MARK: Processes
+
+    private static func start(_ role: DemoRole, _ path: String) throws(ToolFailure) -> pid_t {
+        let words: [String] = ["annals", "demo", role.rawValue, path]
+        let strings = words.map { strdup($0) }
+        defer { for string in strings { free(string) } }
+        // They are to be ended by signals, which this process holds back for itself.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        var process: pid_t = 0
+        let failure = posix_spawn(&process, "/proc/self/exe", nil, &attributes, strings + [nil], environ)
+        guard failure == 0 else {
+            throw ToolFailure(.failed, "A process could not be started: \(String(cString: strerror(failure))).")
         }
-        defer {
-            try? app.close()
-            try? helper.close()
-        }
-        var seen = try storing { () throws(StoreError) in try helper.currentToken }
-
-        let first = try attempting {
-            try app.commit(author: "app", context: "editor") { transaction in
-                try transaction.insert("Clip", ["title": "Swift", "url": "https://swift.org", "rank": 1])
-            }
-        }.result
-        try output.line("app        inserts Clip \(first)")
-        try follow(helper, "extension", &seen, expecting: ["insert Clip \(first) by app"], &output)
-
-        var appSeen = seen
-        let renamed = try attempting {
-            try helper.commit(author: "extension") { transaction in
-                try transaction.update(first, ["title": "Swift.org"])
-            }
-        }.result
-        try output.line("extension  changes the title of Clip \(first)")
-        try check(renamed, "An update that differs said that it did not.")
-        try follow(app, "app", &appSeen, expecting: ["update Clip \(first) (title) by extension"], &output)
-        seen = appSeen
-        let title = try storing { () throws(StoreError) in try app.snapshot().row(first)?["title"] }
-        try check(title == "Swift.org", "The application does not see what the extension wrote.")
-
-        let unchanged = try attempting {
-            try app.commit(author: "app") { transaction in try transaction.update(first, ["title": "Swift.org"]) }
-        }
-        try check(!unchanged.result && unchanged.token == nil, "An update without a difference was written.")
-        try output.line("app        writes the same title again: nothing is written")
-
-        try attempting { _ = try app.commit(author: "app") { transaction in try transaction.delete(first) } }
-        try output.line("app        deletes Clip \(first)")
-        try follow(
-            helper, "extension", &seen, expecting: ["delete Clip \(first), was https://swift.org, by app"], &output)
-        let left = try storing { () throws(StoreError) in try helper.snapshot().count(of: "Clip") }
-        try check(left == 0, "A deleted object is still counted.")
-        let size = try storing { () throws(StoreError) in try helper.statistics.endBytes }
-        try output.line("Everything is as it should be. One file: \(size) bytes.")
+        return process
     }
 
-    /// Reads what came after `token`, prints it, and moves the token on.
-    private static func follow(
-        _ store: Store, _ name: String, _ token: inout HistoryToken, expecting expected: [String],
-        _ output: inout Output
-    ) throws(ToolFailure) {
-        let from = token
-        let transactions = try storing { () throws(StoreError) in try store.history(after: from) }
-        var found: [String] = []
-        for transaction in transactions {
-            for change in transaction.changes {
-                let attributes = change.attributes.isEmpty ? "" : " (\(change.attributes.joined(separator: ", ")))"
-                var line = "\(change.kind.rawValue) \(change.entity) \(change.object)\(attributes)"
-                if case .string(let url)? = change.preserved?["url"] { line += ", was \(url)," }
-                found.append(line + " by \(transaction.author ?? "nobody")")
-            }
-            token = transaction.token
-        }
-        for line in found { try output.line(name.padded(to: 9) + "  sees: " + line) }
-        try check(found == expected, "The \(name) sees other changes than were made.")
+    /// Its exit status; nil where a signal has ended it.
+    private static func status(of process: pid_t) -> Int32? {
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 { guard errno == EINTR else { return nil } }
+        return status & 0x7F == 0 ? status >> 8 & 0xFF : nil
     }
 
-    private static func check(_ holds: Bool, _ sentence: String) throws(ToolFailure) {
+    // MARK: The end
+
+    /// What both have left is looked at, cleaned and compacted.
+    private static func conclude(_ path: String, _ output: inout Output) throws(ToolFailure) {
+        let store = try StoreAccess.open(path, .readWrite)
+        defer { try? store.close() }
+        let last = try storing { () throws(StoreError) in try store.currentToken.number }
+        let clips = try storing { () throws(StoreError) in try store.snapshot().count(of: "Clip") }
+        try check(clips == rounds, "The store has \(clips) clips, and should have \(rounds).")
+        let consumers = try storing { () throws(StoreError) in try store.consumers }
+        try check(
+            consumers.count == 2 && consumers.allSatisfy { $0.lag == 0 }, "One of the two has not read everything.")
+        let plan = try storing { () throws(StoreError) in try store.clean() }
+        try output.line(
+            "Both have read everything up to transaction \(last): \(plan.transactions) transactions are cleaned.")
+        try check(plan.before == last + 1, "Not everything was cleaned that both have read.")
+        let result = try storing { () throws(StoreError) in try store.compact() }
+        try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
+        try check(result.bytesAfter < result.bytesBefore, "Compaction gave nothing back.")
+        let left = try storing { () throws(StoreError) in
+            // A token from before the compaction is a place in the new file as well.
+            (try store.history(after: consumers[0].cursor).count, try store.snapshot().count(of: "Clip"))
+        }
+        try check(left == (0, UInt64(rounds)), "Compaction has changed what the store holds.")
+        try storing { () throws(StoreError) in try store.close() }
+        let report = try asking { () throws(FileError) in try Checker.check(path, files: RealFileSystem()) }
+        try check(report.isIntact, "The store is not intact.")
+        try output.line("Everything is as it should be.")
+    }
+
+    static func check(_ holds: Bool, _ sentence: String) throws(ToolFailure) {
         guard holds else { throw ToolFailure(.failed, sentence) }
     }
-}
-
-extension String {
-    func padded(to width: Int) -> String { self + String(repeating: " ", count: Swift.max(0, width - count)) }
 }
