@@ -7,7 +7,7 @@ internal import Glibc
 enum Commands {
     static let all = [
         Command.load, .insert, .set, .delete, .dump, .history, .watch, .versions, .revert, .clean, .compact, .info,
-        .verify,
+        .verify, .salvage,
         .frames, .demo, .help,
     ]
 
