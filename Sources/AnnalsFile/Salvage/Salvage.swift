@@ -31,13 +31,18 @@ package enum Salvage {
         defer { files.close(file) }
         let place = try TargetPlace(target, files)
         defer { place.close() }
+        var salvage = SalvageRun(files, file, options)
         do throws(FileError) {
-            var salvage = SalvageRun(files, file, options)
             try salvage.read(directory: place.directoryPath)
+        } catch {
+            throw error.at(path: source)
+        }
+        do throws(FileError) {
             return try place.make { (temporary) throws(FileError) in
                 try salvage.write(to: temporary, environment)
             }
         } catch {
+            // An offset is one of the source.
             throw error.at(path: error.offset == nil ? target : source)
         }
     }

@@ -63,11 +63,11 @@ struct SalvagedSchema {
             guard let last = steps[number]?.last, last.layout != nil else { continue }
             var definition = last.definition
             if !names.insert(definition.name).inserted {
-                let other = IdentifierName("entity \(number)")
+                var other = IdentifierName("entity \(number)")
+                while !names.insert(other).inserted { other = IdentifierName(other.text + "'") }
                 changes.append(
                     "Two entities are named “\(definition.name)”: the one with number \(number) is now “\(other)”.")
                 definition.name = other
-                names.insert(other)
             }
             definitions.append(definition)
         }
