@@ -39,7 +39,7 @@ extension FuzzTargets {
         } catch {
             requireByteError(error, "Opening")
             require(!store.hasChanged, "Z4", "opening that failed changed the file")
-            checkAgreement(store, opened: nil)
+            salvage(bytes, checkAgreement(store, opened: nil))
             engine(store, nil, log: nil)
             return .refused(error.code)
         }
@@ -53,6 +53,7 @@ extension FuzzTargets {
         if isWorthOpening(state) {
             commitWithEngine(FuzzedStore(bytes), report, hasTrueSets: hasTrueSets)
             if report.isIntact, hasTrueSets { compact(FuzzedStore(bytes)) }
+            salvage(bytes, report)
         }
         let isCommitted = append(to: store, before, state)
         return .opened(transactions: before.transactions.count, isCommitted: isCommitted)

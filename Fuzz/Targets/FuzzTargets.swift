@@ -10,6 +10,7 @@
 // Z7  The whole-file checker comes as far as opening does, and finds something where a store does not open.
 // Z8  Where the checker finds nothing, the engine opens, and answers what a fold of the log says; what it writes then is intact as well.
 // Z9  Compaction of such a store changes nothing of what it holds above the horizon, and what it writes is intact.
+// Z10 Salvage changes nothing in what it reads, makes an intact store or none, and loses no object of an intact one.
 
 internal import AnnalsFile
 internal import Glibc

@@ -18,7 +18,7 @@ struct JSONLine {
     mutating func addRaw(_ name: String, _ value: String) { fields.append(Self.quoted(name) + ":" + value) }
 
     /// Control characters and everything beyond ASCII as `\uXXXX`, which any reader of JSON understands.
-    private static func quoted(_ text: String) -> String {
+    static func quoted(_ text: String) -> String {
         var quoted = "\""
         for unit in text.utf16 {
             switch unit {

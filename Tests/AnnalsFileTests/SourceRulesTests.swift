@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct SourceRulesTests {
     /// Folders of AnnalsFile in the order in which they may know each other: only earlier ones and themselves.
-    static let folders = ["System", "Bytes", "Format", "Log", "Index", "Compaction", "Check"]
+    static let folders = ["System", "Bytes", "Format", "Log", "Index", "Compaction", "Check", "Salvage"]
     static let imports: Set<Substring> = ["Glibc", "Synchronization"]
     /// The C library's functions; a method of the same name (`files.open(`) is another matter.
     static let calls = [

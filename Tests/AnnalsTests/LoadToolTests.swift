@@ -170,7 +170,7 @@ import Testing
         for name in [
             "load", "insert", "set", "delete", "dump", "history", "watch", "versions", "revert", "clean", "compact",
             "info",
-            "verify", "frames", "demo", "help",
+            "verify", "salvage", "frames", "demo", "help",
             "demo", "help",
         ] {
             text += "\n$ annals help \(name)\n" + (try runTool(["help", name]).output)

@@ -1,0 +1,253 @@
+// Salvage: what can still be read of a damaged file, into a new store.
+//
+// Invariants:
+// U1  The source is opened for reading, and nothing is written to it.
+// U2  Every object whose newest row, of those in frames that check and count, can be read is in the new store, under its ID.
+// U3  The new store gets its name when it is complete and durable. What fails or is killed before that leaves a file with another name at most.
+
+package struct SalvageOptions: Sendable {
+    package var author = "salvage"
+    package var context: String?
+    /// A transaction of the new store is ended when it has so much.
+    package var transactionBytes = 4 << 20
+    /// Memory for sorting what was found; what is more waits in a file beside the new store.
+    package var sortingBytes = 48 << 20
+    package var windowBytes = 1 << 20
+    package var engine = EngineOptions()
+
+    package init() {}
+}
+
+package enum Salvage {
+    /// Reads what checks of the store at `source` and makes a store of it at `target`, where nothing may be.
+    ///
+    /// Throws `alreadyExists`; `notAStore`, `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the
+    /// store; and what the system says. Whatever is lost of the content is in the report. Linear in the file, and sorts what changes it has.
+    package static func run(
+        from source: String, to target: String, options: SalvageOptions = SalvageOptions(), files: any FileSystem,
+        environment: any Environment
+    ) throws(FileError) -> SalvageResult {
+        let file = try open(source, files)
+        defer { files.close(file) }
+        let place = try TargetPlace(target, files)
+        defer { place.close() }
+        var salvage = SalvageRun(files, file, options)
+        do throws(FileError) {
+            try salvage.read(directory: place.directoryPath)
+        } catch {
+            throw error.at(path: source)
+        }
+        do throws(FileError) {
+            return try place.make { (temporary) throws(FileError) in
+                try salvage.write(to: temporary, environment)
+            }
+        } catch {
+            // An offset is one of the source.
+            throw error.at(path: error.offset == nil ? target : source)
+        }
+    }
+
+    private static func open(_ source: String, _ files: any FileSystem) throws(FileError) -> Descriptor {
+        do throws(FileError) {
+            let place = try files.resolve(source)
+            let directory = try files.openDirectory(place.directory)
+            defer { files.close(directory) }
+            let file = try files.open(place.name, in: directory, access: .readOnly)
+            do throws(FileError) {
+                guard try files.status(file).isRegularFile else {
+                    throw FileError(.notARegularFile, "A store is a regular file, this is something else.")
+                }
+            } catch {
+                files.close(file)
+                throw error
+            }
+            return file
+        } catch {
+            throw error.at(path: source)
+        }
+    }
+}
+
+/// Where the new store will be.
+private struct TargetPlace {
+    private let files: any FileSystem
+    private let path: String
+    private let name: String
+    private let temporary: String
+    private let directory: Descriptor
+    let directoryPath: String
+
+    init(_ path: String, _ files: any FileSystem) throws(FileError) {
+        do throws(FileError) {
+            let place = try files.resolve(path)
+            self.files = files
+            self.path = path
+            name = place.name
+            temporary = place.name + ".salvaging"
+            directoryPath = place.directory
+            directory = try files.openDirectory(place.directory)
+        } catch {
+            throw error.at(path: path)
+        }
+        do throws(FileError) {
+            try checkFree(name, "Salvage makes a new store and replaces nothing: choose a name where there is nothing.")
+            try checkFree(
+                temporary,
+                "Another salvage into the same store is under way, or one was interrupted: remove the file if none is running."
+            )
+        } catch {
+            files.close(directory)
+            throw error
+        }
+    }
+
+    func close() { files.close(directory) }
+
+    private func checkFree(_ name: String, _ message: String) throws(FileError) {
+        do throws(FileError) {
+            _ = try files.identity(of: name, in: directory)
+        } catch  where error.code == .notFound {
+            return
+        }
+        throw FileError(.alreadyExists, message, path: directoryPath + "/" + name)
+    }
+
+    /// Runs `body`, which makes a store at the path that it is given, and gives that its name.
+    func make<Result>(_ body: (String) throws(FileError) -> Result) throws(FileError) -> Result {
+        let result: Result
+        do throws(FileError) {
+            result = try body(directoryPath + "/" + temporary)
+            try checkFree(name, "While the store was salvaged, something has taken its name: choose another one.")
+            try files.rename(temporary, to: name, in: directory)
+        } catch {
+            try? files.unlink(temporary, in: directory)
+            throw error
+        }
+        try files.synchronizeDirectory(directory)
+        return result
+    }
+}
+
+/// One salvage of one open file.
+private struct SalvageRun {
+    private let files: any FileSystem
+    private let file: Descriptor
+    private let options: SalvageOptions
+    private let window: ByteWindow
+    private var report = SalvageResult()
+    private var salt: UInt64 = 0
+    private var scan: SalvageScan?
+    private var schema = SalvagedSchema()
+
+    init(_ files: any FileSystem, _ file: Descriptor, _ options: SalvageOptions) {
+        (self.files, self.file, self.options) = (files, file, options)
+        window = ByteWindow(files, file, stepBytes: options.windowBytes)
+    }
+
+    // MARK: Reading
+
+    mutating func read(directory: String) throws(FileError) {
+        report.fileBytes = try files.size(file)
+        let page = Array(try window.bytes(at: 0, count: FormatLimits.pageBytes))
+        let (header, fault) = try readHeader(page)
+        let hints = page.withUnsafeBytes { HintSlot.decodeAll($0, salt: salt) }
+        let scan = SalvageScan(
+            window, salt: salt, fileBytes: report.fileBytes,
+            changes: ExternalSorter(files, directory: directory, memoryBytes: options.sortingBytes))
+        try scan.run(header: header, hints: hints, &report)
+        if report.framesRead == 0, let fault {
+            throw FileError(
+                fault.code,
+                "The header page cannot be read, and no frame checks with the salt that stands there: nothing can be salvaged. "
+                    + "(\(fault.message))", offset: 0)
+        }
+        guard report.framesRead > 0 || report.bytesPassedOver == 0 else {
+            throw FileError(
+                .damaged, "No frame of this file checks: nothing can be salvaged.",
+                offset: UInt64(FormatLimits.pageBytes))
+        }
+        let base = header?.baseNumber ?? scan.transactions.lowest
+        let known = report.transactionsComplete + report.transactionsWithGaps
+        if scan.transactions.highest > base { report.transactionsMissing = scan.transactions.highest - base }
+        report.transactionsMissing -= min(known, report.transactionsMissing)
+        self.scan = scan
+        try readSchema(scan)
+    }
+
+    /// Nil where the page is damaged; then whether the salt is right shows by the frames.
+    private mutating func readHeader(_ page: [UInt8]) throws(FileError) -> (FileHeader?, fault: FileError?) {
+        guard page.count == FormatLimits.pageBytes else {
+            throw FileError(
+                page.isEmpty ? .notAStore : .truncated,
+                "The file ends within its header page: nothing can be salvaged.", offset: UInt64(page.count))
+        }
+        salt = page.withUnsafeBytes { $0.integer(at: HeaderField.salt, as: UInt64.self) }
+        let decoded = page.withUnsafeBytes { bytes -> Result<FileHeader, FileError> in
+            do throws(FileError) { return .success(try FileHeader.decode(bytes)) } catch { return .failure(error) }
+        }
+        switch decoded {
+        case .success(let header): return (header, nil)
+        case .failure(let error):
+            guard error.code != .unsupportedVersion else { throw error }
+            report.isHeaderDamaged = true
+            return (nil, error)
+        }
+    }
+
+    /// What a checkpoint holds, the newest that can be read, and what schema frames say.
+    private mutating func readSchema(_ scan: SalvageScan) throws(FileError) {
+        let reader = CheckpointReader(files, file, salt: salt)
+        for offset in scan.checkpoints.reversed() {
+            do throws(FileError) {
+                let content = try reader.checkpoint(at: offset).content
+                for version in content.schemas { schema.take(version) }
+                for root in content.entities { scan.note(next: root.nextNumber, root.entity) }
+                break
+            } catch  where error.isAboutContent {}
+        }
+        for (offset, definition) in scan.definitions where !scan.transactions.isDropped(offset) {
+            schema.take(definition)
+        }
+        report.schemaVersionsMissing = schema.missingVersions
+    }
+
+    // MARK: Writing
+
+    mutating func write(to path: String, _ environment: any Environment) throws(FileError) -> SalvageResult {
+        guard let scan else { preconditionFailure("What is written was read before.") }
+        let definitions = schema.newest(&report.schemaChanges)
+        var chosen = options.engine
+        chosen.log.mode = try files.status(file).mode & 0o777
+        let engine = try Engine.create(path, options: chosen, files: files, environment: environment)
+        do throws(FileError) {
+            let values = SalvagedValues(window.beside(stepBytes: FormatLimits.maximumFrameBytes), salt: salt)
+            let rows = try SalvagedRows(window, scan, schema, definitions)
+            let writer = SalvageWriter(engine, definitions, values, options)
+            try writer.writeSchema()
+            try writer.write(rows)
+            try writer.passNumbers(rows.nextNumbers.merging(scan.nextNumbers) { max($0, $1) })
+            try writer.finishSchema()
+            try engine.writeCheckpoint()
+            report.storeID = engine.log.header.storeID
+            take(writer, rows, definitions)
+            try engine.close()
+        } catch {
+            try? engine.log.closeReplaced()
+            throw error
+        }
+        return report
+    }
+
+    private mutating func take(_ writer: SalvageWriter, _ rows: SalvagedRows, _ definitions: [EntityDefinition]) {
+        report.largeValuesLost = writer.largeValuesLost
+        report.objectsOfGaps = writer.objectsOfGaps
+        report.objectsOfGuessedSchema = writer.objectsOfGuessedSchema
+        report.schemaChanges += writer.schemaChanges
+        let numbers = Set(definitions.map(\.number)).union(rows.unreadable.keys)
+        report.entities = numbers.sorted().map { number in
+            SalvageResult.Entity(
+                number: number, name: definitions.first { $0.number == number }?.name.text,
+                objects: writer.written[number] ?? 0, unreadableRows: rows.unreadable[number] ?? 0)
+        }
+    }
+}

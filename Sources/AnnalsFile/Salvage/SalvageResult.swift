@@ -1,0 +1,71 @@
+// What salvage found in a damaged file, what of it is in the new store, and what is not.
+
+package struct SalvageResult: Equatable, Sendable {
+    /// Bytes of the source in which no good frame stands.
+    package struct Stretch: Equatable, Sendable {
+        package var offset: UInt64
+        package var bytes: UInt64
+    }
+
+    package struct Entity: Equatable, Sendable {
+        package var number: UInt16
+        /// Nil where no definition of the entity was found.
+        package var name: String?
+        /// Written to the new store.
+        package var objects: UInt64 = 0
+        /// Objects whose newest row was found, and cannot be read: no definition fits it.
+        package var unreadableRows: UInt64 = 0
+    }
+
+    package var fileBytes: UInt64 = 0
+    /// Whether the header page is damaged; the salt in it was then right all the same, as frames prove.
+    package var isHeaderDamaged = false
+    /// Frames that check: header, table and body.
+    package var framesRead: UInt64 = 0
+    /// Frames whose header checks and whose content does not.
+    package var framesBad: UInt64 = 0
+    /// Good frames that a recovery has dropped: they follow on no frame.
+    package var framesStray: UInt64 = 0
+    /// The first of them, by offset.
+    package var passedOver: [Stretch] = []
+    package var omittedStretches: UInt64 = 0
+    package var bytesPassedOver: UInt64 = 0
+
+    /// Transactions whose commit frame and changes are all there.
+    package var transactionsComplete: UInt64 = 0
+    /// Transactions of which some frames are there.
+    package var transactionsWithGaps: UInt64 = 0
+    /// Transactions of which only the number is known, by those around them.
+    package var transactionsMissing: UInt64 = 0
+    /// Changes that were not committed, as far as can be told: they are left out.
+    package var changesUnfinished: UInt64 = 0
+    /// Objects whose row is from a transaction with gaps, or from one that could not be proved to be committed.
+    package var objectsOfGaps: UInt64 = 0
+
+    /// Schema versions that rows or other versions speak of and that were not found.
+    package var schemaVersionsMissing: UInt64 = 0
+    /// Objects whose row was read by a definition that fits it, and may be another version's.
+    package var objectsOfGuessedSchema: UInt64 = 0
+    package var entities: [Entity] = []
+    package var largeValuesLost: UInt64 = 0
+    /// What the new store's schema does not ask for, because rows do not have it: a sentence each.
+    package var schemaChanges: [String] = []
+    package var storeID = UUIDBytes(high: 0, low: 0)
+
+    package static let maximumStretches = 100
+
+    package init() {}
+
+    package var objects: UInt64 { entities.reduce(0) { $0 + $1.objects } }
+    package var unreadableRows: UInt64 { entities.reduce(0) { $0 + $1.unreadableRows } }
+
+    mutating func notePassedOver(_ start: UInt64, _ end: UInt64) {
+        guard end > start else { return }
+        bytesPassedOver += end - start
+        if passedOver.count < Self.maximumStretches {
+            passedOver.append(Stretch(offset: start, bytes: end - start))
+        } else {
+            omittedStretches += 1
+        }
+    }
+}

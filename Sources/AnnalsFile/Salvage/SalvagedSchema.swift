@@ -1,0 +1,98 @@
+// The schema as far as it was found: versions may be missing, and then it says which definitions may be a row's.
+//
+// Invariants:
+// I1  `steps` has each definition of an entity by ascending version; one of a removed entity has no layout.
+// I2  Up to `lastWhole` every version was found.
+
+struct SalvagedSchema {
+    private struct Step {
+        var version: UInt16
+        var definition: EntityDefinition
+        var layout: RowLayout?
+    }
+
+    private var steps: [UInt16: [Step]] = [:]
+    private var versions = Set<UInt16>()
+    private(set) var lastWhole: UInt16 = 0
+
+    /// Takes a version, or a part of it; what it says of an entity already stays.
+    mutating func take(_ schema: SchemaDefinition) {
+        guard schema.version > 0 else { return }
+        versions.insert(schema.version)
+        while lastWhole < .max, versions.contains(lastWhole + 1) { lastWhole += 1 }
+        for definition in schema.entities where (try? definition.validate()) != nil {
+            var known = steps[definition.number] ?? []
+            guard !known.contains(where: { $0.version == schema.version }) else { continue }
+            let step = Step(
+                version: schema.version, definition: definition,
+                layout: definition.state == .present ? RowLayout(definition) : nil)
+            let place = known.firstIndex { $0.version > schema.version } ?? known.count
+            known.insert(step, at: place)
+            steps[definition.number] = known
+        }
+    }
+
+    /// How many versions below the highest one known were not found.
+    var missingVersions: UInt64 { UInt64(versions.max() ?? 0) - UInt64(versions.count) }
+
+    /// What a row of a version may be laid out by, the likeliest first; and whether that is sure.
+    func layouts(version: UInt16, entity: UInt16) -> (layouts: [RowLayout], isSure: Bool) {
+        guard let known = steps[entity] else { return ([], false) }
+        let place = known.lastIndex { $0.version <= version }
+        if let place, version <= lastWhole || known[place].version == version {
+            return (known[place].layout.map { [$0] } ?? [], true)
+        }
+        var order: [Step] = []
+        if let place { order = known[...place].reversed() + known[(place + 1)...] } else { order = known }
+        return (order.compactMap(\.layout), false)
+    }
+
+    /// Whether the entity is in the newest version known.
+    func isPresent(_ entity: UInt16) -> Bool { steps[entity]?.last?.layout != nil }
+
+    func name(of entity: UInt16) -> String? {
+        steps[entity]?.last { $0.layout != nil }?.definition.name.text
+    }
+
+    /// The newest definition of each entity that is not removed, by ascending number, so that they can stand together in one version. `changes`
+    /// says what had to be different for that.
+    func newest(_ changes: inout [String]) -> [EntityDefinition] {
+        var definitions: [EntityDefinition] = []
+        var names = Set<IdentifierName>()
+        for number in steps.keys.sorted() {
+            guard let last = steps[number]?.last, last.layout != nil else { continue }
+            var definition = last.definition
+            if !names.insert(definition.name).inserted {
+                var other = IdentifierName("entity \(number)")
+                while !names.insert(other).inserted { other = IdentifierName(other.text + "'") }
+                changes.append(
+                    "Two entities are named “\(definition.name)”: the one with number \(number) is now “\(other)”.")
+                definition.name = other
+            }
+            definitions.append(definition)
+        }
+        return definitions.map { definition in withTargets(definition, among: definitions, &changes) }
+    }
+
+    /// A reference to an entity of which nothing is known may be to any.
+    private func withTargets(
+        _ definition: EntityDefinition, among all: [EntityDefinition], _ changes: inout [String]
+    ) -> EntityDefinition {
+        var definition = definition
+        for index in definition.attributes.indices where definition.attributes[index].target != 0 {
+            let attribute = definition.attributes[index]
+            let target = all.first { $0.number == attribute.target }
+            if target == nil {
+                (definition.attributes[index].target, definition.attributes[index].inverse) = (0, 0)
+                changes.append(
+                    "“\(definition.name).\(attribute.name)” refers to an entity that was not found: now to any.")
+            } else if attribute.inverse != 0,
+                target?.attributes.contains(where: { $0.number == attribute.inverse }) != true
+            {
+                definition.attributes[index].inverse = 0
+                changes.append("“\(definition.name).\(attribute.name)” has lost its inverse, which was not found.")
+            }
+        }
+        return definition
+    }
+}

@@ -1,0 +1,111 @@
+// `annals salvage STORE NEW`: what can still be read of a damaged store, into a new one.
+
+internal import Annals
+
+extension Command {
+    static let salvage = Command(
+        "salvage", "Makes a new store of what can be read of a damaged one.",
+        details: """
+            Every part of the file whose checksums agree is read. The new store has the newest values that were found
+            of each object, under its ID, without history; the report says what is lost. STORE is only read. There
+            may be nothing at NEW. The exit status is 0 where a new store was written, whatever was lost.
+            """,
+        operands: ["STORE", "NEW"],
+        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
+        run: SalvageCommand.run)
+}
+
+enum SalvageCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .salvage)
+        let target = arguments.operands[1]
+        let report = try storing { () throws(StoreError) in
+            try Store.salvage(from: arguments.operands[0], to: target)
+        }
+        if format == "json" {
+            try output.line(json(report, target).text)
+        } else {
+            for line in text(report, target) { try output.line(line) }
+        }
+        return .done
+    }
+
+    // MARK: Text
+
+    private static func text(_ report: Store.SalvageReport, _ target: String) -> [String] {
+        var lines = ["\(target): \(report.objects) objects"]
+        for entity in report.entities {
+            let name = entity.name.map { "“\($0)”" } ?? "entity \(entity.number), of which no definition was found"
+            let unreadable = entity.unreadableObjects > 0 ? ", \(entity.unreadableObjects) more cannot be read" : ""
+            lines.append("  \(entity.objects) of \(name)\(unreadable)")
+        }
+        lines += report.schemaChanges.map { "  " + $0 }
+        lines.append(
+            "\(report.framesRead) frames read, \(report.framesBad) with bad content, \(report.framesStray) of writes that did not finish"
+        )
+        lines.append("\(report.bytesPassedOver) bytes passed over, of \(report.fileBytes)")
+        lines += report.passedOver.map { "  \($0.bytes) bytes from offset \($0.offset)" }
+        if report.omittedStretches > 0 { lines.append("  and \(report.omittedStretches) more stretches") }
+        lines.append(
+            "\(report.transactionsComplete) transactions complete, \(report.transactionsWithGaps) with gaps, \(report.transactionsMissing) missing"
+        )
+        return lines + losses(report)
+    }
+
+    private static func losses(_ report: Store.SalvageReport) -> [String] {
+        var lines: [String] = []
+        func add(_ count: UInt64, _ what: String) {
+            if count > 0 { lines.append("\(count) \(what)") }
+        }
+        add(report.objectsOfGaps, "objects are as a transaction left them that is not proved to be whole")
+        add(report.changesUnfinished, "changes were never committed, and are left out")
+        add(report.largeValuesLost, "large values are lost; their objects are there without them")
+        add(report.schemaVersionsMissing, "schema versions were not found")
+        add(report.objectsOfGuessedSchema, "objects were read by a definition that fits, and may be another one's")
+        if report.isHeaderDamaged { lines.append("The header page is damaged.") }
+        return lines
+    }
+
+    // MARK: JSON
+
+    private static func json(_ report: Store.SalvageReport, _ target: String) -> JSONLine {
+        var line = JSONLine()
+        line.add("store", target)
+        line.add("objects", report.objects)
+        line.add("entities", report.entities.map(json))
+        line.addRaw("schemaChanges", "[" + report.schemaChanges.map(JSONLine.quoted).joined(separator: ",") + "]")
+        line.add("fileBytes", report.fileBytes)
+        line.add("headerDamaged", report.isHeaderDamaged)
+        line.add("framesRead", report.framesRead)
+        line.add("framesBad", report.framesBad)
+        line.add("framesStray", report.framesStray)
+        line.add("bytesPassedOver", report.bytesPassedOver)
+        line.add("passedOver", report.passedOver.map(json))
+        line.add("omittedStretches", report.omittedStretches)
+        line.add("transactionsComplete", report.transactionsComplete)
+        line.add("transactionsWithGaps", report.transactionsWithGaps)
+        line.add("transactionsMissing", report.transactionsMissing)
+        line.add("changesUnfinished", report.changesUnfinished)
+        line.add("objectsOfGaps", report.objectsOfGaps)
+        line.add("largeValuesLost", report.largeValuesLost)
+        line.add("schemaVersionsMissing", report.schemaVersionsMissing)
+        line.add("objectsOfGuessedSchema", report.objectsOfGuessedSchema)
+        return line
+    }
+
+    private static func json(_ entity: Store.SalvageReport.Entity) -> JSONLine {
+        var line = JSONLine()
+        line.add("number", UInt64(entity.number))
+        if let name = entity.name { line.add("name", name) } else { line.addRaw("name", "null") }
+        line.add("objects", entity.objects)
+        line.add("unreadableObjects", entity.unreadableObjects)
+        return line
+    }
+
+    private static func json(_ stretch: Store.SalvageReport.Stretch) -> JSONLine {
+        var line = JSONLine()
+        line.add("offset", stretch.offset)
+        line.add("bytes", stretch.bytes)
+        return line
+    }
+}

@@ -1,0 +1,356 @@
+// Salvage, one kind of loss at a time.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct SalvageTests {
+    private static let path = "/data/new"
+
+    @discardableResult
+    private func salvage(_ machine: EngineMachine, process: UInt32 = 9) throws -> SalvageResult {
+        var options = SalvageOptions()
+        options.engine = machine.options
+        options.transactionBytes = 4096
+        return try Salvage.run(
+            from: EngineMachine.path, to: Self.path, options: options, files: machine.machine.files(process),
+            environment: machine.machine.environment)
+    }
+
+    private func code(_ body: () throws -> Void) -> FileError.Code? {
+        do { try body() } catch { return (error as? FileError)?.code }
+        return nil
+    }
+
+    /// The new store, which is intact.
+    private func reading<Result>(_ machine: EngineMachine, _ body: (View) throws -> Result) throws -> Result {
+        try expectIntact(machine.machine.disk, Self.path, isSealed: true)
+        let engine = try Engine.open(
+            Self.path, access: .readOnly, options: machine.options, files: machine.machine.files(8),
+            environment: machine.machine.environment)
+        let result = try body(try engine.view())
+        try engine.close()
+        return result
+    }
+
+    private func bytes(_ machine: EngineMachine) throws -> [UInt8] {
+        try #require(machine.machine.disk.contents(of: EngineMachine.path))
+    }
+
+    /// Changes a byte in the middle of each frame that `isChosen` chooses.
+    private func damage(_ machine: EngineMachine, _ isChosen: (SalvageSample.Frame) -> Bool) throws {
+        let sample = try SalvageSample(bytes(machine))
+        for frame in sample.frames where isChosen(frame) {
+            let place = frame.range.lowerBound + 64 + (frame.range.count - 64) / 2
+            machine.machine.disk.corrupt(EngineMachine.path, at: place, to: sample.bytes[place] ^ 0x10)
+        }
+    }
+
+    private func corrupt(_ machine: EngineMachine, _ places: [Int]) throws {
+        let bytes = try bytes(machine)
+        for place in places { machine.machine.disk.corrupt(EngineMachine.path, at: place, to: bytes[place] ^ 0x10) }
+    }
+
+    /// A store with notes 1 to 40, a transaction each ten.
+    private func store(_ body: (Engine) throws -> Void = { _ in }) throws -> EngineMachine {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        for first in [1, 11, 21, 31] { _ = try engine.insertNotes(first...(first + 9)) }
+        try body(engine)
+        try engine.close()
+        return machine
+    }
+
+    // MARK: Nothing to be read
+
+    @Test func whatIsNoStoreIsRefusedAndLeavesNothing() throws {
+        let whole = try bytes(store())
+        for (content, expected): ([UInt8], FileError.Code) in [
+            ([], .notAStore), (Array(whole[..<100]), .truncated), ([UInt8](repeating: 0xA7, count: 40_000), .notAStore),
+            ([UInt8](repeating: 0, count: 40_000), .notAStore), (Array(whole[4096...]), .notAStore),
+            (whole[..<4096] + [UInt8](repeating: 0x55, count: 40_000), .damaged),
+            (whole[..<32] + [UInt8](repeating: 0, count: 4064) + whole[4096...], .damaged),
+        ] {
+            let machine = EngineMachine()
+            machine.machine.disk.install(content, at: EngineMachine.path)
+            #expect(code { try salvage(machine) } == expected)
+            #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
+            #expect(try bytes(machine) == content)
+        }
+        let none = EngineMachine()
+        #expect(code { try salvage(none) } == .notFound)
+    }
+
+    @Test func whatStandsAtTheNewNameStays() throws {
+        let machine = try store()
+        machine.machine.disk.install([1, 2, 3], at: Self.path)
+        #expect(code { try salvage(machine) } == .alreadyExists)
+        #expect(machine.machine.disk.contents(of: Self.path) == [1, 2, 3])
+        #expect(machine.machine.disk.names(in: "/data") == ["new", "s.annals"])
+        let other = try store()
+        other.machine.disk.install([1], at: Self.path + ".salvaging")
+        #expect(code { try salvage(other) } == .alreadyExists)
+        #expect(other.machine.disk.names(in: "/data") == ["new.salvaging", "s.annals"])
+    }
+
+    @Test func aFailureLeavesNothingButTheSource() throws {
+        for kind in [CallKind.write, .rename, .synchronize, .read] {
+            for occurrence in [1, 2, 7] {
+                let machine = try store()
+                machine.machine.disk.addFault(Fault(.failure(5), on: kind, occurrence: occurrence, process: 9))
+                let met = code { try salvage(machine) }
+                machine.machine.disk.removeAllFaults()
+                let names = machine.machine.disk.names(in: "/data")
+                #expect(names == (met == nil ? ["new", "s.annals"] : ["s.annals"]), "\(kind) \(occurrence)")
+            }
+        }
+    }
+
+    @Test func aNewerProgramsStoreIsNotJudged() throws {
+        var file = try ForgedFile.withNotes()
+        file.add(.seal, table: [UInt8](repeating: 0, count: 16)) { $0[FrameField.kind] = 77 }
+        let machine = EngineMachine()
+        machine.machine.disk.install(file.finished(), at: EngineMachine.path)
+        #expect(code { try salvage(machine) } == .unsupportedVersion)
+    }
+
+    // MARK: The header page and the first frames
+
+    @Test func aHeaderPageThatIsDamagedButForItsSaltLosesNothing() throws {
+        for place in [0, 9, 13, 20, 33, 50, 58, 80, 121, 520, 3000] {
+            let machine = try store()
+            try corrupt(machine, [place])
+            let result = try salvage(machine)
+            #expect(result.objects == 40 && result.isHeaderDamaged == (place != 520) && result.transactionsMissing == 0)
+            #expect(try reading(machine) { try $0.titles().count } == 40)
+        }
+        let lost = try store()
+        try corrupt(lost, [42])
+        #expect(code { try salvage(lost) } == .damaged)
+    }
+
+    @Test func theFirstFramesMayBeLost() throws {
+        // A checkpoint tells the schema.
+        let machine = try store { try $0.writeCheckpoint() }
+        let first = try SalvageSample(bytes(machine)).frames
+        try corrupt(machine, first.prefix(3).map { $0.range.lowerBound + 8 })
+        let result = try salvage(machine)
+        #expect(result.objects == 40 && result.unreadableRows == 0 && result.framesBad == 0)
+        #expect(result.passedOver.count == 1 && result.bytesPassedOver == UInt64(first[2].range.upperBound - 4096))
+        #expect(try reading(machine) { try $0.titles() } == (1...40).map { "note \($0)" })
+    }
+
+    @Test func withoutTheirSchemaRowsAreCountedAndNotRead() throws {
+        let machine = try store()
+        try damage(machine) { $0.kind == .schema || $0.kind == .checkpoint }
+        let result = try salvage(machine)
+        #expect(result.objects == 0 && result.unreadableRows == 40)
+        #expect(result.entities.map(\.number) == [1] && result.entities[0].name == nil)
+        #expect(try reading(machine) { $0.catalog.newestVersion } == 0)
+    }
+
+    /// A version of the schema is lost: rows of it are read by another one where they fit that.
+    @Test func aRowOfALostSchemaVersionIsReadByOneThatFits() throws {
+        var note = EngineNote.definition
+        note.attributes[1].name = IdentifierName("position")
+        var later = note
+        later.attributes.append(AttributeDefinition(number: 4, type: .bool, flags: [.optional], name: "done"))
+        let machine = try store { engine in
+            _ = try engine.commit { try $0.changeSchema([note]) }
+            _ = try engine.insertNotes(41...45)
+            _ = try engine.commit { try $0.changeSchema([later]) }
+            _ = try engine.commit { transaction in
+                _ = try transaction.insert(
+                    entity: EngineNote.entity, EngineNote.row("note 46", 46) + [.bool(true)])
+            }
+        }
+        try damage(machine) { ($0.kind == .schema && $0.version == 2) || $0.kind == .checkpoint }
+        let result = try salvage(machine)
+        #expect(result.schemaVersionsMissing == 1 && result.objectsOfGuessedSchema == 5)
+        #expect(result.objects == 46 && result.unreadableRows == 0)
+        #expect(try reading(machine) { try $0.titles() } == (1...46).map { "note \($0)" })
+    }
+
+    // MARK: Transactions
+
+    /// Two parts and a commit frame with notes 1 to 3; then what a test adds.
+    private func parts(_ body: (inout ForgedFile, ForgedFrame) throws -> Void) throws -> EngineMachine {
+        var file = try ForgedFile.withNotes()
+        file.addPart([.insert(1, try Note.encoded("one"))])
+        file.addPart([.insert(2, try Note.encoded("two"))])
+        let commit = file.addCommit([.insert(3, try Note.encoded("three"))])
+        try body(&file, commit)
+        let machine = EngineMachine()
+        machine.machine.disk.install(file.finished(), at: EngineMachine.path)
+        return machine
+    }
+
+    @Test func partsCountWhereSomethingProvesTheirTransaction() throws {
+        // A transaction above.
+        let above = try parts { (file, commit) in
+            file.addCommit([.insert(4, try Note.encoded("four"))])
+            file.change(commit.offset + 100) { $0 ^= 1 }
+        }
+        var result = try salvage(above)
+        #expect(result.objects == 3 && result.objectsOfGaps == 2 && result.transactionsWithGaps == 1)
+        #expect(result.transactionsComplete == 2 && result.transactionsMissing == 0 && result.changesUnfinished == 0)
+        // The same where nothing of the commit frame can be recognised.
+        let lost = try parts { (file, commit) in
+            file.addCommit([.insert(4, try Note.encoded("four"))])
+            for offset in commit.offset..<commit.end { file.change(offset) { $0 = 0 } }
+        }
+        result = try salvage(lost)
+        #expect(result.objects == 3 && result.objectsOfGaps == 2 && result.transactionsWithGaps == 1)
+        // A hint, where zeros stand behind the parts.
+        let hinted = try parts { (file, commit) in
+            file.proveEverything()
+            for offset in commit.offset..<commit.end { file.change(offset) { $0 = 0 } }
+        }
+        result = try salvage(hinted)
+        #expect(result.objects == 2 && result.objectsOfGaps == 2)
+        // Nothing but bytes that may have been the commit frame.
+        let torn = try parts { (file, commit) in file.change(commit.offset + 20) { $0 ^= 1 } }
+        result = try salvage(torn)
+        #expect(result.objects == 2 && result.objectsOfGaps == 2 && result.changesUnfinished == 0)
+        for machine in [above, lost, hinted, torn] { _ = try reading(machine) { $0.number } }
+    }
+
+    @Test func whatWasNotCommittedIsLeftOut() throws {
+        let unfinished = try parts { (file, commit) in
+            for offset in commit.offset..<commit.end { file.change(offset) { $0 = 0 } }
+        }
+        let result = try salvage(unfinished)
+        #expect(result.objects == 0 && result.changesUnfinished == 2 && result.transactionsWithGaps == 0)
+        #expect(try reading(unfinished) { try $0.count(entity: Note.entity) } == 0)
+    }
+
+    /// A recovery frame stands where a transaction was dropped; one of its frames is still there, behind what was written since.
+    @Test func whatARecoveryHasDroppedIsLeftOut() throws {
+        var file = try ForgedFile.withNotes()
+        let start = file
+        let padding = [UInt8](repeating: 7, count: 200)
+        file.addPart([.insert(1, try Note.encoded("dropped \(padding.count)", 1, padding))])
+        let second = file.addPart([.insert(2, try Note.encoded("dropped"))])
+        let stale = Array(file.bytes[Int(second.offset)...])
+        var again = start
+        again.add(.recovery, table: RecoveryRecord(random: 5, droppedBytes: 600, time: 1).encoded())
+        // What follows ends where the dropped frame begins.
+        let row = try Note.encoded("there", 1)
+        let fill = Int(second.offset) - Int(again.end) - 64 - 64 - 16 - row.count
+        again.addCommit([.insert(3, try Note.encoded("there", 1, [UInt8](repeating: 1, count: fill)))])
+        let end = again.end
+        again.addRaw(stale)
+        let machine = EngineMachine()
+        machine.machine.disk.install(again.finished(), at: EngineMachine.path)
+        #expect(end == second.offset, "the forged frame does not reach the dropped one")
+        let result = try salvage(machine)
+        #expect(result.framesStray == 1 && result.objects == 1)
+        #expect(try reading(machine) { try $0.titles() } == ["there"])
+    }
+
+    @Test func deletionsCountAndTheirNumbersAreNotGivenAgain() throws {
+        let machine = try store { engine in
+            let ids = try engine.insertNotes(41...43)
+            _ = try engine.commit { transaction in for id in ids { try transaction.delete(id) } }
+        }
+        try damage(machine) { $0.kind == .transaction && $0.number == 2 }
+        let result = try salvage(machine)
+        #expect(result.objects == 30)
+        #expect(try reading(machine) { try $0.titles() } == (11...40).map { "note \($0)" })
+        let engine = try Engine.open(
+            Self.path, options: machine.options, files: machine.machine.files(8),
+            environment: machine.machine.environment)
+        let (new, _) = try engine.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("new", 1)) }
+        #expect(new.number == 44)
+        try engine.close()
+    }
+
+    // MARK: Rules that rows do not have any more
+
+    @Test func rowsThatShareAUniqueValueStay() throws {
+        let machine = try store { engine in
+            let id = try engine.insertNotes(41...41)[0]
+            _ = try engine.commit { try $0.update(id, [(EngineNote.title, .string("other"))]) }
+            _ = try engine.insertNotes(41...41)
+        }
+        let updated = try SalvageSample(bytes(machine)).frames.filter { $0.kind == .transaction }.map(\.number)
+        try damage(machine) { $0.kind == .transaction && $0.number == updated[updated.count - 2] }
+        let result = try salvage(machine)
+        #expect(result.objects == 42 && result.schemaChanges.count == 1)
+        #expect(result.schemaChanges.first?.contains("“Note.title” is not unique now") == true)
+        try reading(machine) { (view) throws in
+            #expect(try view.titles().filter { $0 == "note 41" }.count == 2)
+            let attributes = view.catalog.entity(1, version: view.catalog.newestVersion)?.attributes
+            #expect(attributes?[0].flags == [.indexed, .preservedOnDeletion])
+            #expect(attributes?[1].flags == [.indexed, .optional])
+            #expect(try view.byRank().count == 42)
+        }
+    }
+
+    @Test func aLostLargeValueIsAbsentAndAllOthersStay() throws {
+        var note = EngineNote.definition
+        note.attributes[2].flags = []
+        let required = note
+        let content = (0..<20_000).map { UInt8(truncatingIfNeeded: $0 / 11) }
+        let machine = EngineMachine()
+        let engine = try machine.create(1, required)
+        for number in 1...2 {
+            _ = try engine.commit { transaction in
+                _ = try transaction.insert(
+                    entity: EngineNote.entity, [.string("note \(number)"), .absent, .data(content)])
+            }
+        }
+        try engine.close()
+        let values = try SalvageSample(bytes(machine)).frames.filter { $0.kind == .value }
+        let chosen = values[1].range
+        try damage(machine) { $0.range == chosen }
+        let result = try salvage(machine)
+        #expect(result.objects == 2 && result.largeValuesLost == 1)
+        #expect(result.schemaChanges.first?.contains("“Note.body” is optional now") == true)
+        try reading(machine) { (view) throws in
+            var bodies: [Value] = []
+            try view.scan(entity: EngineNote.entity) { (_, row) throws(FileError) in
+                bodies.append(try view.value(row, at: EngineNote.body))
+                return true
+            }
+            #expect(bodies == [.absent, .data(content)])
+        }
+    }
+
+    // MARK: Somebody writes meanwhile
+
+    @Test func aStoreInUseIsReadAsItIs() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        _ = try engine.insertNotes(1...200)
+        let (result, _) = try engine.write(author: "writer") { transaction in
+            _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("not yet", 1))
+            return try salvage(machine)
+        }
+        #expect(result.objects == 200 && result.framesBad == 0)
+        _ = try engine.insertNotes(201...201)
+        try machine.closeAndCheck(engine)
+        #expect(try reading(machine) { try $0.titles().count } == 200)
+    }
+
+    @Test func theNewStoreIsAnotherOneAndCanBeWritten() throws {
+        let machine = try store()
+        let result = try salvage(machine)
+        let source = try bytes(machine)
+        let engine = try Engine.open(
+            Self.path, options: machine.options, files: machine.machine.files(8),
+            environment: machine.machine.environment)
+        #expect(engine.log.header.storeID == result.storeID)
+        #expect(source[16..<32] != machine.machine.disk.contents(of: Self.path)?[16..<32])
+        #expect(throws: FileError.self) { try engine.insertNotes(40...40) }
+        _ = try engine.insertNotes(41...41)
+        var authors = Set<String?>()
+        try engine.forEachTransaction(after: 0, in: engine.view()) { (transaction) in
+            authors.insert(transaction.author)
+            return true
+        }
+        #expect(authors == ["salvage", "tests"])
+        try engine.close()
+        try expectIntact(machine.machine.disk, Self.path)
+    }
+}

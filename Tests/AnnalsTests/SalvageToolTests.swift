@@ -1,0 +1,89 @@
+// `annals salvage` from outside, and the library's call.
+
+import Annals
+import Foundation
+import TestSupport
+import Testing
+
+@Suite struct SalvageToolTests {
+    let folder: StoreFolder
+    let target: String
+
+    init() throws {
+        folder = try StoreFolder()
+        target = folder.path + ".new"
+        let lines = (1...500).map { "{\"name\":\"item \($0)\",\"n\":\($0)}" }.joined(separator: "\n")
+        let run = try runTool(
+            ["load", folder.path, "-", "--entity", "Item", "--key", "name", "--batch", "50"], input: lines)
+        #expect(run.status == 0)
+    }
+
+    private func damage(_ offset: Int, _ count: Int) throws {
+        var bytes = try Data(contentsOf: URL(filePath: folder.path))
+        for index in offset..<offset + count { bytes[index] ^= 0x55 }
+        try bytes.write(to: URL(filePath: folder.path))
+    }
+
+    @Test func whatIsLeftOfADamagedStoreIsWritten() throws {
+        try damage(20_000, 700)
+        let before = try Data(contentsOf: URL(filePath: folder.path))
+        #expect(try runTool(["dump", folder.path]).status == 65)
+        let run = try runTool(["salvage", folder.path, target, "--format", "json"])
+        #expect(run.status == 0 && run.errors.isEmpty)
+        #expect(try Data(contentsOf: URL(filePath: folder.path)) == before)
+        let report = try #require(
+            try JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
+        let objects = try #require(report["objects"] as? Int)
+        #expect(objects >= 400 && objects < 500)
+        #expect(report["bytesPassedOver"] as? Int ?? 0 > 700)
+        #expect((report["entities"] as? [[String: Any]])?.first?["name"] as? String == "Item")
+        #expect(try runTool(["verify", target]).status == 0)
+        let dump = try runTool(["dump", target]).output
+        #expect(dump.split(separator: "\n").count == objects)
+        // The same IDs as before, and writable.
+        #expect(dump.contains("\"_id\":\"1:1\",\"name\":\"item 1\""))
+        #expect(dump.contains("\"_id\":\"1:500\",\"name\":\"item 500\""))
+        #expect(try runTool(["insert", target, "Item", "name=\"more\""]).output.contains("1:501"))
+    }
+
+    @Test func theReportIsForPeopleToo() throws {
+        try damage(20_000, 1)
+        let run = try runTool(["salvage", folder.path, target, "--format", "text"])
+        #expect(run.status == 0)
+        #expect(run.output.contains(" of “Item”"))
+        #expect(run.output.contains(" bytes passed over, of "))
+        #expect(run.output.contains("transactions complete, 1 with gaps, 0 missing"))
+    }
+
+    @Test func whatCannotBeIsSaid() throws {
+        #expect(try runTool(["salvage", folder.path]).status == 64)
+        #expect(try runTool(["salvage", folder.path, folder.path]).status == 1)
+        #expect(try runTool(["salvage", folder.path + ".none", target]).status == 1)
+        let directory = try runTool(["salvage", (folder.path as NSString).deletingLastPathComponent, target])
+        #expect(directory.status == 1 && directory.errors.contains("regular file"))
+        let nowhere = try runTool(["salvage", folder.path, "/nonexistent/new"])
+        #expect(nowhere.status == 1)
+        try damage(40, 8)
+        let run = try runTool(["salvage", folder.path, target])
+        #expect(run.status == 65 && run.errors.contains("header page"))
+        try Data().write(to: URL(filePath: folder.path))
+        #expect(try runTool(["salvage", folder.path, target]).status == 65)
+        #expect(!FileManager.default.fileExists(atPath: target))
+        #expect(!FileManager.default.fileExists(atPath: target + ".salvaging"))
+    }
+
+    @Test func theLibraryGivesTheReport() throws {
+        let report = try Store.salvage(from: folder.path, to: target)
+        #expect(report.objects == 500 && report.bytesPassedOver == 0 && report.schemaChanges == [])
+        #expect(report.entities.map(\.name) == ["Item"])
+        let mode = try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        let source = try Store(at: folder.path)
+        let store = try Store(at: target)
+        #expect(store.identifier != source.identifier)
+        #expect(try store.snapshot().count(of: "Item") == 500)
+        try store.close()
+        try source.close()
+        #expect(throws: StoreError.self) { try Store.salvage(from: folder.path, to: target) }
+    }
+}
