@@ -6,9 +6,8 @@ internal import Glibc
 /// The commands, in the order in which help lists them.
 enum Commands {
     static let all = [
-        Command.load, .insert, .set, .delete, .dump, .history, .watch, .versions, .revert, .clean, .compact, .info,
-        .verify,
-        .frames, .demo, .help,
+        Command.load, .insert, .set, .delete, .dump, .history, .watch, .versions, .revert, .export, .apply, .clean,
+        .compact, .info, .verify, .frames, .demo, .help,
     ]
 
     static func find(_ name: String) -> Command? { all.first { $0.name == name } }
