@@ -122,6 +122,22 @@ import Testing
         try pair.folders.expectIntact()
     }
 
+    /// What stays here under “ours” keeps its key, also where the transaction would have taken it away.
+    @Test func aKeyThatIsNotGivenUpStaysTaken() throws {
+        let pair = try Pair()
+        try pair.b.commit { try $0.update(pair.xb, ["name": "here"]) }
+        let reasons: [ApplyConflict.Reason] = [.changedHere, .keyTaken(by: pair.xb)]
+        try pair.a.commit {
+            try $0.update(pair.xa, ["name": "there"])
+            try $0.update(pair.ya, ["name": "here"])
+        }
+        let exported = try #require(try pair.a.export().last)
+        let result = try pair.b.apply(exported, conflicts: .ours)
+        #expect(result.conflicts.map(\.reason) == reasons)
+        #expect(try pair.value(pair.xb, "name") == "here" && pair.value(pair.yb, "name") == "y")
+        try pair.folders.expectIntact()
+    }
+
     @Test func keysThatAreExchangedOrFreedAreNotTaken() throws {
         let pair = try Pair()
         try pair.a.commit {

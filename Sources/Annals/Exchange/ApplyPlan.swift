@@ -33,14 +33,9 @@ struct ApplyPlan {
     /// By the index of the change; nil where it is left out.
     private var targets: [ObjectID?] = []
     /// Objects that lose their keys by this transaction: what they had is free.
-    private var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
-    private var deleted: Set<ObjectID> = []
-    private var claimed: [UniqueKey: ObjectID] = [:]
-
-    private struct UniqueKey: Hashable {
-        var index: IndexID
-        var bytes: [UInt8]
-    }
+    var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
+    var deleted: Set<ObjectID> = []
+    var claimed: [UniqueKey: ObjectID] = [:]
 
     init(
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction
@@ -114,7 +109,7 @@ struct ApplyPlan {
     }
 
     /// The object here; nil where it is unknown. It may have been deleted.
-    private mutating func local(_ object: ExportedObject) throws(StoreError) -> ObjectID? {
+    mutating func local(_ object: ExportedObject) throws(StoreError) -> ObjectID? {
         let foreign = foreign(object)
         if foreign.store == base.storeIdentifier { return wasHere(foreign.id) ? foreign.id : nil }
         if let object = inserted[foreign] ?? aliases[foreign] { return object }
@@ -128,18 +123,6 @@ struct ApplyPlan {
 
     private func isHere(_ object: ObjectID) throws(StoreError) -> Bool {
         try mapping { () throws(FileError) in try base.view.contains(object.file) }
-    }
-
-    private mutating func noteKeysGivenUp(_ change: ExportedChange) throws(StoreError) {
-        guard change.kind != .insert, let object = try local(change.object) else { return }
-        if change.kind == .delete {
-            deleted.insert(object)
-        } else if let layout = pending.newestLayout(object.entityNumber) {
-            givesUpKeys[object] = Set(
-                change.attributes.compactMap { name in
-                    layout.entity.attributes.first { $0.name == IdentifierName(name) }?.number
-                })
-        }
     }
 
     /// The object that the change will be made to; nil where it is left out, which is a conflict or needs nothing to be done.
@@ -313,7 +296,7 @@ struct ApplyPlan {
 
     /// The values as this store has them, by position; nil for one that refers to what is unknown, whose positions are given back too. Of lists only
     /// what is unknown is missing.
-    private mutating func values(
+    mutating func values(
         _ change: ExportedChange, _ values: [ExportedValue], _ layout: RowLayout
     ) throws(StoreError) -> (values: [(position: Int, value: FileValue?)], unknown: [Int]) {
         var result: [(position: Int, value: FileValue?)] = []
@@ -365,7 +348,7 @@ struct ApplyPlan {
     }
 
     /// What the object has now, in the newest layout.
-    private func current(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [FileValue] {
+    func current(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [FileValue] {
         let view = base.view
         return try mapping { () throws(FileError) in
             var values: [FileValue] = []
@@ -374,47 +357,6 @@ struct ApplyPlan {
                 for position in 0..<layout.count { values.append(try view.value(of: layout, at: position, in: row)) }
             }
             return values
-        }
-    }
-
-    // MARK: Unique keys
-
-    /// The object that has one of the row's unique keys and keeps it, and the positions of that key.
-    private func keyHolder(
-        _ row: [FileValue], _ layout: RowLayout, of object: ObjectID?
-    ) throws(StoreError) -> (ObjectID, positions: [Int])? {
-        for index in base.view.indexes(entity: layout.entity.number) where index.isUnique {
-            guard let key = try key(index, row, layout) else { continue }
-            if let holder = claimed[key], holder != object { return (holder, positions(index, layout)) }
-            let found = try mapping { () throws(FileError) in try base.view.first(index, key: key.bytes) }
-            guard let holder = found.map({ ObjectID($0) }), holder != object, !deleted.contains(holder) else {
-                continue
-            }
-            if let given = givesUpKeys[holder], !given.isDisjoint(with: index.attributes) { continue }
-            return (holder, positions(index, layout))
-        }
-        return nil
-    }
-
-    private mutating func claim(_ row: [FileValue], _ layout: RowLayout, _ object: ObjectID) throws(StoreError) {
-        for index in base.view.indexes(entity: layout.entity.number) where index.isUnique {
-            if let key = try key(index, row, layout) { claimed[key] = object }
-        }
-    }
-
-    private func positions(_ index: IndexID, _ layout: RowLayout) -> [Int] {
-        index.attributes.compactMap { layout.position(ofAttribute: $0) }
-    }
-
-    /// Nil where a part of it is absent: that is no key.
-    private func key(_ index: IndexID, _ row: [FileValue], _ layout: RowLayout) throws(StoreError) -> UniqueKey? {
-        let positions = positions(index, layout)
-        let values = positions.map { row[$0] }
-        guard positions.count == index.attributes.count, !values.contains(.absent) else { return nil }
-        return try mapping { () throws(FileError) in
-            var key = ByteWriter(capacity: 256)
-            try IndexKey.append(values: values, types: positions.map { layout.slots[$0].type }, to: &key)
-            return UniqueKey(index: index, bytes: Array(key.bytes))
         }
     }
 }

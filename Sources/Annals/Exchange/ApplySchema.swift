@@ -22,7 +22,14 @@ enum ApplySchema {
     private static func changes(
         _ transaction: ExportedTransaction, _ catalog: SchemaCatalog
     ) throws(StoreError) -> [SchemaChange] {
-        guard let schema = transaction.schema else { return [] }
+        guard var schema = transaction.schema else { return [] }
+        // A default that refers to an object would name another one here.
+        for entity in schema.indices {
+            for attribute in schema[entity].attributes.indices
+            where schema[entity].attributes[attribute].type.isReference {
+                schema[entity].attributes[attribute].defaultValue = nil
+            }
+        }
         var changes: [SchemaChange] = []
         guard !schema.contains(where: { IdentifierName($0.name).isReserved }),
             !transaction.renames.contains(where: {

@@ -20,6 +20,8 @@ struct ExportReader {
     /// The names of attributes by entity, schema version and positions, shared by all changes that have the same.
     private var shapes: [Shape: (entity: String, attributes: [String])] = [:]
 
+    private static let maximumShapes = 4096
+
     private struct Shape: Hashable {
         var entity: UInt16
         var version: UInt16
@@ -150,6 +152,8 @@ struct ExportReader {
         if let known = shapes[key] { return known }
         let names = layout.entity.attributes.map(\.name.text)
         let shape = (layout.entity.name.text, positions.map { $0.map { names[$0] } } ?? names)
+        // Updates of a wide entity may have any number of them.
+        if shapes.count >= Self.maximumShapes { shapes.removeAll() }
         shapes[key] = shape
         return shape
     }
