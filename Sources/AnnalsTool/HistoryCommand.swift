@@ -162,6 +162,7 @@ enum HistoryCommand {
         line.addText("context", transaction.contextName)
         line.add("processID", UInt64(transaction.processID))
         line.addText("process", transaction.process)
+        if let origin = try? transaction.origin() { line.add("origin", origin.description) }
         return line
     }
 
@@ -232,8 +233,10 @@ enum HistoryCommand {
         let author = transaction.author.map { ", author \($0)" } ?? ""
         let context = transaction.contextName.map { ", context \($0)" } ?? ""
         let process = transaction.process.map { " (\($0))" } ?? ""
+        let origin =
+            (try? transaction.origin()).map { ", applied \($0.number) of \($0.storeIdentifier)" } ?? ""
         return "transaction \(transaction.number)  \(Timestamp.text(transaction.microseconds))\(author)\(context)"
-            + ", process \(transaction.processID)\(process)"
+            + ", process \(transaction.processID)\(process)\(origin)"
     }
 
     static func text(_ change: borrowing HistoryChangeView, _ hasValues: Bool) throws(StoreError) -> [String] {

@@ -6,7 +6,7 @@ internal import Glibc
 /// The commands, in the order in which help lists them.
 enum Commands {
     static let all = [
-        Command.load, .insert, .set, .delete, .dump, .history, .watch, .versions, .revert,
+        Command.load, .insert, .set, .delete, .dump, .history, .watch, .versions, .revert, .export, .apply,
         .consumers, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
     ]
 

@@ -168,7 +168,9 @@ import Testing
     @Test func helpIsAsAgreed() throws {
         var text = try runTool(["help"]).output
         for name in [
-            "load", "insert", "set", "delete", "dump", "history", "watch", "versions", "revert", "clean", "compact",
+            "load", "insert", "set", "delete", "dump", "history", "watch", "versions", "revert", "export", "apply",
+            "clean",
+            "compact",
             "info",
             "verify", "salvage", "frames", "demo", "help",
             "demo", "help",

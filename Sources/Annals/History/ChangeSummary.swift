@@ -73,7 +73,9 @@ struct ChangeSummary {
         return ChangeSignal(
             numbers: first...last, token: token, authors: authors.sorted(), includesUnnamedAuthor: includesUnnamed,
             processIDs: processIDs.sorted(),
-            entities: Set(numbers.compactMap { catalog.lastDefinition(ofEntity: $0)?.name.text }).sorted(),
+            entities: Set(
+                numbers.compactMap { catalog.lastDefinition(ofEntity: $0)?.name }.filter { !$0.isReserved }.map(\.text)
+            ).sorted(),
             isExact: isExact, changesSchema: changesSchema, isOwn: isOwn)
     }
 }

@@ -36,6 +36,7 @@ extension Store {
     ) throws(StoreError) {
         let engine = engine
         let view = try view(of: snapshot, engine)
+        guard !view.reservedEntities.contains(object.entityNumber) else { return }
         var lending = HistoryLending(self, view)
         try mapping { () throws(FileError) in
             try engine.forEachVersion(of: object.file, in: view) { (transaction, change) throws(FileError) in

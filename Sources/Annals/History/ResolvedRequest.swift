@@ -9,8 +9,10 @@ struct ResolvedRequest {
     let view: View
     let range: HistoryRange
     let transactions: TransactionFilter
-    /// Nil where nothing is said of changes.
+    /// Nil where all are shown.
     let changes: ChangeFilter?
+    /// Whether the request says nothing of changes, so that transactions without any belong to it.
+    private let takesAnyChanges: Bool
     let limit: Int
 
     /// Throws the five token errors, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date that is none.
@@ -28,14 +30,16 @@ struct ResolvedRequest {
         try store.checkHidden(after: range.after, engine, view)
         transactions = TransactionFilter(request, engine)
         let filter = try ChangeFilter(request, view.catalog)
-        changes = filter.isEmpty ? nil : filter
+        filter.hiddenEntities = view.reservedEntities
+        takesAnyChanges = filter.isEmpty
+        changes = filter.isEmpty && filter.hiddenEntities.isEmpty ? nil : filter
         limit = max(0, request.limit ?? .max)
     }
 
     /// Whether the transaction belongs to what is asked for.
     func contains(_ transaction: TransactionView) throws(FileError) -> Bool {
         guard transactions.matches(transaction) else { return false }
-        guard let changes else { return true }
+        guard let changes, !takesAnyChanges else { return true }
         var isFound = false
         try transaction.forEachChange { (change) throws(FileError) in
             isFound = changes.matches(change, version: transaction.schemaVersion, view.catalog)
@@ -149,7 +153,7 @@ extension ChangeFilter {
     }
 
     private static func entities(_ name: String, _ catalog: SchemaCatalog) throws(StoreError) -> [UInt16] {
-        let numbers = catalog.numbers(ofEntityEverNamed: name)
+        let numbers = IdentifierName(name).isReserved ? [] : catalog.numbers(ofEntityEverNamed: name)
         guard !numbers.isEmpty else { throw .unknownEntity(name) }
         return numbers
     }

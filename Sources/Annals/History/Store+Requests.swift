@@ -13,7 +13,7 @@ struct HistoryLending: ~Copyable {
     init(_ store: Store, _ view: View, _ filter: ChangeFilter? = nil) {
         self.store = store
         self.view = view
-        self.filter = filter
+        self.filter = filter ?? ChangeFilter(showing: view)
         context = .allocate(capacity: 1)
     }
 

@@ -18,6 +18,8 @@ public struct HistoryTransaction: Hashable, Sendable {
     public let process: String?
     /// Whether it changes the schema: entities and handles are to be asked for again.
     public let changesSchema: Bool
+    /// The transaction of another store that this one is the applied form of; nil for one that was made here.
+    public let origin: HistoryToken?
     /// In the order in which they were made. An object is changed at most once.
     public let changes: [HistoryChange]
 

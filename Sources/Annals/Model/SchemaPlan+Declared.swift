@@ -12,7 +12,8 @@ extension SchemaPlan {
     ) throws(StoreError) -> [SchemaChange] {
         var changes: [SchemaChange] = []
         for entity in declared {
-            guard let number = catalog.number(ofEntity: entity.name),
+            // One of the store's own names is refused where it would be added.
+            guard !IdentifierName(entity.name).isReserved, let number = catalog.number(ofEntity: entity.name),
                 let definition = catalog.entity(number, version: catalog.newestVersion)
             else {
                 changes.append(.addEntity(entity))

@@ -9,6 +9,8 @@ package import AnnalsFile
 /// The newest schema version of a catalog while it is changed.
 package struct SchemaPlan {
     private let catalog: SchemaCatalog
+    /// Whether the store's own entities may be added.
+    private let addsReserved: Bool
     private var entities: [EntityDefinition]
     private var removed: Set<UInt16> = []
     /// References by name, settled when all changes are made: they may name what comes later.
@@ -23,16 +25,17 @@ package struct SchemaPlan {
         var inverse: String?
     }
 
-    init(_ catalog: SchemaCatalog) {
+    init(_ catalog: SchemaCatalog, addsReserved: Bool = false) {
         self.catalog = catalog
+        self.addsReserved = addsReserved
         entities = catalog.entities(version: catalog.newestVersion)
     }
 
     /// The definitions of the next version; none where nothing differs. Throws `schemaRefused`, `unknownEntity`, `unknownAttribute`.
     package static func definitions(
-        for changes: [SchemaChange], catalog: SchemaCatalog
+        for changes: [SchemaChange], catalog: SchemaCatalog, addsReserved: Bool = false
     ) throws(StoreError) -> [EntityDefinition] {
-        var plan = SchemaPlan(catalog)
+        var plan = SchemaPlan(catalog, addsReserved: addsReserved)
         for change in changes { try plan.apply(change) }
         return try plan.definitions()
     }
@@ -136,14 +139,20 @@ package struct SchemaPlan {
     }
 
     private func index(of name: String) throws(StoreError) -> Int {
-        guard let index = entities.firstIndex(where: { $0.name == IdentifierName(name) }) else {
-            throw StoreError.unknownEntity(name)
-        }
+        guard let index = entities.firstIndex(where: { $0.name == IdentifierName(name) }),
+            addsReserved || !entities[index].name.isReserved
+        else { throw StoreError.unknownEntity(name) }
         return index
     }
 
     private func requireFreeEntity(_ name: String, except index: Int?) throws(StoreError) {
         try requireUsable(name)
+        guard addsReserved || !IdentifierName(name).isReserved else {
+            throw StoreError(
+                .schemaRefused,
+                "“\(name)” begins with “\(EntityDefinition.reservedPrefix)”, which stands before the names of what a store keeps for itself: "
+                    + "choose another name.")
+        }
         guard let holder = entities.firstIndex(where: { $0.name == IdentifierName(name) }), holder != index else {
             return
         }

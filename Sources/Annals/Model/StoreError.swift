@@ -25,10 +25,12 @@ public struct StoreError: Error, Hashable, Sendable {
     public var offset: UInt64?
     /// Of `tokenExpired`: the oldest place that history still reaches back to.
     public var oldestToken: HistoryToken?
+    /// Of `applyConflict`: where the exported transaction contradicts the store.
+    public var conflicts: [ApplyConflict]
 
     public init(
         _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
-        offset: UInt64? = nil, oldestToken: HistoryToken? = nil
+        offset: UInt64? = nil, oldestToken: HistoryToken? = nil, conflicts: [ApplyConflict] = []
     ) {
         self.code = code
         self.message = message
@@ -37,6 +39,7 @@ public struct StoreError: Error, Hashable, Sendable {
         self.path = path
         self.offset = offset
         self.oldestToken = oldestToken
+        self.conflicts = conflicts
     }
 }
 
@@ -145,6 +148,19 @@ extension StoreError.Code {
     public static let consumerConflict = Self(rawValue: "consumerConflict")
     /// Cleaning has passed the consumer: read everything anew (`resync`), then `resetConsumer`. `oldestToken` says where history begins.
     public static let consumerLost = Self(rawValue: "consumerLost")
+}
+
+// MARK: Export and apply
+
+extension StoreError.Code {
+    /// The text is no exported transaction, or not a whole one.
+    public static let exportMalformed = Self(rawValue: "exportMalformed")
+    /// An exported transaction contradicts what was changed here; `conflicts` says where. Nothing was written.
+    public static let applyConflict = Self(rawValue: "applyConflict")
+    /// Transactions between the last one that was applied and this one are missing; the message says which one is next.
+    public static let applyGap = Self(rawValue: "applyGap")
+    /// The other store has another transaction under the number of one that was applied: it lost that one with the power.
+    public static let originDiverged = Self(rawValue: "originDiverged")
 }
 
 // MARK: Resources and use

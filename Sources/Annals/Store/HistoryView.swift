@@ -74,7 +74,10 @@ public struct HistoryTransactionView: ~Copyable {
     public var changesSchema: Bool { context.pointee.transaction.changesSchema }
 
     /// How many changes it made, also those that a request leaves out.
-    public var changeCount: UInt64 { context.pointee.transaction.totalChanges }
+    public var changeCount: UInt64 {
+        let total = context.pointee.transaction.totalChanges
+        return context.pointee.filter?.hiddenEntities.isEmpty ?? true ? total : total - reservedChangeCount
+    }
 
     /// Gives `body` every change, in the order in which they were made, until it returns false; of a transaction that a request chose by its
     /// changes, those that match. Throws `damaged`, `closed`, and what `body` throws.
@@ -128,14 +131,15 @@ public struct HistoryTransactionView: ~Copyable {
         }
         return HistoryTransaction(
             number: number, token: token, microseconds: microseconds, author: author, contextName: contextName,
-            processID: processID, process: process, changesSchema: changesSchema, changes: changes)
+            processID: processID, process: process, changesSchema: changesSchema, origin: try origin(),
+            changes: changes)
     }
 }
 
 /// One change of a transaction. It lives until the closure that was given it returns.
 public struct HistoryChangeView: ~Copyable {
-    private let change: ChangeView
-    private let context: UnsafeMutablePointer<HistoryContext>
+    let change: ChangeView
+    let context: UnsafeMutablePointer<HistoryContext>
 
     @inline(__always)
     init(_ change: ChangeView, _ context: UnsafeMutablePointer<HistoryContext>) {
@@ -204,7 +208,7 @@ public struct HistoryChangeView: ~Copyable {
         }
     }
 
-    private func withRow(
+    func withRow(
         isBefore: Bool, _ body: (RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         var failure: StoreError?

@@ -10,7 +10,7 @@ public struct Snapshot: Sendable {
     let view: View
     /// Keeps the store open.
     let engine: Engine
-    private let storeIdentifier: UUID
+    let storeIdentifier: UUID
 
     init(_ view: View, _ engine: Engine, _ storeIdentifier: UUID) {
         self.view = view
@@ -29,7 +29,8 @@ public struct Snapshot: Sendable {
     public var entities: [EntityDescription] {
         get throws(StoreError) {
             var entities: [EntityDescription] = []
-            for definition in view.catalog.entities(version: view.catalog.newestVersion) {
+            for definition in view.catalog.entities(version: view.catalog.newestVersion)
+            where !definition.name.isReserved {
                 entities.append(try EntityDescription(definition, view.catalog))
             }
             return entities
@@ -46,8 +47,12 @@ public struct Snapshot: Sendable {
 
     private func handle(_ number: UInt16) -> EntityHandle? { layout(number).map(EntityHandle.init) }
 
+    /// Nil for the store's own entities: they are no part of what a program sees.
     private func layout(_ number: UInt16) -> RowLayout? {
-        view.catalog.layout(version: view.catalog.newestVersion, entity: number)
+        guard let layout = view.catalog.layout(version: view.catalog.newestVersion, entity: number),
+            !layout.isReserved
+        else { return nil }
+        return layout
     }
 
     // MARK: One object
@@ -102,7 +107,7 @@ public struct Snapshot: Sendable {
     /// How many objects the entity has; 0 where there is no such entity. Constant time, but for a state of the past: linear.
     /// Throws `damaged`, `closed`.
     public func count(of entity: String) throws(StoreError) -> UInt64 {
-        guard let number = view.catalog.number(ofEntity: entity) else { return 0 }
+        guard let number = view.catalog.number(ofEntity: entity), layout(number) != nil else { return 0 }
         return try mapping { () throws(FileError) in try view.count(entity: number) }
     }
 

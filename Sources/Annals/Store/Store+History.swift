@@ -26,6 +26,7 @@ extension Store {
         try check(number, engine, view)
         try checkHidden(after: number, engine, view)
         let storeIdentifier = identifier
+        let filter = ChangeFilter(showing: view)
         // One for all: what refers to it cannot be kept beyond a call of `body`.
         let context = UnsafeMutablePointer<HistoryContext>.allocate(capacity: 1)
         var isInitialized = false
@@ -39,7 +40,8 @@ extension Store {
                     context.pointee.transaction = transaction
                 } else {
                     context.initialize(
-                        to: HistoryContext(view: view, storeIdentifier: storeIdentifier, transaction: transaction))
+                        to: HistoryContext(
+                            view: view, storeIdentifier: storeIdentifier, transaction: transaction, filter: filter))
                     isInitialized = true
                 }
                 do throws(StoreError) {

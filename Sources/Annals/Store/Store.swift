@@ -174,7 +174,7 @@ public final class Store: Sendable {
             let (engine, view) = try newest()
             let statistics = try mapping { () throws(FileError) in try engine.statistics() }
             var objects: [String: UInt64] = [:]
-            for entity in view.catalog.entities(version: view.catalog.newestVersion) {
+            for entity in view.catalog.entities(version: view.catalog.newestVersion) where !entity.name.isReserved {
                 objects[entity.name.text] = statistics.liveObjects[entity.number] ?? 0
             }
             var bytes: [String: UInt64] = [:]

@@ -66,7 +66,7 @@ public final class Transaction {
     public func entity(_ name: String) throws(StoreError) -> EntityHandle {
         let catalog = open().catalog
         guard let number = catalog.number(ofEntity: name),
-            let layout = catalog.layout(version: catalog.newestVersion, entity: number)
+            let layout = catalog.layout(version: catalog.newestVersion, entity: number), !layout.isReserved
         else { throw .unknownEntity(name) }
         return EntityHandle(layout)
     }
@@ -237,7 +237,9 @@ public final class Transaction {
         _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         let pending = open()
-        guard let layout = pending.newestLayout(object.entityNumber) else { throw Self.notFound(object) }
+        guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {
+            throw Self.notFound(object)
+        }
         var failure: StoreError?
         do throws(FileError) {
             return try pending.update(object.file) { (writer) throws(FileError) in
@@ -251,6 +253,7 @@ public final class Transaction {
     /// Deletes an object. Throws `objectNotFound`.
     public func delete(_ object: ObjectID) throws(StoreError) {
         let pending = open()
+        if pending.base.reservedEntities.contains(object.entityNumber) { throw Self.notFound(object) }
         try mapping { () throws(FileError) in try pending.delete(object.file) }
     }
 
@@ -296,9 +299,9 @@ public final class Transaction {
 
     private func entity(of object: ObjectID) throws(StoreError) -> EntityHandle {
         let catalog = open().catalog
-        guard let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber) else {
-            throw Self.notFound(object)
-        }
+        guard let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber),
+            !layout.isReserved
+        else { throw Self.notFound(object) }
         return EntityHandle(layout)
     }
 

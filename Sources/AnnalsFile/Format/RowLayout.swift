@@ -21,6 +21,8 @@ package final class RowLayout: @unchecked Sendable {
     package let entity: EntityDefinition
     /// The entity's.
     let number: UInt16
+    /// Whether the entity is one of the store's own.
+    package let isReserved: Bool
     package let slots: [RowSlot]
     /// The same, where rows find them without counting references.
     private let slotMemory: UnsafeMutablePointer<RowSlot>
@@ -47,6 +49,7 @@ package final class RowLayout: @unchecked Sendable {
     init(_ entity: EntityDefinition, after earlier: RowLayout? = nil) {
         self.entity = entity
         number = entity.number
+        isReserved = entity.name.isReserved
         let isAlike =
             earlier.map { earlier in
                 earlier.entity.attributes.elementsEqual(entity.attributes) {

@@ -100,6 +100,9 @@ package struct KeyDefinition: Hashable, Sendable {
 
 /// An entity as one schema version defines it.
 package struct EntityDefinition: Hashable, Sendable {
+    /// What the names of entities begin with that a store keeps for itself: their objects are the store's own notes.
+    package static let reservedPrefix = "_annals."
+
     package enum State: UInt8, Sendable {
         case present = 1
         case removed = 2
@@ -157,6 +160,9 @@ package struct IdentifierName: Hashable, Sendable, CustomStringConvertible {
     package init(_ text: String) { self.text = text }
 
     package var description: String { text }
+
+    /// Whether an entity of that name is one of the store's own.
+    package var isReserved: Bool { text.utf8.starts(with: EntityDefinition.reservedPrefix.utf8) }
 
     package static func == (left: IdentifierName, right: IdentifierName) -> Bool {
         left.text.utf8.elementsEqual(right.text.utf8)

@@ -45,11 +45,21 @@ package final class ChangeFilter {
     package var objects: Set<ObjectID>?
     /// Attribute numbers by entity number: updates that wrote one of them. Nil for all changes.
     package var attributes: [UInt16: Set<UInt16>]?
+    /// Entities of which nothing passes, whatever else is said.
+    package var hiddenEntities: Set<UInt16> = []
     /// What `attributes` come to in an entity's list of attributes, by entity and schema version.
     private var positions: [UInt32: [Int]] = [:]
 
     package init() {}
 
+    /// Passes all changes but those of the store's own objects; nil where a view has none of these.
+    package convenience init?(showing view: View) {
+        guard !view.reservedEntities.isEmpty else { return nil }
+        self.init()
+        hiddenEntities = view.reservedEntities
+    }
+
+    /// Whether nothing is said of changes.
     package var isEmpty: Bool { kinds == nil && entities == nil && objects == nil && attributes == nil }
 
     /// Whether the change passes, of a transaction whose rows are of that schema version.
@@ -62,6 +72,7 @@ package final class ChangeFilter {
     }
 
     package func matchesObject(_ object: ObjectID) -> Bool {
+        if !hiddenEntities.isEmpty, hiddenEntities.contains(object.entity) { return false }
         if let objects, !objects.contains(object) { return false }
         return entities?.contains(object.entity) ?? true
     }

@@ -360,7 +360,7 @@ package final class PendingTransaction {
 
     // MARK: Object numbers
 
-    private func takeNumber(_ entity: UInt16) throws(FileError) -> ObjectID {
+    func takeNumber(_ entity: UInt16) throws(FileError) -> ObjectID {
         if lastTaken?.entity != entity {
             if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
             lastTaken = taken.removeValue(forKey: entity).map { (entity, $0) }

@@ -61,6 +61,8 @@ package struct RevertPlan {
         self.base = base
         var plan: [(ChangeKind, ObjectID)] = []
         try transaction.forEachChange { (change) throws(FileError) in
+            // What the store notes for itself is no part of what somebody did.
+            if base.reservedEntities.contains(change.object.entity) { return true }
             plan.append((change.kind, change.object))
             try base.core.reading { () throws(FileError) in try add(change) }
             return true

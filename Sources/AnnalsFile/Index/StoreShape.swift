@@ -10,6 +10,8 @@ final class StoreShape: @unchecked Sendable {
     private let newest: [Newest?]
     /// The ordered indexes that this schema asks for; their positions number them.
     let indexes: [IndexShape]
+    /// The numbers of the entities that are the store's own.
+    let reservedEntities: Set<UInt16>
     /// By entity number: which of them are of the entity.
     private let indexesOfEntity: [[Int]]
 
@@ -39,6 +41,7 @@ final class StoreShape: @unchecked Sendable {
             }
         }
         newestVersion = catalog.newestVersion
+        reservedEntities = Set(newest.compactMap { $0.flatMap { $0.layout.isReserved ? $0.layout.number : nil } })
         shapeCount = limit
         shapes = .allocate(capacity: Swift.max(limit, 1))
         for (number, known) in newest.enumerated() {

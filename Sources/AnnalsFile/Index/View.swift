@@ -35,6 +35,12 @@ package final class View: @unchecked Sendable {
 
     package var catalog: SchemaCatalog { shape.catalog }
 
+    /// One above the highest object number ever given in an entity. For a state that is not of the past.
+    package func nextNumber(of entity: UInt16) -> UInt64 { totals?[entity].nextNumber ?? 1 }
+
+    /// The numbers of the entities that are the store's own.
+    package var reservedEntities: Set<UInt16> { shape.reservedEntities }
+
     /// Becomes a later state of the same schema. The caller has the only reference.
     func advance(to state: LogState, _ totals: StoreTotals, _ ordered: [OrderedIndex?]) {
         (end, number, tag, time) = (state.end, state.lastNumber, state.lastTag, state.lastTime)

@@ -1,0 +1,71 @@
+// What was applied from which store.
+
+internal import AnnalsFile
+public import FoundationEssentials
+
+/// The records of origins as they are in one state of a store.
+struct AppliedOrigins {
+    private let snapshot: Snapshot
+    var storeIdentifier: UUID { snapshot.storeIdentifier }
+    /// Nil where nothing was ever applied.
+    private let handle: EntityHandle?
+
+    init(_ snapshot: Snapshot) throws(StoreError) {
+        self.snapshot = snapshot
+        handle = try ReservedEntity.handle(ReservedEntity.origins, snapshot.view.catalog)
+    }
+
+    /// The record of a store, and the object that it is in; nil where nothing was applied from it.
+    func record(of store: UUID) throws(StoreError) -> (object: ObjectID, record: AppliedRecord)? {
+        guard let handle else { return nil }
+        var found: (ObjectID, AppliedRecord)?
+        try snapshot.forEachRow(
+            of: handle, by: ["store"], from: .including([.uuid(store)]), to: .including([.uuid(store)])
+        ) {
+            (row) throws(StoreError) in
+            let values = try row.row(entity: handle.name, names: handle.attributes).values
+            found = AppliedRecord(values).map { (row.id, $0) }
+            return false
+        }
+        return found
+    }
+
+    /// The places up to which the stores were applied.
+    func tokens() throws(StoreError) -> [HistoryToken] {
+        guard let handle else { return [] }
+        var tokens: [HistoryToken] = []
+        try snapshot.forEachRow(of: handle) { (row) throws(StoreError) in
+            let values = try row.row(entity: handle.name, names: handle.attributes).values
+            if let record = AppliedRecord(values) { tokens.append(record.token) }
+            return true
+        }
+        return tokens.sorted()
+    }
+
+    /// Notes what was applied last from a store. The first change of its transaction.
+    func write(_ record: AppliedRecord, to pending: PendingTransaction) throws(StoreError) {
+        let known = try self.record(of: record.token.storeIdentifier)
+        guard let written = try ReservedEntity.handle(ReservedEntity.origins, pending.catalog) else { return }
+        try mapping { () throws(FileError) in
+            guard let known else {
+                _ = try pending.insert(entity: written.number, record.values)
+                return
+            }
+            _ = try pending.update(
+                known.object.file, record.values.enumerated().map { (position: $0.offset, value: $0.element) })
+        }
+    }
+}
+
+extension Store {
+    /// The places up to which transactions of other stores were applied here, one for each store that any came from, also by way of a third. To be
+    /// exported from there next is what comes after its place.
+    public var appliedOrigins: [HistoryToken] {
+        get throws(StoreError) { try AppliedOrigins(try snapshot()).tokens() }
+    }
+
+    /// The place in the history of another store up to which its transactions were applied here; nil for none.
+    public func lastApplied(from store: UUID) throws(StoreError) -> HistoryToken? {
+        try AppliedOrigins(try snapshot()).record(of: store)?.record.token
+    }
+}

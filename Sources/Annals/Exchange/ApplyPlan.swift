@@ -1,0 +1,362 @@
+// What an exported transaction comes to in a store: worked out whole before anything is written.
+//
+// Invariants:
+// A1  Nothing is written for an object that contradicts, but what the policy says.
+// A2  A reference that is written names an object that is here, was here, or is inserted by this transaction.
+// A3  References may name what comes later in the transaction: IDs are settled first.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+/// One application of one transaction. For one thread.
+struct ApplyPlan {
+    enum Step {
+        case insert([FileValue])
+        /// What was deleted before, under its own ID.
+        case insertAgain([FileValue])
+        /// In ascending position.
+        case update([(position: Int, value: FileValue)])
+        case delete
+    }
+
+    let transaction: ExportedTransaction
+    let policy: ConflictPolicy
+    let base: Snapshot
+    let pending: PendingTransaction
+    var map: ObjectMap
+    private(set) var conflicts: [ApplyConflict] = []
+    /// In the order of the changes.
+    private var steps: [(object: ObjectID, step: Step)] = []
+    /// Objects that get an ID, and others that take the place of exported ones.
+    private var inserted: [ForeignObject: ObjectID] = [:]
+    private var aliases: [ForeignObject: ObjectID] = [:]
+    /// By the index of the change; nil where it is left out.
+    private var targets: [ObjectID?] = []
+    /// Objects that lose their keys by this transaction: what they had is free.
+    var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
+    var deleted: Set<ObjectID> = []
+    var claimed: [UniqueKey: ObjectID] = [:]
+
+    init(
+        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction
+    ) throws(StoreError) {
+        self.transaction = transaction
+        self.policy = policy
+        self.base = base
+        self.pending = pending
+        map = try ObjectMap(base)
+    }
+
+    /// Settles which objects are meant, then what becomes of each.
+    mutating func work() throws(StoreError) {
+        var named: Set<ForeignObject> = []
+        for change in transaction.changes where !named.insert(foreign(change.object)).inserted {
+            throw StoreError.malformedExport("it changes an object twice")
+        }
+        for change in transaction.changes { try noteKeysGivenUp(change) }
+        targets.reserveCapacity(transaction.changes.count)
+        for change in transaction.changes { targets.append(try target(of: change)) }
+        var touched: Set<ObjectID> = []
+        for (change, target) in zip(transaction.changes, targets) {
+            guard let target else { continue }
+            // Two of theirs are one here: the first has its place.
+            guard touched.insert(target).inserted else {
+                conflict(change, target, .keyTaken(by: target))
+                continue
+            }
+            switch change.kind {
+            case .insert: try insert(change, target)
+            case .update: try update(change, target)
+            case .delete: steps.append((target, .delete))
+            }
+        }
+    }
+
+    func carryOut() throws(StoreError) {
+        for (object, step) in steps {
+            try mapping { () throws(FileError) in
+                switch step {
+                case .insert(let values): try pending.insert(reserved: object.file, values)
+                case .insertAgain(let values):
+                    try pending.insertAgain(object.file) { (row) throws(FileError) in
+                        for (position, value) in values.enumerated() { try row.set(value, at: position) }
+                    }
+                case .update(let values): try pending.update(object.file, values)
+                case .delete: try pending.delete(object.file)
+                }
+            }
+        }
+        var map = map
+        let written = Set(steps.map(\.object))
+        let kept = inserted.filter { written.contains($0.value) }
+        try map.add(kept.map { (foreign: $0.key, local: $0.value) }, isAlias: false, to: pending)
+        try map.add(aliases.map { (foreign: $0.key, local: $0.value) }, isAlias: true, to: pending)
+    }
+
+    private mutating func conflict(
+        _ change: ExportedChange, _ local: ObjectID?, _ reason: ApplyConflict.Reason, _ attributes: [String] = []
+    ) {
+        conflicts.append(
+            ApplyConflict(
+                object: change.object, local: local, entity: change.entity, kind: change.kind, reason: reason,
+                attributes: attributes))
+    }
+
+    // MARK: Which objects are meant
+
+    private func foreign(_ object: ExportedObject) -> ForeignObject {
+        ForeignObject(store: object.store ?? transaction.store, id: object.id)
+    }
+
+    /// The object here; nil where it is unknown. It may have been deleted.
+    mutating func local(_ object: ExportedObject) throws(StoreError) -> ObjectID? {
+        let foreign = foreign(object)
+        if foreign.store == base.storeIdentifier { return wasHere(foreign.id) ? foreign.id : nil }
+        if let object = inserted[foreign] ?? aliases[foreign] { return object }
+        return try map.local(of: foreign)
+    }
+
+    private func wasHere(_ object: ObjectID) -> Bool {
+        pending.newestLayout(object.entityNumber).map { !$0.isReserved } ?? false
+            && object.number < base.view.nextNumber(of: object.entityNumber)
+    }
+
+    private func isHere(_ object: ObjectID) throws(StoreError) -> Bool {
+        try mapping { () throws(FileError) in try base.view.contains(object.file) }
+    }
+
+    /// The object that the change will be made to; nil where it is left out, which is a conflict or needs nothing to be done.
+    private mutating func target(of change: ExportedChange) throws(StoreError) -> ObjectID? {
+        let local = try local(change.object)
+        if change.kind == .insert {
+            if let local { return local }
+            guard foreign(change.object).store != base.storeIdentifier else {
+                conflict(change, nil, .unknownObject)
+                return nil
+            }
+            return try place(change)
+        }
+        guard let local else {
+            conflict(change, nil, .unknownObject)
+            return nil
+        }
+        guard try isHere(local) else {
+            if change.kind == .update { conflict(change, local, .deletedHere) }
+            return nil
+        }
+        return local
+    }
+
+    /// The ID for an object that was never here; where another one has its key, that one if it may take its place.
+    private mutating func place(_ change: ExportedChange) throws(StoreError) -> ObjectID? {
+        let layout = try layout(ofEntity: change.entity)
+        let foreign = foreign(change.object)
+        guard base.view.indexes(entity: layout.entity.number).contains(where: \.isUnique) else {
+            return try reserve(foreign, layout)
+        }
+        // References to what comes later in the transaction are in no key that can be taken.
+        let values = try values(change, change.values, layout).values
+        var row = layout.entity.attributes.map(\.valueBeforeItExisted)
+        for (position, value) in values { row[position] = value ?? .absent }
+        if let (holder, attributes) = try keyHolder(row, layout, of: nil) {
+            conflict(change, holder, .keyTaken(by: holder), names(attributes, layout))
+            let hasNoOtherName = try map.foreign(of: holder) == nil
+            guard hasNoOtherName, try isHere(holder), !deleted.contains(holder), givesUpKeys[holder] == nil,
+                !aliases.values.contains(holder)
+            else { return nil }
+            aliases[foreign] = holder
+            return holder
+        }
+        let object = try reserve(foreign, layout)
+        try claim(row, layout, object)
+        return object
+    }
+
+    private mutating func reserve(_ foreign: ForeignObject, _ layout: RowLayout) throws(StoreError) -> ObjectID {
+        let object = ObjectID(try mapping { () throws(FileError) in try pending.reserve(entity: layout.entity.number) })
+        inserted[foreign] = object
+        return object
+    }
+
+    // MARK: What becomes of them
+
+    private mutating func insert(_ change: ExportedChange, _ target: ObjectID) throws(StoreError) {
+        let layout = try layout(of: target)
+        let (values, unknown) = try values(change, change.values, layout)
+        let isNew = inserted[foreign(change.object)] == target
+        let isAlias = aliases[foreign(change.object)] == target
+        if !unknown.isEmpty { conflict(change, target, .unknownReference, names(unknown, layout)) }
+        if !isNew, try isHere(target) {
+            if !isAlias { conflict(change, target, .insertedHere) }
+            if policy == .theirs { try overwrite(change, target, values, layout) }
+            return
+        }
+        var row = layout.entity.attributes.map(\.valueBeforeItExisted)
+        for (position, value) in values { row[position] = value ?? .absent }
+        let missing = row.indices.filter { row[$0] == .absent && !layout.entity.attributes[$0].isOptional }
+        if !missing.isEmpty {
+            if unknown.isEmpty { conflict(change, nil, .unknownReference, names(missing, layout)) }
+            return
+        }
+        if isNew {
+            steps.append((target, .insert(row)))
+        } else if let (holder, attributes) = try keyHolder(row, layout, of: target) {
+            conflict(change, target, .keyTaken(by: holder), names(attributes, layout))
+        } else {
+            try claim(row, layout, target)
+            steps.append((target, .insertAgain(row)))
+        }
+    }
+
+    private mutating func overwrite(
+        _ change: ExportedChange, _ target: ObjectID, _ values: [(position: Int, value: FileValue?)],
+        _ layout: RowLayout
+    ) throws(StoreError) {
+        let now = try current(target, layout)
+        let different = values.compactMap { place in
+            place.value.flatMap { $0 == now[place.position] ? nil : (position: place.position, value: $0) }
+        }
+        try write(change, target, different, now, layout)
+    }
+
+    private mutating func update(_ change: ExportedChange, _ target: ObjectID) throws(StoreError) {
+        let layout = try layout(of: target)
+        let now = try current(target, layout)
+        let (values, unknown) = try values(change, change.values, layout)
+        if !unknown.isEmpty { conflict(change, target, .unknownReference, names(unknown, layout)) }
+        let before = try change.before.map { (before) throws(StoreError) in
+            try self.values(change, before, layout).values
+        }
+        var written: [(position: Int, value: FileValue)] = []
+        var changedHere: [Int] = []
+        for (index, (position, value)) in values.enumerated() {
+            guard let value, value != now[position] else { continue }
+            if before?[index].value != now[position] {
+                changedHere.append(position)
+                if policy == .ours { continue }
+            }
+            written.append((position, value))
+        }
+        if !changedHere.isEmpty { conflict(change, target, .changedHere, names(changedHere, layout)) }
+        try write(change, target, written, now, layout)
+    }
+
+    /// Values that are there already are not among `values`. Those of keys that others have are left out.
+    private mutating func write(
+        _ change: ExportedChange, _ target: ObjectID, _ values: [(position: Int, value: FileValue)],
+        _ now: [FileValue], _ layout: RowLayout
+    ) throws(StoreError) {
+        var left = values.filter { place in
+            place.value != .absent || layout.entity.attributes[place.position].isOptional
+        }
+        let missing = values.map(\.position).filter { position in !left.contains { $0.position == position } }
+        if !missing.isEmpty { conflict(change, target, .unknownReference, names(missing, layout)) }
+        func row() -> [FileValue] {
+            var row = now
+            for (position, value) in left { row[position] = value }
+            return row
+        }
+        while let (holder, attributes) = try keyHolder(row(), layout, of: target) {
+            let taken = left.filter { attributes.contains($0.position) }
+            if taken.isEmpty { break }
+            conflict(change, target, .keyTaken(by: holder), names(taken.map(\.position), layout))
+            left.removeAll { attributes.contains($0.position) }
+        }
+        guard !left.isEmpty else { return }
+        try claim(row(), layout, target)
+        steps.append((target, .update(left.sorted { $0.position < $1.position })))
+    }
+
+    // MARK: Values
+
+    private func layout(ofEntity name: String) throws(StoreError) -> RowLayout {
+        guard let number = pending.catalog.number(ofEntity: name), let layout = pending.newestLayout(number),
+            !layout.isReserved
+        else {
+            throw StoreError(
+                .schemaMismatch,
+                "The store has no entity “\(name)”, which the transaction inserts into: add it, or export from the beginning."
+            )
+        }
+        return layout
+    }
+
+    private func layout(of object: ObjectID) throws(StoreError) -> RowLayout {
+        guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {
+            throw StoreError(
+                .schemaMismatch,
+                "The entity of object \(object) was removed here: nothing can be applied to it any more.")
+        }
+        return layout
+    }
+
+    private func names(_ positions: [Int], _ layout: RowLayout) -> [String] {
+        positions.map { layout.entity.attributes[$0].name.text }
+    }
+
+    /// The values as this store has them, by position; nil for one that refers to what is unknown, whose positions are given back too. Of lists only
+    /// what is unknown is missing.
+    mutating func values(
+        _ change: ExportedChange, _ values: [ExportedValue], _ layout: RowLayout
+    ) throws(StoreError) -> (values: [(position: Int, value: FileValue?)], unknown: [Int]) {
+        var result: [(position: Int, value: FileValue?)] = []
+        var unknown: [Int] = []
+        result.reserveCapacity(values.count)
+        for (index, value) in values.enumerated() {
+            let name = IdentifierName(change.attributes[index])
+            // The same order on both sides is by far the likeliest.
+            let position =
+                index < layout.count && layout.entity.attributes[index].name == name
+                ? index : layout.entity.attributes.firstIndex { $0.name == name }
+            guard let position else {
+                throw StoreError(
+                    .schemaMismatch,
+                    "“\(layout.entity.name)” has no attribute “\(name)” here, which the transaction writes: add it, or export from the beginning."
+                )
+            }
+            let (translated, isWhole) = try translated(value)
+            if let translated, !translated.fits(layout.slots[position].type) {
+                throw StoreError(
+                    .schemaMismatch,
+                    "“\(name)” of “\(layout.entity.name)” is of the type \(AttributeType(layout.slots[position].type)) here, and the transaction "
+                        + "writes a value of another type.")
+            }
+            if !isWhole { unknown.append(position) }
+            result.append((position, translated))
+        }
+        return (result, unknown)
+    }
+
+    private mutating func translated(_ value: ExportedValue) throws(StoreError) -> (FileValue?, isWhole: Bool) {
+        switch value.content {
+        case .plain(let value): return (value, true)
+        case .object(let object):
+            let local = try local(object)
+            return (local.map { .object($0.file) }, local != nil)
+        case .orderedObjects(let objects):
+            var locals: [FileObjectID] = []
+            var seen: Set<ObjectID> = []
+            for object in objects {
+                if let local = try local(object), seen.insert(local).inserted { locals.append(local.file) }
+            }
+            return (.orderedObjects(locals), locals.count == objects.count)
+        case .objects(let objects):
+            var locals: [FileObjectID] = []
+            for object in objects { if let local = try local(object) { locals.append(local.file) } }
+            return (.objectSet(locals), locals.count == objects.count)
+        }
+    }
+
+    /// What the object has now, in the newest layout.
+    func current(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [FileValue] {
+        let view = base.view
+        return try mapping { () throws(FileError) in
+            var values: [FileValue] = []
+            _ = try view.withRow(object.file) { (row) throws(FileError) in
+                values.reserveCapacity(layout.count)
+                for position in 0..<layout.count { values.append(try view.value(of: layout, at: position, in: row)) }
+            }
+            return values
+        }
+    }
+}

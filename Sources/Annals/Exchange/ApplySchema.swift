@@ -1,0 +1,67 @@
+// What a store lacks of the schema that an exported transaction comes with. Pure.
+
+internal import AnnalsFile
+
+enum ApplySchema {
+    /// The definitions of the next version: what the transaction renames, what it has and the store lacks, and the store's own entities where they
+    /// are missing; last, so that entities of a new store have the numbers that they have where they come from. Throws `schemaMismatch`, `schemaRefused`.
+    ///
+    /// - Parameter transaction: Nil where nothing but the store's own entities is asked for.
+    static func definitions(
+        for transaction: ExportedTransaction?, _ catalog: SchemaCatalog
+    ) throws(StoreError) -> [EntityDefinition] {
+        var changes: [SchemaChange] = []
+        if let transaction { changes = try self.changes(transaction, catalog) }
+        for own in [ReservedEntity.origins, ReservedEntity.objects]
+        where catalog.number(ofEntity: own.name) == nil {
+            changes.append(.addEntity(own))
+        }
+        return try SchemaPlan.definitions(for: changes, catalog: catalog, addsReserved: true)
+    }
+
+    private static func changes(
+        _ transaction: ExportedTransaction, _ catalog: SchemaCatalog
+    ) throws(StoreError) -> [SchemaChange] {
+        guard var schema = transaction.schema else { return [] }
+        // A default that refers to an object would name another one here.
+        for entity in schema.indices {
+            for attribute in schema[entity].attributes.indices
+            where schema[entity].attributes[attribute].type.isReference {
+                schema[entity].attributes[attribute].defaultValue = nil
+            }
+        }
+        var changes: [SchemaChange] = []
+        guard !schema.contains(where: { IdentifierName($0.name).isReserved }),
+            !transaction.renames.contains(where: {
+                IdentifierName($0.entity).isReserved || ($0.attribute == nil && IdentifierName($0.name).isReserved)
+            })
+        else { throw .malformedExport("its schema has names that stores keep for themselves") }
+        var renamed = catalog
+        for rename in transaction.renames {
+            guard let change = try change(rename, renamed) else { continue }
+            let definitions = try SchemaPlan.definitions(for: [change], catalog: renamed)
+            try mapping { () throws(FileError) in
+                try renamed.apply(SchemaDefinition(version: renamed.newestVersion + 1, entities: definitions))
+            }
+            changes.append(change)
+        }
+        return changes + (try SchemaPlan.additions(of: schema, to: renamed))
+    }
+
+    /// Nil where the store does not have what is renamed, or has the new name already.
+    private static func change(
+        _ rename: ExportedRename, _ catalog: SchemaCatalog
+    ) throws(StoreError) -> SchemaChange? {
+        guard let number = catalog.number(ofEntity: rename.entity),
+            let entity = catalog.entity(number, version: catalog.newestVersion)
+        else { return nil }
+        guard let attribute = rename.attribute else {
+            return catalog.number(ofEntity: rename.name) == nil ? .renameEntity(rename.entity, to: rename.name) : nil
+        }
+        let names = entity.attributes.map(\.name)
+        guard names.contains(IdentifierName(attribute)), !names.contains(IdentifierName(rename.name)) else {
+            return nil
+        }
+        return .renameAttribute(attribute, of: rename.entity, to: rename.name)
+    }
+}

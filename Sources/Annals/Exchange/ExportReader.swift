@@ -1,0 +1,269 @@
+// From history to exported transactions, one at a time.
+//
+// Invariants:
+// E1  Each exported transaction names the one exported before it, so that who applies them notices when one is missing. Those that are left out
+//     hold nothing that the receiver does not have.
+// E2  Objects are named by where they were first inserted, whatever way they came: so a name means the same object in every store.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+/// Makes transactions of one view into values. For one thread.
+struct ExportReader {
+    let view: View
+    let store: UUID
+    /// The store that needs nothing of what was first made there; nil for whoever.
+    let target: UUID?
+    private var map: ObjectMap
+    /// The state whose objects are exported: a reference to what is not in it could be followed by nobody. Nil for history.
+    private var state: View?
+    /// The names of attributes by entity, schema version and positions, shared by all changes that have the same.
+    private var shapes: [Shape: (entity: String, attributes: [String])] = [:]
+
+    private static let maximumShapes = 4096
+
+    private struct Shape: Hashable {
+        var entity: UInt16
+        var version: UInt16
+        /// Nil for all.
+        var positions: [Int]?
+    }
+
+    init(_ snapshot: Snapshot, to target: UUID?) throws(StoreError) {
+        view = snapshot.view
+        store = snapshot.storeIdentifier
+        self.target = target
+        map = try ObjectMap(snapshot)
+    }
+
+    // MARK: Transactions
+
+    /// Whether a transaction is exported.
+    func includes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
+        guard let record = try transaction.appliedRecord() else { return true }
+        if let target, record.origin.storeIdentifier == target { return false }
+        return !record.isSkipped
+    }
+
+    /// The transaction as a value; nil where it is left out.
+    mutating func read(
+        _ transaction: borrowing HistoryTransactionView, previous: HistoryToken?, isFirst: Bool
+    ) throws(StoreError) -> ExportedTransaction? {
+        guard try includes(transaction) else { return nil }
+        let record = try transaction.appliedRecord()
+        let version = transaction.context.pointee.transaction.schemaVersion
+        let changesSchema = transaction.changesSchema && isVisible(version)
+        var changes: [ExportedChange] = []
+        try transaction.forEachChange { (change) throws(StoreError) in
+            changes.append(try read(change, version))
+            return true
+        }
+        return ExportedTransaction(
+            token: transaction.token, previous: previous, microseconds: transaction.microseconds,
+            author: transaction.author, contextName: transaction.contextName, origin: record?.origin,
+            originPrevious: record.flatMap { $0.first == nil ? $0.previous : $0.firstPrevious },
+            schema: isFirst || changesSchema ? try schema(version) : nil,
+            renames: changesSchema ? renames(version) : [], changes: changes)
+    }
+
+    /// All objects of a state as the insertions of one transaction: for who has nothing of what came before. References to objects that were deleted
+    /// before are left out.
+    mutating func readState(_ state: Snapshot) throws(StoreError) -> ExportedTransaction {
+        let version = state.view.catalog.newestVersion
+        self.state = state.view
+        defer { self.state = nil }
+        var changes: [ExportedChange] = []
+        for entity in try state.entities {
+            let handle = try state.entity(entity.name)
+            var failure: StoreError?
+            try mapping { () throws(FileError) in
+                try state.view.scan(entity: handle.number) { (object, row) throws(FileError) in
+                    do throws(StoreError) {
+                        changes.append(try insertion(of: ObjectID(object), row, handle.layout, version, state.view))
+                    } catch {
+                        failure = error
+                    }
+                    return failure == nil
+                }
+            }
+            if let failure { throw failure }
+        }
+        return ExportedTransaction(
+            token: state.token, previous: nil, microseconds: state.view.time, author: nil, contextName: nil,
+            origin: nil,
+            originPrevious: nil, schema: try schema(version), renames: [], changes: changes)
+    }
+
+    // MARK: Changes
+
+    private mutating func read(
+        _ change: borrowing HistoryChangeView, _ version: UInt16
+    ) throws(StoreError) -> ExportedChange {
+        let object = change.object
+        guard let layout = view.catalog.layout(version: version, entity: object.entityNumber) else {
+            throw StoreError(.damaged, "A change is of an entity that its schema does not have.")
+        }
+        switch change.kind {
+        case .delete:
+            let shape = shape(layout, version, [])
+            return ExportedChange(
+                kind: .delete, object: try name(of: object), entity: shape.entity, attributes: [], values: [],
+                before: nil)
+        case .insert:
+            let (view, positions) = (view, Array(0..<layout.count))
+            return try self.change(.insert, object, layout, version, nil) { (reader) throws(StoreError) in
+                try reader.values(change, isBefore: false, layout, positions, view)
+            }
+        case .update:
+            let (view, positions) = (view, change.change.attributePositions.filter { $0 < layout.count })
+            let before = try values(change, isBefore: true, layout, positions, view)
+            return try self.change(.update, object, layout, version, positions, before: before) {
+                (reader) throws(StoreError) in
+                try reader.values(change, isBefore: false, layout, positions, view)
+            }
+        }
+    }
+
+    private mutating func change(
+        _ kind: HistoryChange.Kind, _ object: ObjectID, _ layout: RowLayout, _ version: UInt16, _ positions: [Int]?,
+        before: [ExportedValue]? = nil, _ values: (inout ExportReader) throws(StoreError) -> [ExportedValue]?
+    ) throws(StoreError) -> ExportedChange {
+        let shape = shape(layout, version, positions)
+        guard let values = try values(&self) else {
+            throw StoreError(.damaged, "A change has no row: restore the store from a backup.")
+        }
+        return ExportedChange(
+            kind: kind, object: try name(of: object), entity: shape.entity, attributes: shape.attributes,
+            values: values, before: before)
+    }
+
+    private mutating func insertion(
+        of object: ObjectID, _ row: RowView, _ layout: RowLayout, _ version: UInt16, _ state: View
+    ) throws(StoreError) -> ExportedChange {
+        try change(.insert, object, layout, version, nil) { (reader) throws(StoreError) in
+            try reader.values(of: row, layout, Array(0..<layout.count), state)
+        }
+    }
+
+    private mutating func shape(
+        _ layout: RowLayout, _ version: UInt16, _ positions: [Int]?
+    ) -> (entity: String, attributes: [String]) {
+        let key = Shape(entity: layout.entity.number, version: version, positions: positions)
+        if let known = shapes[key] { return known }
+        let names = layout.entity.attributes.map(\.name.text)
+        let shape = (layout.entity.name.text, positions.map { $0.map { names[$0] } } ?? names)
+        // Updates of a wide entity may have any number of them.
+        if shapes.count >= Self.maximumShapes { shapes.removeAll() }
+        shapes[key] = shape
+        return shape
+    }
+
+    // MARK: Values
+
+    /// Nil where history does not have the row any more.
+    private mutating func values(
+        _ change: borrowing HistoryChangeView, isBefore: Bool, _ layout: RowLayout, _ positions: [Int], _ view: View
+    ) throws(StoreError) -> [ExportedValue]? {
+        var raw: [FileValue]?
+        _ = try change.withRow(isBefore: isBefore) { (row) throws(StoreError) in
+            raw = try Self.rawValues(of: row, layout, positions, view)
+        }
+        guard let raw else { return nil }
+        return try exported(raw)
+    }
+
+    private mutating func values(
+        of row: RowView, _ layout: RowLayout, _ positions: [Int], _ view: View
+    ) throws(StoreError) -> [ExportedValue] {
+        try exported(try Self.rawValues(of: row, layout, positions, view))
+    }
+
+    private static func rawValues(
+        of row: RowView, _ layout: RowLayout, _ positions: [Int], _ view: View
+    ) throws(StoreError) -> [FileValue] {
+        try mapping { () throws(FileError) in
+            var values: [FileValue] = []
+            values.reserveCapacity(positions.count)
+            for position in positions { values.append(try view.value(of: layout, at: position, in: row)) }
+            return values
+        }
+    }
+
+    private mutating func exported(_ raw: [FileValue]) throws(StoreError) -> [ExportedValue] {
+        var values: [ExportedValue] = []
+        values.reserveCapacity(raw.count)
+        for value in raw {
+            switch value {
+            case .object(let object):
+                let name = try names(of: [object]).first
+                values.append(name.map { ExportedValue(.object($0)) } ?? .absent)
+            case .orderedObjects(let objects): values.append(ExportedValue(.orderedObjects(try names(of: objects))))
+            case .objects(let objects): values.append(ExportedValue(.objects(try names(of: objects))))
+            default: values.append(ExportedValue(.plain(value)))
+            }
+        }
+        return values
+    }
+
+    private mutating func names(of objects: [FileObjectID]) throws(StoreError) -> [ExportedObject] {
+        var names: [ExportedObject] = []
+        for object in objects {
+            if let state, try !mapping({ () throws(FileError) in try state.contains(object) }) { continue }
+            names.append(try name(of: ObjectID(object)))
+        }
+        return names
+    }
+
+    private mutating func name(of object: ObjectID) throws(StoreError) -> ExportedObject {
+        guard let foreign = try map.foreign(of: object) else { return ExportedObject(object) }
+        return ExportedObject(foreign.id, of: foreign.store)
+    }
+
+    // MARK: The schema
+
+    /// Whether a version defines anything but the store's own entities.
+    private func isVisible(_ version: UInt16) -> Bool {
+        view.catalog.definition(version: version).entities.contains { !$0.name.isReserved }
+    }
+
+    private func schema(_ version: UInt16) throws(StoreError) -> [EntityDescription] {
+        let catalog = view.catalog.upTo(version: version)
+        var entities: [EntityDescription] = []
+        for entity in catalog.entities(version: version) where !entity.name.isReserved {
+            entities.append(try EntityDescription(entity, catalog))
+        }
+        return entities
+    }
+
+    private func renames(_ version: UInt16) -> [ExportedRename] {
+        var renames: [ExportedRename] = []
+        for after in view.catalog.definition(version: version).entities {
+            guard after.state == .present, let before = view.catalog.entity(after.number, version: version - 1) else {
+                continue
+            }
+            if after.name != before.name {
+                renames.append(ExportedRename(entity: before.name.text, attribute: nil, name: after.name.text))
+            }
+            for attribute in after.attributes {
+                guard let old = before.attributes.first(where: { $0.number == attribute.number }),
+                    old.name != attribute.name
+                else { continue }
+                renames.append(
+                    ExportedRename(
+                        entity: after.name.text, attribute: old.name.text, name: attribute.name.text))
+            }
+        }
+        return renames
+    }
+}
+
+extension View {
+    /// The value of the attribute at that position of a layout, whichever version the row is of. In the closure that was lent the row.
+    func value(of layout: RowLayout, at position: Int, in row: RowView) throws(FileError) -> FileValue {
+        let attribute = layout.entity.attributes[position]
+        guard let place = row.layout.position(ofAttribute: attribute.number) else {
+            return attribute.valueBeforeItExisted
+        }
+        return try value(row, at: place)
+    }
+}

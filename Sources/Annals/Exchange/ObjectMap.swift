@@ -1,0 +1,162 @@
+// Which objects of other stores are which here, and the other way round.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+/// The name of an object in every store but the one where it was first inserted.
+struct ForeignObject: Hashable {
+    var store: UUID
+    var id: ObjectID
+}
+
+/// The map as it is in one state of a store. For one thread.
+struct ObjectMap {
+    /// Objects with numbers one after the other, there and here.
+    struct Stretch {
+        var record: ObjectID
+        var store: UUID
+        var foreign: ObjectID
+        var local: ObjectID
+        var count: UInt64
+        /// Whether the objects have names of their own, so that `foreign` is only another one: they were first inserted here, or came from elsewhere.
+        var isAlias: Bool
+
+        init?(_ row: Row) {
+            guard row.values.count == 5, let store = row.values[0].uuid, let foreign = Self.object(row.values[1]),
+                let local = Self.object(row.values[2]), let count = row.values[3].int, count > 0,
+                let isAlias = row.values[4].bool,
+                // So that no sum is too large, whoever wrote this.
+                count <= Int64(FormatLimits.maximumObjectNumber - max(foreign.number, local.number) + 1)
+            else { return nil }
+            (record, self.store, self.foreign, self.local) = (row.id, store, foreign, local)
+            (self.count, self.isAlias) = (UInt64(count), isAlias)
+        }
+
+        private static func object(_ value: Value) -> ObjectID? {
+            value.int.flatMap { ObjectID(rawValue: UInt64(bitPattern: $0)) }
+        }
+
+        func local(of object: ForeignObject) -> ObjectID? {
+            guard object.store == store, object.id.entityNumber == foreign.entityNumber else { return nil }
+            return Self.moved(local, object.id, foreign, count)
+        }
+
+        func foreign(of object: ObjectID) -> ForeignObject? {
+            guard object.entityNumber == local.entityNumber else { return nil }
+            return Self.moved(foreign, object, local, count).map { ForeignObject(store: store, id: $0) }
+        }
+
+        private static func moved(
+            _ base: ObjectID, _ object: ObjectID, _ start: ObjectID, _ count: UInt64
+        ) -> ObjectID? {
+            guard object.number >= start.number, object.number - start.number < count else { return nil }
+            return ObjectID(entityNumber: base.entityNumber, number: base.number + (object.number - start.number))
+        }
+    }
+
+    private let snapshot: Snapshot
+    /// Nil where nothing was ever applied.
+    private let handle: EntityHandle?
+    /// Those that were found last, by store and entity, and by entity here: neighbours are mostly asked for next.
+    private var found: [ForeignObject: Stretch] = [:]
+    private var foundHere: [UInt16: Stretch] = [:]
+
+    init(_ snapshot: Snapshot) throws(StoreError) {
+        self.snapshot = snapshot
+        handle = try ReservedEntity.handle(ReservedEntity.objects, snapshot.view.catalog)
+    }
+
+    /// The object here that a foreign one is; nil where it is unknown. It may have been deleted.
+    mutating func local(of object: ForeignObject) throws(StoreError) -> ObjectID? {
+        try stretch(of: object)?.local(of: object)
+    }
+
+    /// The stretch that begins at that object or is the last one before it.
+    mutating func stretch(of object: ForeignObject) throws(StoreError) -> Stretch? {
+        guard handle != nil, let first = ObjectID(entityNumber: object.id.entityNumber, number: 1) else { return nil }
+        let place = ForeignObject(store: object.store, id: first)
+        if let known = found[place], known.local(of: object) != nil { return known }
+        let stretch = try last(
+            ["store", "foreign"], from: [.uuid(object.store), Self.value(first)],
+            to: [.uuid(object.store), Self.value(object.id)])
+        if let stretch { found[place] = stretch }
+        return stretch
+    }
+
+    /// The name that other stores know an object by; nil where it was first inserted here.
+    mutating func foreign(of object: ObjectID) throws(StoreError) -> ForeignObject? {
+        guard handle != nil, let first = ObjectID(entityNumber: object.entityNumber, number: 1) else { return nil }
+        if let known = foundHere[object.entityNumber], let foreign = known.foreign(of: object) { return foreign }
+        guard
+            let stretch = try last(
+                ["isAlias", "local"], from: [false, Self.value(first)], to: [false, Self.value(object)])
+        else { return nil }
+        foundHere[object.entityNumber] = stretch
+        return stretch.foreign(of: object)
+    }
+
+    private func last(
+        _ attributes: [String], from first: [Value], to last: [Value]
+    ) throws(StoreError) -> Stretch? {
+        guard let handle else { return nil }
+        var stretch: Stretch?
+        try snapshot.forEachRow(
+            of: handle, by: attributes, from: .including(first), to: .including(last), reversed: true
+        ) { (row) throws(StoreError) in
+            stretch = Stretch(try row.row(entity: handle.name, names: handle.attributes))
+            return false
+        }
+        return stretch
+    }
+
+    /// As the map has IDs.
+    static func value(_ object: ObjectID) -> Value { .int(Int64(bitPattern: object.rawValue)) }
+}
+
+// MARK: Writing
+
+extension ObjectMap {
+    /// Notes which objects here foreign ones are from now on. Those that go on where a stretch ends become part of it.
+    mutating func add(
+        _ pairs: [(foreign: ForeignObject, local: ObjectID)], isAlias: Bool, to pending: PendingTransaction
+    ) throws(StoreError) {
+        guard let written = try ReservedEntity.handle(ReservedEntity.objects, pending.catalog) else { return }
+        let sorted = pairs.sorted { $0.foreign.id < $1.foreign.id }
+        var stores: [UUID] = []
+        for pair in sorted where !stores.contains(pair.foreign.store) { stores.append(pair.foreign.store) }
+        for store in stores {
+            let own = sorted.filter { $0.foreign.store == store }
+            var start = 0
+            for index in own.indices where index + 1 == own.count || !Self.follows(own[index + 1], own[index]) {
+                try add(own[start], UInt64(index + 1 - start), isAlias, written, pending)
+                start = index + 1
+            }
+        }
+    }
+
+    private static func follows(
+        _ next: (foreign: ForeignObject, local: ObjectID), _ last: (foreign: ForeignObject, local: ObjectID)
+    ) -> Bool {
+        next.foreign.id.rawValue == last.foreign.id.rawValue &+ 1 && next.local.rawValue == last.local.rawValue &+ 1
+    }
+
+    private mutating func add(
+        _ first: (foreign: ForeignObject, local: ObjectID), _ count: UInt64, _ isAlias: Bool, _ written: EntityHandle,
+        _ pending: PendingTransaction
+    ) throws(StoreError) {
+        if let last = try stretch(of: first.foreign), last.isAlias == isAlias,
+            last.foreign.rawValue &+ last.count == first.foreign.id.rawValue,
+            last.local.rawValue &+ last.count == first.local.rawValue
+        {
+            let sum = FileValue.int(Int64(last.count + count))
+            _ = try mapping { () throws(FileError) in try pending.update(last.record.file, [(position: 3, value: sum)])
+            }
+            return
+        }
+        let values: [FileValue] = [
+            .uuid(first.foreign.store.file), .int(Int64(bitPattern: first.foreign.id.rawValue)),
+            .int(Int64(bitPattern: first.local.rawValue)), .int(Int64(count)), .bool(isAlias),
+        ]
+        _ = try mapping { () throws(FileError) in try pending.insert(entity: written.number, values) }
+    }
+}

@@ -1,0 +1,150 @@
+// Transactions of other stores come in, each once.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+extension Store {
+    /// Applies a transaction of another store: by a new transaction, which names it as its origin, on the newest state, under the writer lock.
+    ///
+    /// The transactions of a store are applied in the order in which they are exported, each once: one that was applied before does nothing, and one
+    /// that comes too early throws `applyGap`. What was first made here, or came from a third store already, is passed over and noted. Objects get
+    /// IDs of this store, references are translated. What the store lacks of the entities (entities, attributes, indexes, keys) is added, and what was
+    /// renamed gets its new name; nothing is removed, and types do not change: `schemaMismatch`.
+    ///
+    /// An update contradicts where an attribute has neither the value that it found nor the one that it wrote; see `ApplyConflict`. A deletion deletes
+    /// what the object has become here, and does nothing where it was deleted here too. A reference to an object that was deleted here stays as it is.
+    ///
+    /// Takes memory for the changes of the transaction. Logarithmic for each change.
+    ///
+    /// - Parameters:
+    ///   - transaction: What the other store has exported.
+    ///   - conflicts: What to do where it contradicts what was changed here.
+    ///   - author: Who makes the change, as history says it; nil for who made it there.
+    ///   - context: The same for the context.
+    ///   - durability: What the call waits for; nil for the store's own choice.
+    ///
+    /// Throws `applyConflict`, `applyGap`, `originDiverged`, `schemaMismatch`, `exportMalformed`, and what committing throws; then nothing has changed.
+    @discardableResult
+    public func apply(
+        _ transaction: ExportedTransaction, conflicts policy: ConflictPolicy = .refuse, author: String? = nil,
+        context: String? = nil, durability: Durability? = nil
+    ) throws(StoreError) -> ApplyResult {
+        guard transaction.store != identifier else {
+            return ApplyResult(outcome: .alreadyHere, token: nil, conflicts: [])
+        }
+        // Most that comes twice is known without any lock.
+        if try AppliedOrigins(try snapshot()).isApplied(transaction) {
+            return ApplyResult(outcome: .alreadyApplied, token: nil, conflicts: [])
+        }
+        do {
+            let (result, token) = try writePending(
+                author ?? transaction.author, context ?? transaction.contextName, durability
+            ) { pending, engine in
+                let base = Snapshot(pending.base, engine, identifier)
+                return try Self.apply(transaction, policy, base, pending)
+            }
+            return ApplyResult(outcome: result.outcome, token: token, conflicts: result.conflicts)
+        } catch {
+            guard var error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
+            if error.path == nil { error.path = path }
+            throw error
+        }
+    }
+
+    private static func apply(
+        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction
+    ) throws(StoreError) -> (outcome: ApplyResult.Outcome, conflicts: [ApplyConflict]) {
+        let origins = try AppliedOrigins(base)
+        if try origins.isApplied(transaction) { return (.alreadyApplied, []) }
+        try origins.checkNext(transaction)
+        let isHere = try origins.hasOrigin(of: transaction)
+        let definitions = try ApplySchema.definitions(for: isHere ? nil : transaction, pending.catalog)
+        if !definitions.isEmpty { try mapping { () throws(FileError) in try pending.changeSchema(definitions) } }
+        try origins.note(transaction, isSkipped: isHere, in: pending)
+        if isHere { return (.alreadyHere, []) }
+        var plan = try ApplyPlan(transaction, policy, base, pending)
+        try plan.work()
+        guard plan.conflicts.isEmpty || policy != .refuse else { throw conflictError(plan.conflicts, transaction) }
+        try plan.carryOut()
+        return (.applied, plan.conflicts)
+    }
+
+    private static func conflictError(
+        _ conflicts: [ApplyConflict], _ transaction: ExportedTransaction
+    ) -> StoreError {
+        let listed = conflicts.prefix(5).map(\.description).joined(separator: " ")
+        let more = conflicts.count > 5 ? " And \(conflicts.count - 5) more." : ""
+        return StoreError(
+            .applyConflict,
+            "Transaction \(transaction.token.number) of the store \(transaction.store) contradicts what was changed here: \(listed)\(more) Apply it "
+                + "with the policy “theirs” or “ours”, or change what is here first.", conflicts: conflicts)
+    }
+}
+
+extension AppliedOrigins {
+    /// Whether it came before. Throws `originDiverged` where another one with its number did.
+    func isApplied(_ transaction: ExportedTransaction) throws(StoreError) -> Bool {
+        guard let last = try record(of: transaction.store)?.record.token else { return false }
+        if transaction.token.number == last.number, transaction.token.tag != last.tag {
+            throw Self.diverged(transaction, last.number)
+        }
+        return transaction.token.number <= last.number
+    }
+
+    /// Throws where it is not the next one from its store.
+    func checkNext(_ transaction: ExportedTransaction) throws(StoreError) {
+        let last = try record(of: transaction.store)?.record.token
+        guard let previous = transaction.previous else {
+            guard last == nil else {
+                throw StoreError(
+                    .applyGap,
+                    "Transactions of the store \(transaction.store) up to \(last?.number ?? 0) were applied, and this one begins anew with "
+                        + "\(transaction.token.number): export what comes after \(last?.number ?? 0).")
+            }
+            return
+        }
+        guard previous.number <= last?.number ?? 0 else {
+            throw StoreError(
+                .applyGap,
+                last.map { last in
+                    "Of the store \(transaction.store) the transaction after \(last.number) is next, and this one, "
+                        + "\(transaction.token.number), comes behind \(previous.number): apply those between first, or export what comes "
+                        + "after \(last.number)."
+                }
+                    ?? "Nothing was applied from the store \(transaction.store) yet, and transaction \(transaction.token.number) comes behind "
+                    + "\(previous.number): export from the beginning.")
+        }
+        if let last, previous.number == last.number, previous.tag != last.tag {
+            throw Self.diverged(transaction, last.number)
+        }
+    }
+
+    private static func diverged(_ transaction: ExportedTransaction, _ number: UInt64) -> StoreError {
+        StoreError(
+            .originDiverged,
+            "The store \(transaction.store) has another transaction \(number) than the one that was applied here: it lost that one with the power, or "
+                + "is another copy. Export up to what is durable, and begin with a new store.")
+    }
+
+    /// Whether the store has what the transaction was at first.
+    func hasOrigin(of transaction: ExportedTransaction) throws(StoreError) -> Bool {
+        guard let origin = transaction.origin else { return false }
+        if origin.storeIdentifier == storeIdentifier { return true }
+        return try record(of: origin.storeIdentifier).map { $0.record.token.number >= origin.number } ?? false
+    }
+
+    /// Notes that the transaction was applied or passed over. What came by way of a third store in its order counts as come from where it was made.
+    func note(
+        _ transaction: ExportedTransaction, isSkipped: Bool, in pending: PendingTransaction
+    ) throws(StoreError) {
+        let record = AppliedRecord(
+            transaction.token, previous: transaction.previous, isSkipped: isSkipped, first: transaction.origin,
+            firstPrevious: transaction.originPrevious)
+        try write(record, to: pending)
+        guard !isSkipped, let origin = transaction.origin else { return }
+        let known = try self.record(of: origin.storeIdentifier)?.record.token.number ?? 0
+        guard transaction.originPrevious?.number ?? 0 <= known else { return }
+        try write(
+            AppliedRecord(origin, previous: transaction.originPrevious, isSkipped: false), to: pending)
+    }
+}

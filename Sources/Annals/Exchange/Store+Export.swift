@@ -1,0 +1,95 @@
+// Transactions leave the store.
+
+internal import AnnalsFile
+public import FoundationEssentials
+
+extension Store {
+    /// Gives `body` the transactions after a place as values that another store can apply, oldest first, until it returns false.
+    ///
+    /// Without a place it gives everything: where history was cleaned it begins with one transaction that inserts all objects as they were behind what
+    /// was cleaned, and has the number of that place. The first transaction and those that change the schema have the entities with them.
+    ///
+    /// Transactions that were applied from elsewhere are exported like all others, and name their origin; the store that has them already passes them
+    /// over. Transactions that only note that something was passed over are left out. Objects keep the name that they have in the store in which they
+    /// were first inserted. So stores may export to each other, in chains and in circles.
+    ///
+    /// Takes memory for one transaction at a time, and for all objects where it begins with these. What is not durable yet is exported too: export
+    /// up to the snapshot of a durable place where a loss of power must not take what others have.
+    ///
+    /// Throws as `forEachTransaction`, and what `body` throws.
+    ///
+    /// - Parameters:
+    ///   - place: Behind which transaction to begin. What the other store's `lastApplied` gives is right; nil for everything.
+    ///   - target: The identifier of the store that they are for: what was first made there is left out. Nil for whoever.
+    ///   - snapshot: Where to stop; nil for the newest state.
+    public func forEachExportedTransaction(
+        after place: HistoryRequest.Place? = nil, to target: UUID? = nil, in snapshot: Snapshot? = nil,
+        _ body: (ExportedTransaction) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let end = if let snapshot { snapshot } else { try self.snapshot() }
+        var reader = try ExportReader(end, to: target)
+        var previous: HistoryToken?
+        var (isFirst, start) = (true, place)
+        if place == nil, let state = try oldestWhole(end) {
+            let exported = try reader.readState(state)
+            guard try body(exported) else { return }
+            (previous, isFirst, start) = (exported.token, false, .number(exported.token.number))
+        }
+        let resolved = try ResolvedRequest(HistoryRequest(after: start), self, end)
+        if isFirst { previous = try lastExported(upTo: resolved.range.after, reader, end) }
+        try forEachTransaction(resolved) { (transaction) throws(StoreError) -> Bool in
+            guard let exported = try reader.read(transaction, previous: previous, isFirst: isFirst) else { return true }
+            (previous, isFirst) = (exported.token, false)
+            return try body(exported)
+        }
+    }
+
+    /// The state behind which history holds every transaction; nil where it holds all that there ever were.
+    private func oldestWhole(_ end: Snapshot) throws(StoreError) -> Snapshot? {
+        let (engine, view) = (end.engine, end.view)
+        let oldest = engine.oldestNumber
+        let number = try mapping { () throws(FileError) in
+            try engine.lastHidden(after: oldest, in: view) ?? oldest
+        }
+        guard number > 0 else { return nil }
+        let state = try mapping { () throws(FileError) in try engine.view(asOf: number) }
+        return Snapshot(state, engine, identifier)
+    }
+
+    /// The last transaction up to a number that would be exported: what who goes on there has applied.
+    private func lastExported(
+        upTo number: UInt64, _ reader: ExportReader, _ end: Snapshot
+    ) throws(StoreError) -> HistoryToken? {
+        var token = oldestToken(end.engine)
+        var lending = HistoryLending(self, end.view)
+        let range = HistoryRange(after: token.number, before: number + 1, isNewestFirst: true)
+        try mapping { () throws(FileError) in
+            try end.engine.forEachTransaction(range, in: end.view) { (transaction) throws(FileError) in
+                let context = lending.show(transaction)
+                do throws(StoreError) {
+                    let transaction = HistoryTransactionView(context)
+                    guard try reader.includes(transaction) else { return true }
+                    token = transaction.token
+                } catch {
+                    context.pointee.fail(error)
+                }
+                return false
+            }
+        }
+        try lending.finish()
+        return token.number > 0 ? token : nil
+    }
+
+    /// The same transactions as values, at most so many. They are all in memory at once.
+    public func export(
+        after place: HistoryRequest.Place? = nil, to target: UUID? = nil, limit: Int? = nil
+    ) throws(StoreError) -> [ExportedTransaction] {
+        var transactions: [ExportedTransaction] = []
+        guard limit.map({ $0 > 0 }) ?? true else { return [] }
+        try forEachExportedTransaction(after: place, to: target) { (transaction) in
+            transactions.append(transaction)
+            return limit.map { transactions.count < $0 } ?? true
+        }
+        return transactions
+    }
+}

@@ -1,0 +1,158 @@
+// The entities that a store keeps for itself: which transactions of other stores were applied, and which objects are whose.
+//
+// Their objects are rows like all others, so that one commit covers them and compaction keeps them; nobody but this library sees them. They are
+// made when the first transaction is applied.
+//
+// Invariants:
+// O1  A transaction that changes the store's own objects changes one of `origins` first, which says what was applied.
+// O2  Each origin has one record. Its number only grows.
+// O3  No two records of `objects` speak of the same foreign object. Records are never taken away: an object that has one and is not there was
+//     deleted.
+
+internal import AnnalsFile
+internal import FoundationEssentials
+
+enum ReservedEntity {
+    /// What was applied last from each store.
+    static let origins = EntityDescription(
+        EntityDefinition.reservedPrefix + "origins",
+        attributes: [
+            AttributeDescription("store", .uuid, isOptional: false, isUnique: true),
+            AttributeDescription("number", .int, isOptional: false),
+            AttributeDescription("tag", .int, isOptional: false),
+            AttributeDescription("previousNumber", .int),
+            AttributeDescription("previousTag", .int),
+            AttributeDescription("isSkipped", .bool, isOptional: false),
+            AttributeDescription("firstStore", .uuid),
+            AttributeDescription("firstNumber", .int),
+            AttributeDescription("firstTag", .int),
+            AttributeDescription("firstPreviousNumber", .int),
+            AttributeDescription("firstPreviousTag", .int),
+        ])
+
+    /// Stretches of foreign objects and of the objects here that they are, both with numbers one after the other.
+    static let objects = EntityDescription(
+        EntityDefinition.reservedPrefix + "objects",
+        attributes: [
+            AttributeDescription("store", .uuid, isOptional: false),
+            AttributeDescription("foreign", .int, isOptional: false),
+            AttributeDescription("local", .int, isOptional: false),
+            AttributeDescription("count", .int, isOptional: false),
+            AttributeDescription("isAlias", .bool, isOptional: false),
+        ], keys: [KeyDescription(["store", "foreign"], isUnique: true), KeyDescription(["isAlias", "local"])])
+
+    /// One of them as a catalog has it; nil where nothing was ever applied. Throws `unsupportedVersion` where it is made in another way.
+    static func handle(_ description: EntityDescription, _ catalog: SchemaCatalog) throws(StoreError) -> EntityHandle? {
+        guard let number = catalog.number(ofEntity: description.name),
+            let layout = catalog.layout(version: catalog.newestVersion, entity: number)
+        else { return nil }
+        let handle = EntityHandle(layout)
+        guard handle.attributes == description.attributes.map(\.name),
+            handle.types == description.attributes.map(\.type)
+        else {
+            throw StoreError(
+                .unsupportedVersion,
+                "What the store notes of other stores has a form that this version does not know: use a newer version of Annals."
+            )
+        }
+        return handle
+    }
+}
+
+/// What the store notes of one transaction of another store when it applies it.
+struct AppliedRecord {
+    /// Where the transaction came from.
+    var token: HistoryToken
+    /// What came before it from there; nil for nothing.
+    var previous: HistoryToken?
+    /// Whether its changes were here already, and were not applied.
+    var isSkipped: Bool
+    /// The transaction that it was at first, in a store that it did not come from directly; nil where it was made where it came from.
+    var first: HistoryToken?
+    var firstPrevious: HistoryToken?
+
+    /// The transaction as it was first made.
+    var origin: HistoryToken { first ?? token }
+
+    init(
+        _ token: HistoryToken, previous: HistoryToken?, isSkipped: Bool, first: HistoryToken? = nil,
+        firstPrevious: HistoryToken? = nil
+    ) {
+        self.token = token
+        self.previous = previous
+        self.isSkipped = isSkipped
+        self.first = first
+        self.firstPrevious = firstPrevious
+    }
+
+    /// Nil where the values are not those of a record, which only another program can have written.
+    init?(_ values: [Value]) {
+        guard values.count == 11, let token = Self.token(values[0], values[1], values[2]) else { return nil }
+        self.token = token
+        previous = Self.token(values[0], values[3], values[4])
+        isSkipped = values[5].bool ?? false
+        first = Self.token(values[6], values[7], values[8])
+        firstPrevious = Self.token(values[6], values[9], values[10])
+    }
+
+    private static func token(_ store: Value, _ number: Value, _ tag: Value) -> HistoryToken? {
+        guard let store = store.uuid, let number = number.int, let tag = tag.int else { return nil }
+        return HistoryToken(
+            storeIdentifier: store, number: UInt64(bitPattern: number), tag: UInt64(bitPattern: tag))
+    }
+
+    /// In the order of the entity's attributes.
+    var values: [FileValue] {
+        func int(_ number: UInt64?) -> FileValue { number.map { .int(Int64(bitPattern: $0)) } ?? .absent }
+        return [
+            .uuid(token.storeIdentifier.file), int(token.number), int(token.tag), int(previous?.number),
+            int(previous?.tag), .bool(isSkipped), first.map { .uuid($0.storeIdentifier.file) } ?? .absent,
+            int(first?.number), int(first?.tag), int(firstPrevious?.number), int(firstPrevious?.tag),
+        ]
+    }
+}
+
+extension HistoryTransactionView {
+    /// What the store noted when it applied this transaction; nil for one that was made here.
+    func appliedRecord() throws(StoreError) -> AppliedRecord? {
+        let context = context
+        let view = context.pointee.view
+        guard !view.reservedEntities.isEmpty,
+            let number = view.catalog.number(ofEntity: ReservedEntity.origins.name)
+        else { return nil }
+        var record: AppliedRecord?
+        try mapping { () throws(FileError) in
+            try context.pointee.transaction.forEachChange { (change) throws(FileError) in
+                guard change.object.entity == number else { return false }
+                do throws(StoreError) {
+                    record = try HistoryChangeView(change, context).after().flatMap { AppliedRecord($0.values) }
+                } catch {
+                    context.pointee.fail(error)
+                }
+                return false
+            }
+        }
+        try context.pointee.throwFailure()
+        return record
+    }
+
+    /// The transaction of another store that this one is the applied form of, as it was first made; nil for one that was made here. Throws
+    /// `damaged`.
+    public func origin() throws(StoreError) -> HistoryToken? {
+        guard let record = try appliedRecord(), !record.isSkipped else { return nil }
+        return record.origin
+    }
+
+    /// How many of its changes are of the store's own objects. An unreadable table counts none: who reads it is told.
+    var reservedChangeCount: UInt64 {
+        let reserved = context.pointee.view.reservedEntities
+        var count: UInt64 = 0
+        try? mapping { () throws(FileError) in
+            try context.pointee.transaction.forEachChange { (change) in
+                if reserved.contains(change.object.entity) { count += 1 }
+                return true
+            }
+        }
+        return count
+    }
+}

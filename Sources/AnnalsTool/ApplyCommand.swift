@@ -1,0 +1,128 @@
+// `annals apply STORE FILE`: lines of `annals export` into another store, a transaction each.
+//
+// Invariants:
+// A1  A line is one transaction: whole, or nothing of it.
+// A2  No store is made before the first line was read.
+
+internal import Annals
+internal import FoundationEssentials
+
+extension Command {
+    static let apply = Command(
+        "apply", "Applies the transactions of another store, each once.",
+        details: """
+            The file is what “annals export” has printed; “-” is standard input. Makes the store where it is not there.
+            What was applied before is passed over, and what was first made in this store. A transaction that contradicts
+            what was changed here ends it, unless --conflicts says whose values win. A line that is wrong or cannot be
+            applied ends it too; the transactions before it stay. Everything is durable at the end.
+            """,
+        operands: ["STORE", "FILE"],
+        options: [
+            Option("conflicts", value: "POLICY", "refuse (the default), theirs or ours"),
+            Option("author", value: "A", "who makes the changes, as history says it; else who made them there"),
+            Option("context", value: "C", "the same for the context"),
+            Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
+        ], run: ApplyCommand.run)
+}
+
+enum ApplyCommand {
+    private struct Counts {
+        var applied: UInt64 = 0
+        var passedOver: UInt64 = 0
+        var conflicts: UInt64 = 0
+        var changes: UInt64 = 0
+        /// The place in the other store's history behind the last line.
+        var place: HistoryToken?
+    }
+
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(["text", "json"], for: .apply)
+        let text = arguments.value(of: "conflicts") ?? ConflictPolicy.refuse.rawValue
+        guard let policy = ConflictPolicy(rawValue: text) else {
+            throw ToolFailure(
+                .usage, "The option “--conflicts” takes refuse, theirs or ours, not “\(text)”.",
+                hint: "Try: annals help apply")
+        }
+        let reader = try LineReader(arguments.operands[1])
+        var counts = Counts()
+        guard var transaction = try next(reader) else {
+            try output.line(format == "json" ? json(counts).text : sentence(counts))
+            return .done
+        }
+        let store = try StoreAccess.open(arguments.operands[0], .readWrite, creates: true)
+        do throws(ToolFailure) {
+            repeat {
+                try apply(transaction, to: store, policy, arguments, reader, &counts, &output)
+                guard let following = try next(reader) else { break }
+                transaction = following
+            } while true
+        } catch {
+            try? store.close()
+            throw error
+        }
+        try storing { () throws(StoreError) in try store.close() }
+        try output.line(format == "json" ? json(counts).text : sentence(counts))
+        return .done
+    }
+
+    private static func next(_ reader: LineReader) throws(ToolFailure) -> ExportedTransaction? {
+        while let line = try reader.next() {
+            if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
+            do throws(StoreError) {
+                return try ExportedTransaction(jsonLine: Data(line))
+            } catch {
+                throw wrong(reader, error)
+            }
+        }
+        return nil
+    }
+
+    private static func apply(
+        _ transaction: ExportedTransaction, to store: Store, _ policy: ConflictPolicy, _ arguments: Arguments,
+        _ reader: LineReader, _ counts: inout Counts, _ output: inout Output
+    ) throws(ToolFailure) {
+        let result: ApplyResult
+        do throws(StoreError) {
+            // Durable when the store is closed: what power takes before can be applied again.
+            result = try store.apply(
+                transaction, conflicts: policy, author: arguments.value(of: "author"),
+                context: arguments.value(of: "context"), durability: .relaxed)
+        } catch {
+            throw wrong(reader, error)
+        }
+        counts.place = transaction.token
+        if result.outcome == .applied {
+            counts.applied += 1
+            counts.changes += UInt64(transaction.changes.count)
+        } else {
+            counts.passedOver += 1
+        }
+        counts.conflicts += UInt64(result.conflicts.count)
+        for conflict in result.conflicts {
+            var errors = Output(.standardError)
+            try errors.line("conflict in transaction \(transaction.token.number): \(conflict)")
+            try errors.finish()
+        }
+    }
+
+    private static func wrong(_ reader: LineReader, _ error: StoreError) -> ToolFailure {
+        var failure = ToolFailure(error)
+        failure.message = "Line \(reader.number) of \(reader.name): \(error.description)"
+        return failure
+    }
+
+    private static func sentence(_ counts: Counts) -> String {
+        "\(counts.applied) transactions with \(counts.changes) changes applied, \(counts.passedOver) passed over, "
+            + "\(counts.conflicts) conflicts" + (counts.place.map { "; behind \($0)" } ?? "")
+    }
+
+    private static func json(_ counts: Counts) -> JSONLine {
+        var line = JSONLine()
+        line.add("applied", counts.applied)
+        line.add("changes", counts.changes)
+        line.add("passedOver", counts.passedOver)
+        line.add("conflicts", counts.conflicts)
+        line.addText("place", counts.place?.description)
+        return line
+    }
+}
