@@ -99,6 +99,18 @@ import Testing
         #expect(try view.count(entity: EngineNote.entity) == 20)
     }
 
+    @Test func aWriterThatLooksForALeftoverIsNoCompactor() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...20)
+        let files = machine.machine.files(3)
+        let lock = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
+        #expect(try files.tryLock(lock, WriterLock.compaction(processID: 3)) == .acquired)
+        machine.machine.environment.setOnSleep { (_) in files.close(lock) }
+        _ = try store.compact(.lowered)
+        #expect(store.current.log.header.generation == 1)
+    }
+
     @Test func whoHoldsTheEngineOfAReplacedFileAsksItOn() throws {
         let machine = EngineMachine()
         let store = Generations(try machine.create())

@@ -169,11 +169,7 @@ import Testing
         var text = try runTool(["help"]).output
         for name in [
             "load", "insert", "set", "delete", "dump", "history", "watch", "versions", "revert", "export", "apply",
-            "clean",
-            "compact",
-            "info",
-            "verify", "salvage", "frames", "demo", "help",
-            "demo", "help",
+            "consumers", "clean", "compact", "backup", "info", "verify", "salvage", "frames", "demo", "help",
         ] {
             text += "\n$ annals help \(name)\n" + (try runTool(["help", name]).output)
         }

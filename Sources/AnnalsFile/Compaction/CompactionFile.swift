@@ -17,13 +17,7 @@ struct CompactionFile {
         temporary = Log.temporaryName(of: log.name)
         lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
         do throws(FileError) {
-            let range = WriterLock.compaction(processID: log.processID)
-            if case .held(let other) = try log.files.tryLock(lock, range) {
-                throw FileError(
-                    .busy,
-                    "Process \(WriterLock.compactor(of: other)) is compacting the store: there is nothing to do until it has ended."
-                )
-            }
+            try takeLock()
             // By name, and behind the lock: from here on nobody else gives the name to another file.
             _ = try log.identityInPlace()
             try removeTemporary()
@@ -32,6 +26,21 @@ struct CompactionFile {
             throw error.at(path: log.path)
         }
     }
+
+    private func takeLock() throws(FileError) {
+        let range = WriterLock.compaction(processID: log.processID)
+        var other: UInt32 = 0
+        for _ in 0..<Self.attempts {
+            guard case .held(let found) = try log.files.tryLock(lock, range) else { return }
+            other = WriterLock.compactor(of: found)
+            log.environment.sleep(microseconds: 1000)
+        }
+        throw FileError(
+            .busy, "Process \(other) is compacting the store: there is nothing to do until it has ended.")
+    }
+
+    /// A writer that looks for what a compactor has left holds the lock for the length of its commit.
+    private static let attempts = 20
 
     /// Ends the lock; what was not given the store's name goes.
     func close() {

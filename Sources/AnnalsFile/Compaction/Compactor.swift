@@ -13,8 +13,8 @@ package struct CompactionOptions: Sendable {
     package var finalBytes: UInt64 = 1 << 20
     /// So much is copied in one hold of the new file's lock.
     package var sliceBytes: UInt64 = 4 << 20
-    /// How often a rest is copied that does not become half as long before others wait for the last one.
-    package var maximumRounds = 20
+    /// How long others wait at most while a piece is copied, where they write about as fast as this copies.
+    package var holdMicroseconds: UInt64 = 10_000
     /// Told what was copied, of how much; false ends the compaction, and `cancelled` is thrown.
     package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
 
@@ -24,7 +24,6 @@ package struct CompactionOptions: Sendable {
         var options = CompactionOptions()
         options.finalBytes = 2048
         options.sliceBytes = 8192
-        options.maximumRounds = 3
         return options
     }
 }
@@ -46,13 +45,13 @@ package struct BackupResult: Equatable, Sendable {
 
 /// One compaction of one store. One use of one thread.
 final class Compactor {
-    private let source: Engine
-    private let options: CompactionOptions
-    private let target: Engine
+    let source: Engine
+    let options: CompactionOptions
+    let target: Engine
     private let base: View
     private let copier: FrameCopier
     /// Up to here frames of the source were copied.
-    private var position: UInt64
+    private(set) var position: UInt64
     /// Whether the first, long round is done. Then consumers and cleaning marks are written as they were at that time, indexes are built, and all of it
     /// is kept up to date by what is copied further.
     private var isCaughtUp = false
@@ -67,11 +66,7 @@ final class Compactor {
                 .readOnly, "This handle was opened for reading only: open the store for writing to compact it.",
                 path: source.log.path)
         }
-        guard source.log.header.generation < .max else {
-            throw FileError(
-                .tooLarge, "The store has been compacted as often as can be counted: it stays as it is.",
-                path: source.log.path)
-        }
+        try checkCanBeCounted(source)
         try source.log.ledger.checkUsable()
         let view = try source.view()
         let before = view.end
@@ -97,8 +92,10 @@ final class Compactor {
     static func backUp(
         _ source: Engine, to path: String, newIdentity: Bool, _ options: CompactionOptions
     ) throws(FileError) -> BackupResult {
-        let view = try source.view()
+        try checkCanBeCounted(source)
+        // In this order: the state is not older than the base, whoever cleans in between.
         let base = try source.view(asOf: source.tracking.horizon)
+        let view = try source.view()
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
         let file = try BackupFile(source, path)
         defer { file.close() }
@@ -116,6 +113,14 @@ final class Compactor {
         } catch {
             target.log.retire()
             throw error
+        }
+    }
+
+    private static func checkCanBeCounted(_ source: Engine) throws(FileError) {
+        guard source.log.header.generation < .max else {
+            throw FileError(
+                .tooLarge, "The store has been compacted as often as can be counted: it stays as it is.",
+                path: source.log.path)
         }
     }
 
@@ -139,8 +144,10 @@ final class Compactor {
         position = base.number == source.log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
     }
 
-    /// Runs `body` with room for a slice in the new file, and takes in what it appended.
-    private func appending(_ body: (inout Appender) throws(FileError) -> Void) throws(FileError) {
+    /// Runs `body` with room for a slice in the new file, and takes in what it appended. A checkpoint that is due then is not written while others wait.
+    private func appending(
+        othersWait: Bool = false, _ body: (inout Appender) throws(FileError) -> Void
+    ) throws(FileError) {
         try target.log.whileAppending(.relaxed) { (appender) throws(FileError) in
             let room = options.sliceBytes + UInt64(source.options.log.limits.maximumFrameBytes) * 2
             try target.indexes.core.file.checkReach(appender.state.end + room)
@@ -150,7 +157,7 @@ final class Compactor {
             try body(&appender)
             try appender.flush()
         }
-        if target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
+        if !othersWait, target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
     }
 
     private func report(_ done: UInt64) throws(FileError) {
@@ -220,27 +227,18 @@ final class Compactor {
 
     /// Copies what there is, and then what was added meanwhile, until little is left.
     private func copyTransactions() throws(FileError) {
-        var last = UInt64.max
-        for _ in 0..<options.maximumRounds {
-            let end = try source.view().end
-            let left = end - position
-            if isCaughtUp, left <= options.finalBytes { return }
-            if isCaughtUp, left > last / 2 { makeWritersWait(left) }
-            last = left
-            try copy(to: end)
-            if !isCaughtUp {
-                try writeTracking()
-                try buildIndexes()
-                isCaughtUp = true
-                last = .max
-            }
-        }
+        try copy(to: source.view().end)
+        try writeTracking()
+        try buildIndexes()
+        isCaughtUp = true
+        try catchUp()
     }
 
-    private func copy(to end: UInt64) throws(FileError) {
+    /// Copies up to there, or until a moment of the monotonic clock: then in shorter slices, and without what others need not wait for.
+    func copy(to end: UInt64, until deadline: UInt64? = nil) throws(FileError) {
+        let limit = deadline == nil ? options.sliceBytes : min(options.sliceBytes, 1 << 17)
         while position < end {
-            let limit = options.sliceBytes
-            try appending { (appender) throws(FileError) in
+            try appending(othersWait: deadline != nil) { (appender) throws(FileError) in
                 let start = appender.state.reach
                 while position < end, appender.state.reach - start < limit || appender.state.open != nil {
                     position = try source.indexes.core.reading { () throws(FileError) in
@@ -251,7 +249,11 @@ final class Compactor {
                     if appender.state.reach - start >= limit { try appender.prepareMore(limit) }
                 }
             }
-            try report(position)
+            guard let deadline else {
+                try report(position)
+                continue
+            }
+            if source.log.environment.monotonicMicroseconds() >= deadline { return }
         }
     }
 
@@ -308,13 +310,6 @@ final class Compactor {
         }
     }
 
-    /// Others write as fast as this copies: they wait for 1 ms per MiB that is left, once a round.
-    private func makeWritersWait(_ left: UInt64) {
-        let pause = max(left >> 20, 1) * 1000
-        try? source.log.whileAppending(.relaxed) { (_) in source.log.environment.sleep(microseconds: min(pause, 20_000))
-        }
-    }
-
     // MARK: Indexes
 
     /// Builds every ordered index that the newest schema asks for and that is not there.
@@ -336,7 +331,7 @@ final class Compactor {
             let log = source.log
             try log.whileAppending(.relaxed) { (appender) throws(FileError) in
                 try log.checkIdentity()
-                try copy(to: appender.state.end)
+                try copy(to: appender.state.end, until: .max)
                 // A schema change in the last piece may ask for an index: that is not built while others wait.
                 guard target.indexes.isComplete else { return }
                 end = target.log.current.end

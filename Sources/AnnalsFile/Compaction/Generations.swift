@@ -189,6 +189,7 @@ package final class Generations: @unchecked Sendable {
             older.removeAll { $0.engine == nil }
             older.append(Weak(old))
             engine = next
+            Retirement.begin(old)
             return next
         }
     }

@@ -1,5 +1,7 @@
 // Being replaced by a compacted file: how a handle notices, and what a compactor that died has left behind.
 
+internal import Synchronization
+
 extension Log {
     /// The name of the file that compaction makes beside a store: one for each store, so that whoever comes next finds what was left.
     package static func temporaryName(of name: String) -> String { name + ".compacting" }
@@ -27,7 +29,10 @@ extension Log {
     }
 
     /// This handle is of a file that was replaced: it promises nothing for it any more, and closes when its last reader has gone.
-    package func retire() { background.stop() }
+    package func retire() {
+        isRetired.store(true, ordering: .relaxed)
+        background.stop()
+    }
 
     /// Closes a handle of a file that was replaced: nothing in it needs to be made durable any more.
     package func closeReplaced() throws(FileError) {

@@ -60,6 +60,8 @@ package final class Log: @unchecked Sendable {
     /// How many calls use the descriptors, and `closingBit` once new ones are refused.
     let uses = Atomic<UInt64>(0)
     static let closingBit: UInt64 = 1 << 63
+    /// Whether another file has taken this one's place.
+    let isRetired = Atomic<Bool>(false)
     /// Where closing waits for `uses` to sink.
     let lifetime = Monitor()
     /// The checksum at the end that opening read.
@@ -97,8 +99,10 @@ package final class Log: @unchecked Sendable {
         background.stop()
         background.join()
         if uses.load(ordering: .acquiring) & Log.closingBit != 0 { return }
-        // Dropped without `close`: what was promised for the last second still holds.
-        if access == .readWrite, hasAppended, ledger.hasUnproven { try? files.synchronize(file) }
+        // Dropped without `close`: what was promised for the last second still holds, but in a file that was replaced.
+        if access == .readWrite, hasAppended, !isRetired.load(ordering: .relaxed), ledger.hasUnproven {
+            try? files.synchronize(file)
+        }
         release()
     }
 

@@ -1,0 +1,107 @@
+"""Stops a reader with SIGSTOP while others commit and compact, and lets it read on. See Tests/frozen.sh."""
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+
+programs, rounds, commits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+helper, annals = programs + "/process-helper", programs + "/annals"
+LEAST_RATIO = 0.7
+folder = tempfile.mkdtemp(prefix="annals-frozen-", dir=os.environ.get("TMPDIR", "/tmp"))
+processes = []
+failures = []
+
+
+def fail(sentence):
+    failures.append(sentence)
+    print("failed: " + sentence, file=sys.stderr)
+
+
+class Helper:
+    """A process that answers each line with one."""
+
+    def __init__(self, *words):
+        self.process = subprocess.Popen([helper, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        processes.append(self.process)
+
+    def say(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("a process has ended")
+        return [int(word) for word in line.split()]
+
+    def end(self):
+        self.process.stdin.close()
+        if self.process.wait(timeout=60) != 0:
+            fail("a process ended with %d" % self.process.returncode)
+
+
+def run(name, is_frozen):
+    """Gives back the microseconds of each round, and how many compactions there were."""
+    store = f"{folder}/{name}.annals"
+    subprocess.run([helper, "make", store], check=True, timeout=60)
+    reader = None
+    if is_frozen:
+        reader = Helper("hold", store)
+        held = reader.answer()
+        reader.process.send_signal(signal.SIGSTOP)
+    writer = Helper("rounds", store, str(commits))
+    times, compactions, last = [], 0, 0
+    for _ in range(rounds):
+        writer.say()
+        # Cleaned and compacted while the writer is at work.
+        subprocess.run([annals, "clean", store, "--before", str(max(last, 1))], check=True, capture_output=True, timeout=60)
+        compactions += subprocess.run([annals, "compact", store], capture_output=True, timeout=60).returncode == 0
+        microseconds, last = writer.answer()
+        times.append(microseconds)
+    writer.end()
+    if reader:
+        reader.process.send_signal(signal.SIGCONT)
+        reader.say()
+        number, checksum, newest, newest_checksum = reader.answer()
+        if [number, checksum] != held:
+            fail(f"the snapshot was {held}, and is {[number, checksum]}")
+        fresh = Helper("hold", store)
+        if fresh.answer() != [newest, newest_checksum] or newest != last:
+            fail(f"a new snapshot is of {newest}, and the newest transaction is {last}")
+        fresh.end()
+        reader.end()
+    if subprocess.run([annals, "verify", store], capture_output=True, timeout=120).returncode != 0:
+        fail("the store is damaged")
+    if compactions != rounds:
+        fail(f"{compactions} of {rounds} compactions were done")
+    os.unlink(store)
+    return times
+
+
+def main():
+    # Interleaved, because the machine has others to serve.
+    frozen, free = [], []
+    for attempt in range(3):
+        free += run(f"free{attempt}", False)
+        frozen += run(f"frozen{attempt}", True)
+    rates = [commits / statistics.median(times) * 1e6 for times in (free, frozen)]
+    ratio = rates[1] / rates[0]
+    print(f"{rounds * commits} commits and {rounds} compactions, three times each")
+    print(f"commits a second, median of rounds: {rates[0]:.0f} without a reader, {rates[1]:.0f} with one that is stopped; ratio {ratio:.2f}")
+    if ratio < LEAST_RATIO:
+        fail(f"a stopped reader slows the writer down to {ratio:.2f}")
+
+
+try:
+    main()
+finally:
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    shutil.rmtree(folder)
+sys.exit(1 if failures else 0)

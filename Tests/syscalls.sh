@@ -1,0 +1,16 @@
+#!/bin/sh
+# Ends `annals load`, `clean` and `compact` at every system call that touches files, one after the other, and looks at what is left.
+#
+# Tests/syscalls.sh [STEP]: at every STEP-th call of each kind, 1 unless said. Exit status 1 where the store is neither as before nor as after (of a
+# load: neither of a whole number of batches), where verify finds anything, or where something is left in the directory after the next compaction.
+# What is checked stands in Tests/syscalls.py. SCRATCH names the build folder, CONFIGURATION debug or release.
+set -eu
+cd "$(dirname "$0")/.."
+scratch=${SCRATCH:-.build}
+configuration=${CONFIGURATION:-release}
+if ! command -v strace > /dev/null; then
+    echo "NOT TESTED: there is no strace" >&2
+    exit 1
+fi
+swift build -c "$configuration" --product annals --scratch-path "$scratch"
+exec timeout -k 10 1800 python3 Tests/syscalls.py "$scratch/$configuration/annals" "${1:-1}"
