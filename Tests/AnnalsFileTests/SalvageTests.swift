@@ -265,6 +265,38 @@ import Testing
         try engine.close()
     }
 
+    /// A definition may ask for an index over a list, which means nothing; and a reference may be to a number that was never given.
+    @Test func whatADefinitionMayNotAskForHereIsLeftOut() throws {
+        var note = Note.definition
+        note.attributes += [
+            AttributeDefinition(number: 4, type: .objects, flags: [.optional, .indexed, .unique], name: "list"),
+            AttributeDefinition(number: 5, type: .object, flags: [.optional], name: "other"),
+        ]
+        note.keys = [
+            KeyDefinition(isUnique: true, attributes: [4, 2]), KeyDefinition(isUnique: true, attributes: [1]),
+        ]
+        var file = ForgedFile()
+        file.addSchema(table: try SchemaDefinition(version: 1, entities: [note]).encodeTables()[0])
+        file.addCommit()
+        var row = ByteWriter()
+        let far = try #require(ObjectID(entity: 1, number: FormatLimits.maximumObjectNumber))
+        try RowEncoder.append(
+            Note.row("one", 1) + [.objects([Note.object(1)]), .object(far)], layout: RowLayout.make(note),
+            entryDistance: 0, schemaVersion: 1, isDeletion: false, to: &row)
+        file.addCommit([.insert(1, Array(row.bytes))])
+        file.addSeal()
+        let machine = EngineMachine()
+        machine.machine.disk.install(file.finished(), at: EngineMachine.path)
+        #expect(try salvage(machine).objects == 1)
+        let engine = try Engine.open(
+            Self.path, options: machine.options, files: machine.machine.files(8),
+            environment: machine.machine.environment)
+        let (new, _) = try engine.commit { try $0.insert(entity: 1, Note.row("two") + [.absent, .absent]) }
+        #expect(new.number == 2)
+        try engine.close()
+        try expectIntact(machine.machine.disk, Self.path)
+    }
+
     // MARK: Rules that rows do not have any more
 
     @Test func rowsThatShareAUniqueValueStay() throws {

@@ -225,7 +225,7 @@ private struct SalvageRun {
             let writer = SalvageWriter(engine, definitions, values, options)
             try writer.writeSchema()
             try writer.write(rows)
-            try writer.passNumbers(rows.nextNumbers.merging(scan.nextNumbers) { max($0, $1) })
+            try writer.passNumbers(numbersToPass(rows, scan))
             try writer.finishSchema()
             try engine.writeCheckpoint()
             report.storeID = engine.log.header.storeID
@@ -236,6 +236,16 @@ private struct SalvageRun {
             throw error
         }
         return report
+    }
+
+    /// What was ever given, as far as frames and references tell. A reference far above the rest is to nothing that ever was.
+    private func numbersToPass(_ rows: SalvagedRows, _ scan: SalvageScan) -> [UInt16: UInt64] {
+        var next = scan.nextNumbers
+        for (entity, number) in rows.nextNumbers {
+            let known = scan.nextNumbers[entity] ?? 1
+            if number > known, number - known <= 1 << 20 { next[entity] = number }
+        }
+        return next
     }
 
     private mutating func take(_ writer: SalvageWriter, _ rows: SalvagedRows, _ definitions: [EntityDefinition]) {

@@ -61,7 +61,7 @@ struct SalvagedSchema {
         var names = Set<IdentifierName>()
         for number in steps.keys.sorted() {
             guard let last = steps[number]?.last, last.layout != nil else { continue }
-            var definition = last.definition
+            var definition = last.definition.withoutListIndexes
             if !names.insert(definition.name).inserted {
                 var other = IdentifierName("entity \(number)")
                 while !names.insert(other).inserted { other = IdentifierName(other.text + "'") }
@@ -74,7 +74,7 @@ struct SalvagedSchema {
         return definitions.map { definition in withTargets(definition, among: definitions, &changes) }
     }
 
-    /// A reference to an entity of which nothing is known may be to any.
+    /// A reference to an entity of which nothing is known may be to any, and an inverse that is not there is none.
     private func withTargets(
         _ definition: EntityDefinition, among all: [EntityDefinition], _ changes: inout [String]
     ) -> EntityDefinition {
@@ -93,6 +93,20 @@ struct SalvagedSchema {
                 changes.append("“\(definition.name).\(attribute.name)” has lost its inverse, which was not found.")
             }
         }
+        return definition
+    }
+}
+
+extension EntityDefinition {
+    /// An index over a list of objects may stand in a definition, means nothing, and is not written by this program.
+    fileprivate var withoutListIndexes: EntityDefinition {
+        var definition = self
+        var lists = Set<UInt16>()
+        for index in attributes.indices where !attributes[index].type.isIndexable {
+            definition.attributes[index].flags.subtract([.indexed, .unique])
+            lists.insert(attributes[index].number)
+        }
+        definition.keys.removeAll { !lists.isDisjoint(with: $0.attributes) }
         return definition
     }
 }
