@@ -69,13 +69,46 @@ import Testing
         #expect(sum == 4)
     }
 
+    @Test func sharingRuns() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path("notes.annals")
+        try Self.quickStart(path)
+        let store = try Store(at: path)
+        let other = try Store(at: path)
+        let note = try #require(try store.snapshot().rows(of: "Note").first?.id)
+        try other.commit(author: "app") { try $0.update(note, ["rank": 5]) }
+        try other.commit(author: "end") { try $0.update(note, ["rank": 6]) }
+        try await Self.share(store)
+        #expect(try other.horizon == other.currentToken.number)
+        #expect(try other.consumer("extension")?.lag == 0)
+        try other.close()
+        try store.close()
+    }
+
+    static func share(_ store: Store) async throws {
+        // Sharing begins
+        let consumer = try store.registerConsumer("extension", at: store.oldestToken)
+        var cursor = consumer.cursor
+        for try await signal in try store.remoteChanges(after: cursor, excluding: ["extension"]) {
+            let request = HistoryRequest(
+                after: .token(cursor), before: .number(signal.token.number + 1), excludedAuthors: ["extension"])
+            for transaction in try store.history(request) { print(transaction.author ?? "-", transaction.number) }
+            try store.advanceConsumer("extension", from: cursor, to: signal.token)
+            cursor = signal.token
+            if signal.authors.contains("end") { break }
+        }
+        try store.clean()  // what all consumers have read
+        try store.compact()  // gives its space back
+        // Sharing ends
+    }
+
     @Test func theReadmeSaysTheSame() throws {
         let source = try String(contentsOfFile: #filePath, encoding: .utf8)
         let lines = source.split(separator: "\n", omittingEmptySubsequences: false)
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let readme = try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8)
-        for name in ["README", "More"] {
+        for name in ["README", "More", "Sharing"] {
             let start = try #require(lines.firstIndex { $0.hasSuffix("// \(name) begins") })
             let end = try #require(lines.firstIndex { $0.hasSuffix("// \(name) ends") })
             let code = lines[(start + 1)..<end].map { $0.hasPrefix("        ") ? $0.dropFirst(8) : $0 }
