@@ -36,7 +36,7 @@ def state(store):
     if not os.path.exists(store):
         return None
     history = tool("history", store).stdout
-    return tool("dump", store).stdout, re.sub(r'"(time|date|tag|token|process|processID)":("[^"]*"|[0-9]+)', "", history)
+    return tool("dump", store).stdout, re.sub(r'"(timestamp|token|process|processID)":("[^"]*"|[0-9]+)', "", history)
 
 
 def rows(number, count):
