@@ -149,7 +149,7 @@ import Testing
             #expect(value == values[name], "\(name)")
         }
         // No indexes, no landmarks; a horizon, and nothing hidden and no consumers.
-        #expect(bytes.count == start + (root.values.map { $0.offset + $0.bytes }.max() ?? 0) + 12 + 16)
+        #expect(bytes.count == start + (root.values.map { $0.offset + $0.bytes }.max() ?? 0) + 12 + 32)
     }
 }
 
