@@ -49,7 +49,7 @@ enum InfoCommand {
         )
         try output.line("token \(facts.token)")
         try output.line(
-            "history begins behind transaction \(facts.horizon), and is kept for \(words(facts.retention))")
+            "history begins behind transaction \(facts.horizon), and is kept for \(RetentionCommand.text(facts.retention))")
         for consumer in facts.consumers { try output.line("consumer " + ConsumersCommand.text(consumer)) }
         for entity in facts.entities {
             try output.line("\(entity.name): \(statistics.objects[entity.name] ?? 0) objects")
@@ -77,13 +77,6 @@ enum InfoCommand {
         if attribute.isPreservedOnDeletion { words.append("preserved on deletion") }
         if let target = attribute.target { words.append("of \(target)") }
         return words
-    }
-
-    private static func words(_ retention: Store.Retention) -> String {
-        let age = retention.age.map { "\($0.components.seconds) seconds" }
-        let bytes = retention.bytes.map { "\($0) bytes" }
-        let limits = [age, bytes].compactMap(\.self)
-        return limits.isEmpty ? "ever" : limits.joined(separator: " or ")
     }
 
     /// About, as words for people.
@@ -124,10 +117,7 @@ enum InfoCommand {
         space.add("free", statistics.space.freeBytes)
         line.add("space", space)
         line.add("horizon", facts.horizon)
-        var retention = JSONLine()
-        retention.add("seconds", facts.retention.age.map { UInt64(clamping: $0.components.seconds) })
-        retention.add("bytes", facts.retention.bytes)
-        line.add("retention", retention)
+        line.add("retention", RetentionCommand.json(facts.retention))
         line.add("consumers", facts.consumers.map(ConsumersCommand.json))
         return line
     }

@@ -7,7 +7,7 @@ internal import Glibc
 enum Commands {
     static let all = [
         Command.load, .insert, .set, .delete, .dump, .history, .watch, .versions, .revert, .export, .apply,
-        .consumers, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
+        .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
     ]
 
     static func find(_ name: String) -> Command? { all.first { $0.name == name } }

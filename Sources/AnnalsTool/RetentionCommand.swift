@@ -1,0 +1,81 @@
+// `annals retention STORE`: how long the store keeps its history, and changing that.
+
+internal import Annals
+
+extension Command {
+    static let retention = Command(
+        "retention", "Says how long a store keeps its history, or changes that.",
+        details: """
+            History that is older than AGE, or takes more than BYTES, goes by itself with the next commits, whoever makes them, and
+            whether its consumers have read it or not; rows that there are do not count. AGE is a number with s, m, h or d behind it,
+            or forever, standard (7 days or 1 GiB) or none (history goes at once); BYTES is a number, or left out for any size.
+            """,
+        operands: ["STORE", "[AGE]", "[BYTES]"],
+        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
+        run: RetentionCommand.run)
+}
+
+enum RetentionCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .retention)
+        let wanted = try retention(arguments)
+        let kept = try StoreAccess.with(arguments.operands[0], wanted == nil ? .readOnly : .readWrite) {
+            (store) throws(ToolFailure) in
+            try storing { () throws(StoreError) in
+                if let wanted { try store.setRetention(wanted) }
+                return try store.retention
+            }
+        }
+        try output.line(format == "json" ? json(kept).text : "History is kept for \(text(kept)).")
+        return .done
+    }
+
+    private static func retention(_ arguments: Arguments) throws(ToolFailure) -> Store.Retention? {
+        func refusal(_ message: String) -> ToolFailure {
+            ToolFailure(.usage, message, hint: "Try: annals help retention")
+        }
+        guard arguments.operands.count > 1 else { return nil }
+        let age = arguments.operands[1]
+        let named: [String: Store.Retention] = ["forever": .forever, "standard": .standard, "none": .none]
+        if arguments.operands.count == 2, let named = named[age] { return named }
+        var bytes: UInt64?
+        if arguments.operands.count > 2 {
+            guard let number = number(arguments.operands[2]) else {
+                throw refusal("BYTES is a number, not “\(arguments.operands[2])”.")
+            }
+            bytes = number
+        }
+        if age == "forever" { return Store.Retention(age: nil, bytes: bytes) }
+        let seconds: [Character: UInt64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+        guard let unit = age.last.flatMap({ seconds[$0] }), let count = number(String(age.dropLast())),
+            !count.multipliedReportingOverflow(by: unit).overflow, let whole = Int64(exactly: count * unit)
+        else {
+            throw refusal("AGE is a number with s, m, h or d behind it, or forever, standard or none, not “\(age)”.")
+        }
+        return Store.Retention(age: .seconds(whole), bytes: bytes)
+    }
+
+    private static func number(_ text: String) -> UInt64? {
+        guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+            return nil
+        }
+        return UInt64(text)
+    }
+
+    // MARK: As words
+
+    /// What follows “for”.
+    static func text(_ retention: Store.Retention) -> String {
+        let age = retention.age.map { "\($0.components.seconds) seconds" }
+        let bytes = retention.bytes.map { "\($0) bytes" }
+        let limits = [age, bytes].compactMap(\.self)
+        return limits.isEmpty ? "ever" : limits.joined(separator: " or ")
+    }
+
+    static func json(_ retention: Store.Retention) -> JSONLine {
+        var line = JSONLine()
+        line.add("seconds", retention.age.map { UInt64(clamping: $0.components.seconds) })
+        line.add("bytes", retention.bytes)
+        return line
+    }
+}
