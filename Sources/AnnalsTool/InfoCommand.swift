@@ -49,7 +49,8 @@ enum InfoCommand {
         )
         try output.line("token \(facts.token)")
         try output.line(
-            "history begins behind transaction \(facts.horizon), and is kept for \(RetentionCommand.text(facts.retention))")
+            "history begins behind transaction \(facts.horizon), and is kept for \(RetentionCommand.text(facts.retention))"
+        )
         for consumer in facts.consumers { try output.line("consumer " + ConsumersCommand.text(consumer)) }
         for entity in facts.entities {
             try output.line("\(entity.name): \(statistics.objects[entity.name] ?? 0) objects")

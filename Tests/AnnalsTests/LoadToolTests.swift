@@ -169,7 +169,8 @@ import Testing
         var text = try runTool(["help"]).output
         for name in [
             "load", "insert", "set", "delete", "dump", "history", "watch", "versions", "revert", "export", "apply",
-            "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage", "frames", "demo", "help",
+            "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage", "frames", "demo",
+            "help",
         ] {
             text += "\n$ annals help \(name)\n" + (try runTool(["help", name]).output)
         }
