@@ -8,10 +8,11 @@ extension Command {
         "clean", "Cleans history: transactions before a place are no longer returned.",
         details: """
             Without --before everything goes that all registered consumers have read, and what the store's retention does not
-            keep. With it the transactions before the place go, read or not; its own transaction stays. PLACE is a token, the
+            keep; where no consumer is registered, only the latter. With it the transactions before the place go, read or not; its own transaction stays. PLACE is a token, the
             number of a transaction, or a moment such as 2026-01-02T03:04:05Z. What the transactions have changed stays changed;
             “annals compact” gives the space back. With --author only the transactions of that author go (“” for those without
-            one), and a reader that starts before them is told that its token has expired. With --dry-run nothing is written.
+            one): history no longer shows them, their values stay until all before them is cleaned, and a reader that starts
+            before them without leaving this author out is told that its token has expired. With --dry-run nothing is written.
             """,
         operands: ["STORE"],
         options: [
@@ -37,7 +38,9 @@ extension Command {
         "backup", "Writes a copy of the store, as it is now, to a new file, while others use it.",
         details: """
             Prints the token of the place in history that the copy is of. The copy is the same store, for whoever has tokens of
-            it; with --new-identity it is a store of its own, without consumers.
+            it; with --new-identity it is a store of its own, without consumers. To restore one, end whoever uses the store and
+            rename the copy to the store's name; never copy over a store in use. A killed backup leaves a file named
+            “.FILE.annals-backup”, which the next one to the same name takes away.
             """,
         operands: ["STORE", "FILE"],
         options: [
@@ -75,6 +78,7 @@ enum CleanCommands {
         var transactions: UInt64
         var horizon: UInt64
         var regainedBytes: UInt64?
+        var hasNoReaders = false
         var waitingFor: [Consumer] = []
         var overtaken: [Consumer] = []
     }
@@ -100,6 +104,7 @@ enum CleanCommands {
                 }
                 if !isDry { try store.deleteHistory(before: number, authors: authors) }
                 outcome.horizon = try store.horizon
+                if isDry, authors == nil { outcome.horizon = try store.cleaningPlan(before: number).before - 1 }
                 return outcome
             }
         }
@@ -118,8 +123,9 @@ enum CleanCommands {
     private static func planned(_ store: Store, _ isDry: Bool) throws(StoreError) -> Outcome {
         let plan = isDry ? try store.cleaningPlan() : try store.clean()
         return Outcome(
-            transactions: plan.transactions, horizon: try store.horizon, regainedBytes: plan.regainedBytes,
-            waitingFor: plan.waitingFor, overtaken: plan.overtaken)
+            transactions: plan.transactions, horizon: plan.before - 1, regainedBytes: plan.regainedBytes,
+            hasNoReaders: try !store.consumers.contains { $0.kind.contains(.reads) }, waitingFor: plan.waitingFor,
+            overtaken: plan.overtaken)
     }
 
     private static func show(
@@ -135,9 +141,12 @@ enum CleanCommands {
             line.add("dryRun", isDry)
             return try output.line(line.text)
         }
-        let verb = isDry ? "would be cleaned" : "cleaned"
-        try output.line("\(outcome.transactions) transactions \(verb); history begins behind \(outcome.horizon).")
-        if let bytes = outcome.regainedBytes { try output.line("Compaction gives back about \(bytes) bytes then.") }
+        let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
+        try output.line("\(outcome.transactions) transactions \(verb); history \(begins) behind \(outcome.horizon).")
+        if let bytes = outcome.regainedBytes {
+            try output.line("Compaction then gives back about \(bytes) bytes in all.")
+        }
+        if outcome.hasNoReaders { try output.line("No consumer is registered: --before says how far to clean.") }
         for consumer in outcome.waitingFor { try output.line("waiting for " + ConsumersCommand.text(consumer)) }
         for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }
     }

@@ -100,7 +100,9 @@ package enum HistoryPlace: Equatable, Sendable {
             self = .token(try HistoryToken(text))
         } catch {
             throw ToolFailure(
-                .usage, "\(name) takes a transaction number or a token. " + error.message,
+                .usage,
+                "\(name) takes a transaction number or a token (and, where help says so, a moment such as 2026-01-02T03:04:05Z). "
+                    + error.message,
                 hint: "Try: annals help \(command.name)")
         }
     }

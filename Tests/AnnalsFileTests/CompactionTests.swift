@@ -106,6 +106,61 @@ import Testing
         try expectIntact(machine)
     }
 
+    /// Rows and indexes that come while the store is compacted: of entities with indexes, without, and of those that come with them.
+    @Test func whatComesMeanwhileIsInTheIndexes() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        let ids = try store.current.insertNotes(1...2000)
+        let other = Generations(try machine.open(2))
+        var options = CompactionOptions.lowered
+        options.finalBytes = 256
+        let met = Met()
+        options.progress = { (_, _) in
+            met.count += 1
+            let number = UInt16(met.count + 1)
+            guard number < 30 else { return true }
+            var definition = EngineNote.definition
+            (definition.number, definition.name) = (number, IdentifierName("Entity \(number)"))
+            if number % 3 == 0 {
+                for index in definition.attributes.indices { definition.attributes[index].flags = [.optional] }
+            }
+            do {
+                _ = try other.commit { pending in
+                    try pending.changeSchema([definition])
+                    for row in 1...3 {
+                        _ = try pending.insert(entity: number, EngineNote.row("\(number) \(row)", Int64(10 - row)))
+                    }
+                    try pending.update(ids[met.count], [(EngineNote.rank, .int(Int64(number) * -1))])
+                }
+                _ = try other.commit { pending in
+                    _ = try pending.insert(entity: number, EngineNote.row("\(number) more", 5))
+                    _ = try pending.insert(entity: EngineNote.entity, EngineNote.row("note of \(number)", 7000))
+                }
+            } catch { met.failure = "\(error)" }
+            return true
+        }
+        _ = try store.compact(options)
+        #expect(met.count > 5 && met.failure == nil, "\(met.failure ?? "")")
+        for generations in [store, other] {
+            let view = try generations.newest().view
+            #expect(generations.current.log.header.generation == 1)
+            let ranks = try view.byRank().map { try view.rank($0) ?? .max }
+            #expect(ranks == ranks.sorted())
+            #expect(try UInt64(ranks.count) == view.count(entity: EngineNote.entity))
+            for number in 2...UInt16(min(met.count + 1, 29)) where number % 3 != 0 {
+                var titles: [String] = []
+                try view.range(IndexID(entity: number, attributes: [2], isUnique: false)) {
+                    (_, row) throws(FileError) in
+                    if case .string(let text) = try row.value(at: EngineNote.title) { titles.append(text) }
+                    return true
+                }
+                #expect(titles == ["\(number) more", "\(number) 3", "\(number) 2", "\(number) 1"])
+            }
+            try generations.close()
+        }
+        try expectIntact(machine)
+    }
+
     @Test func aSecondCompactorIsRefusedAndALeftoverRemoved() throws {
         let machine = EngineMachine()
         let store = Generations(try machine.create())
@@ -137,7 +192,11 @@ import Testing
     }
 
     /// Sound: the closure that changes it runs on the thread that looks at it.
-    private final class Met: @unchecked Sendable { var code: FileError.Code? }
+    private final class Met: @unchecked Sendable {
+        var code: FileError.Code?
+        var count = 0
+        var failure: String?
+    }
 
     @Test func anotherStoreInItsPlaceIsNoSuccessor() throws {
         let machine = EngineMachine()

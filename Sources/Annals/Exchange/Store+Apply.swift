@@ -30,8 +30,10 @@ extension Store {
         context: String? = nil, durability: Durability? = nil
     ) throws(StoreError) -> ApplyResult {
         guard transaction.store != identifier else {
+            try checkOwn(transaction.token)
             return ApplyResult(outcome: .alreadyHere, token: nil, conflicts: [])
         }
+        if let origin = transaction.origin, origin.storeIdentifier == identifier { try checkOwn(origin) }
         // Most that comes twice is known without any lock.
         if try AppliedOrigins(try snapshot()).isApplied(transaction) {
             return ApplyResult(outcome: .alreadyApplied, token: nil, conflicts: [])
@@ -48,6 +50,21 @@ extension Store {
             guard var error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
             if error.path == nil { error.path = path }
             throw error
+        }
+    }
+
+    /// Throws `originDiverged` where a transaction that names this store is not one of its own.
+    private func checkOwn(_ token: HistoryToken) throws(StoreError) {
+        do throws(StoreError) {
+            try check(token)
+        } catch  where error.code == .tokenExpired {
+            // It was cleaned here: that it was there is all that can be said.
+        } catch  where error.code == .tokenUnknown || error.code == .tokenDiverged {
+            throw StoreError(
+                .originDiverged,
+                "Transaction \(token.number) was made in this store, and is not in it: it was lost with the power, or the store was "
+                    + "replaced by an older copy. What it changed cannot be brought back into this store: apply it to a new one.",
+                path: path)
         }
     }
 

@@ -27,8 +27,8 @@ struct ResolvedRequest {
             after: try store.number(behind: request.after, engine, view),
             before: try store.number(before: request.before, engine, view),
             isNewestFirst: request.order == .newestFirst)
-        try store.checkHidden(after: range.after, engine, view)
         transactions = TransactionFilter(request, engine)
+        try store.checkHidden(after: range.after, engine, view, filter: transactions)
         let filter = try ChangeFilter(request, view.catalog)
         filter.hiddenEntities = view.reservedEntities
         takesAnyChanges = filter.isEmpty

@@ -75,7 +75,7 @@ extension Store {
         guard try self.token(ofNumber: token.number, engine, newest).tag == token.tag else {
             throw StoreError(
                 .tokenDiverged,
-                "The store has another transaction \(token.number) than the token: what it saw was lost with the power. Read "
+                "The store has another transaction \(token.number) than the token: what it saw was lost with the power, or the store was replaced by an older copy. Read "
                     + "everything anew and go on from the current token.", path: path)
         }
     }
@@ -114,15 +114,19 @@ extension Store {
                 + "“resync” gives.", path: path, oldestToken: oldestToken(engine))
     }
 
-    /// Throws where transactions behind that number are hidden: an answer without them would not be all.
-    func checkHidden(after number: UInt64, _ engine: Engine, _ view: View) throws(StoreError) {
-        guard let hidden = try mapping({ () throws(FileError) in try engine.lastHidden(after: number, in: view) })
-        else { return }
+    /// Throws where transactions behind that number are hidden that the filter would show: an answer without them would not be all.
+    func checkHidden(
+        after number: UInt64, _ engine: Engine, _ view: View, filter: TransactionFilter = TransactionFilter()
+    ) throws(StoreError) {
+        let found = try mapping { () throws(FileError) in
+            try engine.lastHidden(after: number, in: view, filter: filter)
+        }
+        guard let hidden = found else { return }
         throw StoreError(
             .tokenExpired,
-            "Transactions up to \(hidden) were cleaned, some of them behind \(number). Read everything anew and go on from the token that "
-                + "“resync” gives.", path: path,
-            oldestToken: try token(ofNumber: hidden, engine, view))
+            "Transactions of some authors up to \(hidden) were cleaned, some of them behind \(number): ask for what comes after "
+                + "\(hidden), leave these authors out, or read everything anew and go on from there (“resync”).",
+            path: path, oldestToken: try token(ofNumber: hidden, engine, view))
     }
 
     private func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {

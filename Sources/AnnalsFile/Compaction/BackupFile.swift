@@ -48,26 +48,50 @@ struct BackupFile {
         _ name: String, _ source: Engine, _ files: any FileSystem, _ directory: Descriptor
     ) throws(FileError) -> Descriptor {
         let mode = try source.log.whileOpen { () throws(FileError) in try files.status(source.log.file).mode }
-        let file: Descriptor
+        let range = WriterLock.compaction(processID: source.log.processID)
+        let busy = FileError(.busy, "Another process is writing a backup to that name: give another name.")
         do throws(FileError) {
-            file = try files.createExclusively(name, in: directory, mode: mode)
+            return try create(name, mode, range, busy, files, directory)
         } catch  where error.code == .alreadyExists {
-            file = try files.open(name, in: directory, access: .readWrite)
+            try removeLeftover(name, range, busy, files, directory)
         }
         do throws(FileError) {
-            let range = WriterLock.compaction(processID: source.log.processID)
-            let attempt = try files.tryLock(file, range)
-            // It may have got its name, or been removed, while this was looking.
-            guard attempt == .acquired, try files.identity(of: name, in: directory) == files.status(file).identity
-            else {
-                throw FileError(.busy, "Another process is writing a backup to that name: give another name.")
-            }
-            try files.setSize(file, to: 0)
+            return try create(name, mode, range, busy, files, directory)
+        } catch  where error.code == .alreadyExists {
+            throw busy
+        }
+    }
+
+    /// Always a new file: what has the name already may be anybody's, or have another name besides.
+    private static func create(
+        _ name: String, _ mode: UInt32, _ range: LockRange, _ busy: FileError, _ files: any FileSystem,
+        _ directory: Descriptor
+    ) throws(FileError) -> Descriptor {
+        let file = try files.createExclusively(name, in: directory, mode: mode)
+        do throws(FileError) {
+            // Before it was locked, another one may have taken it for a leftover.
+            guard try files.tryLock(file, range) == .acquired,
+                try files.identity(of: name, in: directory) == files.status(file).identity
+            else { throw busy }
         } catch {
             files.close(file)
-            throw error
+            throw error.code == .notFound ? busy : error
         }
         return file
+    }
+
+    private static func removeLeftover(
+        _ name: String, _ range: LockRange, _ busy: FileError, _ files: any FileSystem, _ directory: Descriptor
+    ) throws(FileError) {
+        let file: Descriptor
+        do throws(FileError) {
+            file = try files.open(name, in: directory, access: .readWrite)
+        } catch  where error.code == .notFound {
+            return
+        }
+        defer { files.close(file) }
+        guard try files.tryLock(file, range) == .acquired else { throw busy }
+        do throws(FileError) { try files.unlink(name, in: directory) } catch  where error.code == .notFound {}
     }
 
     /// Writes the header and opens the file as a store.

@@ -50,18 +50,24 @@ final class FrameCopier {
             let catalog = appender.state.catalog
             if target.indexes.shape.catalog.newestVersion != catalog.newestVersion {
                 target.indexes.take(catalog)
+                // What had no index when its changes were copied may have one now.
+                touchesIndexes = true
                 if !maintaining { target.indexes.dropOrdered() }
             }
             start = nil
         }
         let copied = FrameView(buffer.bytes, header: header, offset: offset)
-        if maintaining { try appender.flush() }
-        try target.indexes.takeCopied(copied, maintainingOrdered: maintaining)
+        // Ordered indexes look at rows where they stand; else many frames are written at once.
+        let looksAtRows = maintaining && touchesIndexes
+        if looksAtRows { try appender.flush() }
+        try target.indexes.takeCopied(copied, maintainingOrdered: looksAtRows)
     }
 
     // MARK: Changes
 
     private var copiedTableBytes = 0
+    /// Whether the frame changes objects of which there are ordered indexes.
+    private var touchesIndexes = false
 
     /// The record, the entries with the links of the target, and the rows.
     private func appendChanges(of frame: FrameView) throws(FileError) {
@@ -70,8 +76,12 @@ final class FrameCopier {
         record.start = start ?? 0
         buffer.appendZeros(TransactionField.bytes)
         record.encode(into: buffer.mutableBytes(FrameField.bytes..<buffer.count))
-        var cursor = ChangeCursor(frame)
-        while let change = try cursor.next() { try append(change) }
+        touchesIndexes = false
+        // One section for all: entering one costs as much as looking up an object.
+        try target.indexes.core.reading { () throws(FileError) in
+            var cursor = ChangeCursor(frame)
+            while let change = try cursor.next() { try append(change) }
+        }
         copiedTableBytes = buffer.count - FrameField.bytes
         let front = buffer.count
         buffer.append(frame.body)
@@ -79,9 +89,8 @@ final class FrameCopier {
     }
 
     private func append(_ change: ChangeView) throws(FileError) {
-        let previous = try target.indexes.core.reading { () throws(FileError) in
-            try target.indexes.rows.newest(change.object)
-        }
+        let previous = try target.indexes.rows.newest(change.object)
+        if !target.indexes.shape.indexes(of: change.object.entity).isEmpty { touchesIndexes = true }
         let isNeeded = change.kind == .update || change.kind == .delete
         guard isNeeded == (previous != 0 && previous & 1 == 0) else { throw ReadCore.badLink(change.frameOffset) }
         let words = change.attributeWords

@@ -51,9 +51,11 @@ extension Engine {
         return state.nameNumbers[IdentifierName(author)]
     }
 
-    /// The last transaction above `number` that is hidden; nil where there is none.
-    package func lastHidden(after number: UInt64, in view: View) throws(FileError) -> UInt64? {
-        let hidden = tracking.hidden
+    /// The last transaction above `number` that is hidden and that the filter would show; nil where there is none.
+    package func lastHidden(
+        after number: UInt64, in view: View, filter: TransactionFilter = TransactionFilter()
+    ) throws(FileError) -> UInt64? {
+        let hidden = tracking.hidden.filter { filter.shows(author: $0.author) }
         guard let limit = hidden.map(\.before).max(), number + 1 < limit else { return nil }
         var last: UInt64?
         try forEachTransaction(after: number, in: view) { (transaction) in

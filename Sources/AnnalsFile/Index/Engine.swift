@@ -40,7 +40,8 @@ package final class Engine: Sendable {
     ) throws(FileError) -> Engine {
         let start = Start(options)
         let log = try Log.open(
-            path, access: access, options: options.log, files: files, environment: environment, start: start.begin)
+            path, access: access, options: options.logOptions, files: files, environment: environment,
+            start: start.begin)
         return try start.engine(log)
     }
 
@@ -51,7 +52,8 @@ package final class Engine: Sendable {
     ) throws(FileError) -> Engine {
         let start = Start(options)
         let log = try Log.create(
-            path, storeID: storeID, options: options.log, files: files, environment: environment, start: start.begin)
+            path, storeID: storeID, options: options.logOptions, files: files, environment: environment,
+            start: start.begin)
         return try start.engine(log)
     }
 
@@ -61,7 +63,7 @@ package final class Engine: Sendable {
     ) throws(FileError) -> Engine {
         let start = Start(options)
         let log = try Log.openOrCreate(
-            path, options: options.log, files: files, environment: environment, start: start.begin)
+            path, options: options.logOptions, files: files, environment: environment, start: start.begin)
         return try start.engine(log)
     }
 

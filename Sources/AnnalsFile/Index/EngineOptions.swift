@@ -29,6 +29,13 @@ package struct EngineOptions: Sendable {
     /// Layouts of rows: the same for all files that take one another's place.
     package var layouts = LayoutPool()
 
+    /// Who reads by copies touches no mapping at all.
+    var logOptions: LogOptions {
+        var options = log
+        options.maps = log.maps && reading == .mapped
+        return options
+    }
+
     package init() { log.limits.mappingReserveBytes = 1 << 40 }
 
     /// Sizes low enough that small tests meet them.

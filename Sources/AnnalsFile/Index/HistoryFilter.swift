@@ -10,6 +10,9 @@ package struct TransactionFilter {
 
     package init() {}
 
+    /// Whether it shows anything of an author.
+    func shows(author: UInt32) -> Bool { (authors?.contains(author) ?? true) && !excludedAuthors.contains(author) }
+
     /// Without looking at a change.
     @inline(__always)
     package func matches(_ transaction: TransactionView) -> Bool {

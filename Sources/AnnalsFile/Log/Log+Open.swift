@@ -37,7 +37,8 @@ extension Log {
             let window = ByteWindow(files, file, stepBytes: options.limits.windowBytes)
             defer { withExtendedLifetime(window) {} }
             let (header, slots) = try readHeader(window.beside(stepBytes: FormatLimits.pageBytes))
-            let mapping = SharedMapping(files, file, reservedBytes: options.limits.mappingReserveBytes)
+            let mapping =
+                options.maps ? SharedMapping(files, file, reservedBytes: options.limits.mappingReserveBytes) : nil
             let hint = HintSlot.newest(slots)
             let first = try start?(
                 FileBeingOpened(

@@ -50,6 +50,8 @@ package struct LogOptions: Sendable {
     package var lockTimeoutMicroseconds: UInt64 = 5_000_000
     /// Whether a thread of this handle synchronises what relaxed commits wrote. Without, `synchronizeIfDue` is to be called.
     package var synchronizesInBackground = true
+    /// Whether the file is mapped. A foreign program that truncates a mapped file, or a full file system in memory, can end the process.
+    package var maps = true
     /// Permissions of a new store file, before the process's mask.
     package var mode: UInt32 = 0o600
 

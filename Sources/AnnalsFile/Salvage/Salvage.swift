@@ -117,8 +117,7 @@ private struct TargetPlace {
         let result: Result
         do throws(FileError) {
             result = try body(directoryPath + "/" + temporary)
-            try checkFree(name, "While the store was salvaged, something has taken its name: choose another one.")
-            try files.rename(temporary, to: name, in: directory)
+            try files.renameExclusively(temporary, to: name, in: directory)
         } catch {
             try? files.unlink(temporary, in: directory)
             throw error
