@@ -4,6 +4,16 @@ import AnnalsFile
 import SimulatedDisk
 import Synchronization
 
+/// What a system does not do that it promises: to see that the schedules find what comes of it.
+enum Sabotage: Sendable {
+    /// Everybody gets every lock.
+    case noLocks
+    /// A name always seems to stand for the file that the process has open.
+    case oldNames
+    case noSynchronize
+    case noSynchronizeDirectory
+}
+
 /// Hands every call on, once the process has the baton.
 ///
 /// Calls that no other process can tell from none are no steps: what is read and written in a file that only this process has open and that has
@@ -13,11 +23,14 @@ final class InterleavedFiles: FileSystem {
     let process: SimulatedProcess
     private let baton: Baton
     private let index: Int
+    private let sabotage: Sabotage?
     private let own = Mutex<Set<Descriptor>>([])
+    private let firstStore = Mutex<FileIdentity?>(nil)
     private let hasDied = Mutex(false)
 
-    init(_ disk: SimulatedDisk, _ id: UInt32, _ baton: Baton, _ index: Int) {
+    init(_ disk: SimulatedDisk, _ id: UInt32, _ baton: Baton, _ index: Int, sabotage: Sabotage? = nil) {
         process = disk.process(id)
+        self.sabotage = sabotage
         (self.baton, self.index) = (baton, index)
     }
 
@@ -63,7 +76,12 @@ final class InterleavedFiles: FileSystem {
         let isStore = Machine.path.hasSuffix("/" + name)
         if isStore { try step(.open) } else { baton.countCall() }
         let file = try process.open(name, in: directory, access: access)
-        return isStore ? file : keep(file)
+        guard isStore else { return keep(file) }
+        if sabotage == .oldNames, firstStore.withLock({ $0 }) == nil {
+            let identity = try process.status(file).identity
+            firstStore.withLock { $0 = identity }
+        }
+        return file
     }
 
     func createUnnamed(in directory: Descriptor, mode: UInt32) throws(FileError) -> Descriptor {
@@ -109,11 +127,13 @@ final class InterleavedFiles: FileSystem {
 
     func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity {
         try step(.identity)
+        if let identity = firstStore.withLock({ $0 }) { return identity }
         return try process.identity(of: name, in: directory)
     }
 
     func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {
         try step(.synchronizeDirectory)
+        if sabotage == .noSynchronizeDirectory { return }
         try process.synchronizeDirectory(directory)
     }
 
@@ -150,6 +170,7 @@ final class InterleavedFiles: FileSystem {
 
     func synchronize(_ file: Descriptor) throws(FileError) {
         try step(.synchronize, file)
+        if sabotage == .noSynchronize { return }
         try process.synchronize(file)
     }
 
@@ -167,6 +188,7 @@ final class InterleavedFiles: FileSystem {
 
     func tryLock(_ file: Descriptor, _ range: LockRange) throws(FileError) -> LockAttempt {
         try step(.tryLock, file)
+        if sabotage == .noLocks { return .acquired }
         let attempt = try process.tryLock(file, range)
         // The range of writers begins elsewhere.
         let isCompaction = range.start == WriterLock.compaction(processID: 0).start

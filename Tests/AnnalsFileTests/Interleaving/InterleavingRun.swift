@@ -23,6 +23,7 @@ struct InterleavingRun: Sendable {
     let scenario: InterleavingScenario
     let model: InterleavedStore
     let tally: InterleavingTally
+    var sabotage: Sabotage?
 
     struct Outcome {
         var steps: [Baton.Step]
@@ -46,7 +47,7 @@ struct InterleavingRun: Sendable {
         journal.hasDeath = schedule.kill != nil
         let disk = try model.makeDisk(scenario.beginning, journal)
         let baton = Baton(schedule) { _ in lookAtImages(of: disk, journal) }
-        let players = (0...1).map { Player($0, disk, baton, model, journal, isMapped: scenario.isMapped) }
+        let players = (0...1).map { Player($0, disk, baton, self, journal) }
         try scenario.prepare(players[0], players[1])
         tally.failure = nil
         try baton.run([{ players[0].run(scenario.first) }, { players[1].run(scenario.second) }])

@@ -7,6 +7,8 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
     var name: String
     var beginning = InterleavedStore.Beginning.sealed
     var isMapped = true
+    /// Both do the same: it makes no difference which one begins.
+    var isSymmetric = false
     /// Before the race, one after the other.
     var prepare: @Sendable (Player, Player) throws -> Void
     var first: @Sendable (Player) throws -> Void
@@ -29,7 +31,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
 
     static let all: [InterleavingScenario] = [
         InterleavingScenario(
-            name: "commit-commit", prepare: bothOpen,
+            name: "commit-commit", isSymmetric: true, prepare: bothOpen,
             first: { try $0.commit("A1") },
             second: { try $0.commit("B1") }, authors: ["A1", "B1"]),
         InterleavingScenario(
@@ -55,7 +57,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
             },
             second: { try $0.compact() }, allowed: [.busy], authors: ["A1", "A2"], seen: ["compacted", "busy"]),
         InterleavingScenario(
-            name: "compact-compact", prepare: bothOpen,
+            name: "compact-compact", isSymmetric: true, prepare: bothOpen,
             first: { try $0.compact() }, second: { try $0.compact() }, allowed: [.busy], authors: [],
             seen: ["compacted", "busy"]),
         InterleavingScenario(
@@ -93,7 +95,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
                 try $0.commit("B1", .relaxed)
                 try $0.compact()
                 try $0.commit("B2")
-            }, authors: ["B1", "B2"]),
+            }, authors: ["B1", "B2"], limits: (2000, 500)),
         InterleavingScenario(
             name: "token-clean", isMapped: false, prepare: bothOpen,
             first: { player in
@@ -106,7 +108,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
                 try $0.commit("B1")
             }, authors: ["B1"], seen: ["complete", "expired"]),
         InterleavingScenario(
-            name: "recover-recover", beginning: .torn, prepare: { _, _ in },
+            name: "recover-recover", beginning: .torn, isSymmetric: true, prepare: { _, _ in },
             first: { try openAndCommit($0, "A1") }, second: { try openAndCommit($0, "B1") },
             authors: ["D1", "A1", "B1"]),
         InterleavingScenario(

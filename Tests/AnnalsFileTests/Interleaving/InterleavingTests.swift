@@ -32,7 +32,7 @@ import Testing
         do {
             let began = ContinuousClock.now
             var counts: [String] = []
-            let (none, one) = try Self.level([Schedule(first: 0), Schedule(first: 1)], run)
+            let (none, one) = try Self.level(Self.roots(scenario), run)
             let (single, two) = try Self.level(one, run)
             let pairs = Schedule.sample(two, limit: Self.runsAll ? .max : scenario.limits.two, seed: 2)
             let (_, three) = try Self.level(pairs, run)
@@ -50,6 +50,10 @@ import Testing
         } catch {
             Issue.record("\(error)")
         }
+    }
+
+    private static func roots(_ scenario: InterleavingScenario) -> [Schedule] {
+        scenario.isSymmetric ? [Schedule(first: 0)] : [Schedule(first: 0), Schedule(first: 1)]
     }
 
     /// Runs the schedules; gives back what they came to, and those with one preemption more.
@@ -128,6 +132,21 @@ import Testing
         #expect("\(schedule)" == "B:3,17:kill=20" && Schedule("\(schedule)") == schedule)
         #expect(Schedule("A") == Schedule(first: 0))
         #expect(Schedule("C:1") == nil)
+    }
+
+    /// Where locks, names and syncs do not do what the store relies on, schedules with one preemption and power cuts show it.
+    @Test(arguments: [
+        ("commit-commit", Sabotage.noLocks), ("compact-compact", .noLocks), ("recover-recover", .noLocks),
+        ("commit-compact", .oldNames), ("commit-commit", .noSynchronize), ("commit-compact", .noSynchronizeDirectory),
+    ]) func sabotageIsFound(_ name: String, _ sabotage: Sabotage) throws {
+        let scenario = try #require(InterleavingScenario.all.first { $0.name == name })
+        let run = InterleavingRun(
+            scenario: scenario, model: try InterleavedStore(), tally: InterleavingTally(), sabotage: sabotage)
+        #expect(throws: InterleavingFailure.self) {
+            let (none, one) = try Self.level(Self.roots(scenario), run)
+            let (single, _) = try Self.level(one, run)
+            try Self.cutPower(none, single, run)
+        }
     }
 
     /// Two that add one to a byte without a lock: in order both count, and one preemption in the wrong place loses one.

@@ -22,13 +22,12 @@ final class Player: @unchecked Sendable {
     var seen: Set<String> = []
 
     init(
-        _ index: Int, _ disk: SimulatedDisk, _ baton: Baton, _ model: InterleavedStore, _ journal: Journal,
-        isMapped: Bool
+        _ index: Int, _ disk: SimulatedDisk, _ baton: Baton, _ run: InterleavingRun, _ journal: Journal
     ) {
         let id = UInt32(11 + index)
-        (self.index, self.model, self.journal, self.baton) = (index, model, journal, baton)
-        files = InterleavedFiles(disk, id, baton, index)
-        options = InterleavedStore.options(isMapped: isMapped)
+        (self.index, self.model, self.journal, self.baton) = (index, run.model, journal, baton)
+        files = InterleavedFiles(disk, id, baton, index, sabotage: run.sabotage)
+        options = InterleavedStore.options(isMapped: run.scenario.isMapped)
         environment = SimulatedEnvironment(seed: UInt64(id), process: id, name: "process \(index)")
         environment.setOnSleep { _ in baton.sleep(index) }
     }
