@@ -191,11 +191,32 @@ import Testing
         try expectIntact(machine)
     }
 
+    /// At its first commit it looks for what a compactor has left. What it does then may take long, and is no compaction.
+    @Test func aWriterIsNotTakenForACompactor() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...20)
+        let writer = Generations(try machine.open(2))
+        let met = Met()
+        _ = try writer.write { transaction in
+            do { _ = try store.compact(.lowered) } catch let error as FileError { met.message = error.message }
+            return try transaction.insert(entity: EngineNote.entity, EngineNote.row("note 21", 21))
+        }
+        // It has made the new file by then, and waits for the writer as a commit does.
+        #expect(met.message?.contains("has been writing for 5.") == true, "\(met.message ?? "no error")")
+        #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
+        _ = try store.compact(.lowered)
+        #expect(try writer.newest().view.titles().count == 21)
+        for handle in [store, writer] { try handle.close() }
+        try expectIntact(machine)
+    }
+
     /// Sound: the closure that changes it runs on the thread that looks at it.
     private final class Met: @unchecked Sendable {
         var code: FileError.Code?
         var count = 0
         var failure: String?
+        var message: String?
     }
 
     @Test func anotherStoreInItsPlaceIsNoSuccessor() throws {

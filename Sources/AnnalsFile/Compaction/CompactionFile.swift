@@ -39,7 +39,7 @@ struct CompactionFile {
             .busy, "Process \(other) is compacting the store: there is nothing to do until it has ended.")
     }
 
-    /// A writer that looks for what a compactor has left holds the lock for the length of its commit.
+    /// A writer that looks for what a compactor has left holds the lock while it looks.
     private static let attempts = 20
 
     /// Ends the lock; what was not given the store's name goes.

@@ -21,11 +21,14 @@ extension Log {
         }
     }
 
-    /// Removes what a compactor that died has left, unless one is at work. With the writer lock, whose end is the end of this one too, and which
-    /// keeps the name where it was found to be: this file's. That it may not be removed is no error: the next one tries again.
+    /// Removes what a compactor that died has left, unless one is at work. With the writer lock, which keeps the name where it was found to be: this
+    /// file's. That it may not be removed is no error: the next one tries again.
     func removeLeftover() {
-        guard case .acquired? = try? files.tryLock(file, WriterLock.compaction(processID: processID)) else { return }
+        let range = WriterLock.compaction(processID: processID)
+        guard case .acquired? = try? files.tryLock(file, range) else { return }
         try? files.unlink(Self.temporaryName(of: name), in: directory)
+        // What is done with the writer lock may take long: who compacts would take this one for a compactor, and give up.
+        try? files.unlock(file, range)
     }
 
     /// This handle is of a file that was replaced: it promises nothing for it any more, and closes when its last reader has gone.
