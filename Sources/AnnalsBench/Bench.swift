@@ -37,6 +37,7 @@ struct BenchArguments {
           delete    deletes N rows, B a transaction
           history   reads the last tenth of the history, then all of it
           twoproc   how long until a commit of another process is seen, by a waiting thread and in a task
+          mixed     reads random rows in one thread and updates one row a transaction in another, for S seconds
           contention  commits of one and of two processes, of one thread and of eight, and of eight processes
           compaction  how fast N rows are compacted, and how long a writer waits for it
           kill      commits rows in a transaction each until it is killed

@@ -30,6 +30,7 @@ struct Workloads {
         case "history": try history()
         case "kill": try commitUntilKilled()
         case "twoproc": try TwoProcesses(arguments: arguments).run()
+        case "mixed": try mixed()
         case "contention": try Contention(arguments: arguments).run()
         case "contention_writer": try Contention(arguments: arguments).write()
         case "compaction": try Compaction(arguments: arguments).run()
@@ -190,6 +191,17 @@ struct Workloads {
             before = now
         }
         try finish(store, total, before - start, latencies, ",\"store_rows\":\(count)")
+    }
+
+    private func mixed() throws {
+        let (store, items) = try openStore()
+        let count = try largestNumber(store, items)
+        let run = try Mixed(arguments: arguments, store: store, items: items, count: count).run()
+        try store.close()
+        report(
+            UInt64(run.updates), run.seconds, UInt64(run.updates),
+            ",\"store_rows\":\(count),\"gets_per_s\":\(Double(run.gets) / run.seconds),"
+                + "\"updates_per_s\":\(Double(run.updates) / run.seconds),\"max_commit_ms\":\(run.longest * 1e3)")
     }
 
     // MARK: Reading

@@ -36,6 +36,19 @@ import Testing
         #expect(bytes.dropFirst(Int(reader.current.end)).elementsEqual(repeatElement(0, count: 4096)))
     }
 
+    /// Opened, nothing could have been committed behind it.
+    @Test func aBaseThatEndsInTheMiddleOfAValueDoesNotOpen() throws {
+        var file = ForgedFile(generation: 1)
+        file.addValue([UInt8](repeating: 1, count: 640), of: 1000, isMember: false)
+        let machine = Machine()
+        machine.disk.install(file.bytes + [UInt8](repeating: 0, count: 4096), at: Machine.path)
+        for access in [FileAccess.readOnly, .readWrite] {
+            let error = #expect(throws: FileError.self) { try machine.open(1, access: access) }
+            #expect(error?.code == .damaged && error?.message.hasPrefix("F24") ?? false, "\(error?.description ?? "")")
+        }
+        #expect(try !Checker.check(Machine.path, files: machine.files()).isIntact)
+    }
+
     @Test func nothingFollowsTheHighestNumber() throws {
         let log = try machine(number: .max).open()
         #expect(throws: FileError.self) { try log.defineNotes() }

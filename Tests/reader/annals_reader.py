@@ -118,6 +118,8 @@ class Store:
             if done:
                 yield done
         self.verdict = self.judge(self.end, self.reached)
+        if self.open_value:
+            raise Damaged(self.end, "F24: the base ends in the middle of a value")
 
     def judge(self, x, y):
         """What the place is where what counts ends, and the place where reading stopped."""

@@ -420,6 +420,14 @@ package struct LogState: Sendable {
         isReplacing = frame.header.kind == .replacing
     }
 
+    /// A compacted file gets its name when its base is whole, so no writer leaves one that is not. Throws `damaged`.
+    func checkBaseIsWhole() throws(FileError) {
+        guard rare.baseValue != nil else { return }
+        throw FileError(
+            .damaged, "F24: the base ends in the middle of a large value. Restore the store from a backup, or salvage it.",
+            offset: end)
+    }
+
     /// Forgets members whose commit frame never came: what counts ends at `end`.
     package mutating func dropOpenTransaction() { unfinished = nil }
 }

@@ -43,7 +43,9 @@ package struct LogWalk {
                     break deciding
                 case .damage: throw damage(stop, at: place)
                 case .unsupported: throw unsupported(stop, at: place)
-                case .end, .tornTail, .endForNow: return WalkEnd(verdict: verdict, stop: stop, place: place)
+                case .end, .tornTail, .endForNow:
+                    try state.checkBaseIsWhole()
+                    return WalkEnd(verdict: verdict, stop: stop, place: place)
                 }
             }
         }
