@@ -424,7 +424,8 @@ package struct LogState: Sendable {
     func checkBaseIsWhole() throws(FileError) {
         guard rare.baseValue != nil else { return }
         throw FileError(
-            .damaged, "F24: the base ends in the middle of a large value. Restore the store from a backup, or salvage it.",
+            .damaged,
+            "F24: the base ends in the middle of a large value. Restore the store from a backup, or salvage it.",
             offset: end)
     }
 
