@@ -51,7 +51,7 @@ struct TwoProcesses {
         }
     }
 
-    /// Where the task leaves what it measured; read only after the flag was raised.
+    /// Where the task leaves what it measured. Sound although it is shared: it is read only after the flag was raised.
     private final class Box: @unchecked Sendable {
         var value = Result<[Double], any Error>.success([])
     }

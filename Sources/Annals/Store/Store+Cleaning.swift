@@ -22,7 +22,8 @@ extension Store {
     /// From now on transactions with a smaller number are no longer returned as history: all of them, or those of some authors.
     ///
     /// Takes one short frame, whatever their number; `compact` gives their space back. What they changed stays changed. Who asks for history from
-    /// before them gets `tokenExpired`. With authors, a reader that starts before a transaction that is cleaned gets it too.
+    /// before them gets `tokenExpired`. With authors, that is so for a request that starts before a transaction that is cleaned and would show it; the
+    /// values of these transactions stay in the file until everything before them is cleaned.
     ///
     /// - Parameters:
     ///   - number: The first transaction that stays; one above the last one's cleans everything.
@@ -70,7 +71,7 @@ extension Store {
 
     /// Writes the store anew, without what nobody can read any more: history that was cleaned, rows that it alone kept, old indexes.
     ///
-    /// Others read and write meanwhile; they wait only for the last piece. Snapshots and histories that are being read stay valid, and keep the old
+    /// Others read and write meanwhile; they wait for short pieces of it, for longer where they write large transactions at full speed. Snapshots and histories that are being read stay valid, and keep the old
     /// file's space until they end. It takes space for the new file beside the old one, named like the store with `.compacting` behind. Killed, out of
     /// space or cancelled, it leaves the store as it was.
     ///

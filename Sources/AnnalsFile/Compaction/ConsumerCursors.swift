@@ -5,9 +5,8 @@
 
 internal import Synchronization
 
-/// For one handle. Sound although it is shared: who changes anything holds `turn` from looking to having written, and nobody holds `known` for longer
-/// than it takes to look.
-final class ConsumerCursors: @unchecked Sendable {
+/// For one handle. Who changes anything holds `turn` from looking to having written, and nobody holds `known` for longer than it takes to look.
+final class ConsumerCursors: Sendable {
     private struct Known {
         var waiting: [IdentifierName: ConsumerAdvance] = [:]
         /// On the monotonic clock.

@@ -139,10 +139,9 @@ extension Generations {
         notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
     }
 
-    /// Lets others have as much time as the compaction takes.
+    /// Lets others have as much time as the compaction takes. Sound although the closure that has it may be sent: one thread alone calls that.
     private final class Pace: @unchecked Sendable {
         private let environment: any Environment
-        // Touched by the compaction's thread alone.
         private var last: UInt64
 
         init(_ environment: any Environment) {
