@@ -195,6 +195,22 @@ import Testing
         files.close(file)
     }
 
+    @Test func contentIsFoundBehindWhatWasReserved() throws {
+        let file = try files.createExclusively("a", in: directory, mode: 0o600)
+        #expect(try files.content(file, from: 0) == nil)
+        _ = try write("abc", to: file, at: 0)
+        try files.allocate(file, offset: 0, count: 1 << 20)
+        #expect(try files.content(file, from: 2) == 2)
+        // A file system may not tell.
+        #expect(try [nil, 1 << 16].contains(files.content(file, from: 1 << 16)))
+        _ = try write("d", to: file, at: 500_000)
+        let found = try #require(try files.content(file, from: 1 << 16))
+        #expect((1 << 16...500_000).contains(found))
+        #expect(try files.content(file, from: 1 << 20) == nil)
+        #expect(try files.content(file, from: 1 << 40) == nil)
+        files.close(file)
+    }
+
     @Test func errorNamesFileOffsetAndCall() throws {
         try temporary.write("x", to: "a")
         let file = try files.open("a", in: directory, access: .readOnly)

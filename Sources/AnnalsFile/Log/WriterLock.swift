@@ -38,12 +38,17 @@ package enum WriterLock {
         return (UInt32(clamping: above), Int64(clamping: below))
     }
 
+    /// How many microseconds who waits sleeps at most between two looks: among fast writers the lock is seldom free, and who must have it soon looks
+    /// more often.
+    static let politePause: UInt64 = 1000
+    static let eagerPause: UInt64 = 100
+
     /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed.
     ///
     /// - Returns: What the wall clock showed when it was asked for the last time.
     static func acquire(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
-        timeoutMicroseconds: UInt64
+        timeoutMicroseconds: UInt64, longestPause: UInt64
     ) throws(FileError) -> Int64 {
         let asked = environment.wallClockMicroseconds()
         let mine = range(processID: processID, timeMicroseconds: asked)
@@ -54,7 +59,7 @@ package enum WriterLock {
         var pause: UInt64 = 20
         while environment.monotonicMicroseconds() < deadline {
             environment.sleep(microseconds: pause)
-            pause = min(pause * 2, 1000)
+            pause = min(pause * 2, longestPause)
             guard case .held(let now) = try files.tryLock(file, mine) else {
                 return environment.wallClockMicroseconds()
             }

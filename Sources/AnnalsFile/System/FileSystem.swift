@@ -113,6 +113,8 @@ package protocol FileSystem: Sendable {
     /// Cuts or grows (with zeros) the file.
     func setSize(_ file: Descriptor, to size: UInt64) throws(FileError)
     func size(_ file: Descriptor) throws(FileError) -> UInt64
+    /// The first offset from `offset` on where other bytes than zeros may stand: never above one that does. Nil where there are none.
+    func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64?
     /// Makes the file's bytes and size durable. An error is reported once to each descriptor open at the time.
     func synchronize(_ file: Descriptor) throws(FileError)
     /// Makes the directory's names durable.
