@@ -8,7 +8,8 @@ extension Command {
         details: """
             Every part of the file whose checksums agree is read. The new store has the newest values that were found
             of each object, under its ID, without history; the report says what is lost. STORE is only read. There
-            may be nothing at NEW. The exit status is 0 where a new store was written, whatever was lost.
+            may be nothing at NEW; who is killed leaves “.NEW.annals-salvage”, which the next one to the same name takes
+            away. The exit status is 0 where a new store was written, whatever was lost.
             """,
         operands: ["STORE", "NEW"],
         options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],

@@ -69,7 +69,15 @@ import Testing
         try Data().write(to: URL(filePath: folder.path))
         #expect(try runTool(["salvage", folder.path, target]).status == 65)
         #expect(!FileManager.default.fileExists(atPath: target))
-        #expect(!FileManager.default.fileExists(atPath: target + ".salvaging"))
+        #expect(folder.temporary.names == ["s.annals"])
+    }
+
+    @Test func whatAKilledSalvageHasLeftIsTakenAway() throws {
+        let left = ".s.annals.new.annals-salvage"
+        try folder.temporary.write("what was written by then", to: left)
+        #expect(try runTool(["salvage", folder.path, target]).status == 0)
+        #expect(folder.temporary.names == ["s.annals", "s.annals.new"])
+        #expect(try runTool(["verify", target]).status == 0)
     }
 
     @Test func theLibraryGivesTheReport() throws {
