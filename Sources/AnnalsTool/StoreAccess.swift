@@ -11,7 +11,16 @@ extension ToolFailure {
             case .invalidArgument: .usage
             default: .failed
             }
-        self.init(status, error.description)
+        self.init(status, error.description, hint: Self.advice(error.code))
+    }
+
+    /// How to do with the tool what the library's sentence asks for.
+    private static func advice(_ code: StoreError.Code) -> String? {
+        switch code {
+        case .tokenExpired, .tokenDiverged, .consumerLost:
+            "Take the token that “annals info STORE” shows, read everything with “annals dump STORE --as-of TOKEN”, and go on behind that token."
+        default: nil
+        }
     }
 
     /// From an untyped `catch` around calls that throw nothing else.
