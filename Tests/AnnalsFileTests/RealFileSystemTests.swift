@@ -301,6 +301,12 @@ import Testing
         #expect(fcntl(first.number, setOpenFileLock, &request) == 0)
         let attempt = try files.tryLock(second, LockRange(start: 200, end: 300))
         #expect(attempt == .held(by: LockRange(start: 100, end: UInt64(Int64.max))))
-        for file in [first, second] { files.close(file) }
+        files.close(first)
+        // Of a classic lock, which is the whole process's, the kernel knows the process.
+        let third = try files.open("a", in: directory, access: .readWrite)
+        #expect(fcntl(third.number, F_SETLK, &request) == 0)
+        let named = try files.tryLock(second, LockRange(start: 200, end: 300))
+        #expect(named == .held(by: LockRange(start: 100, end: UInt64(Int64.max)), processID: UInt32(getpid())))
+        for file in [second, third] { files.close(file) }
     }
 }

@@ -34,9 +34,9 @@ extension Store {
         let environment = RealEnvironment()
         let lock = WriterLock.range(
             processID: environment.processID(), timeMicroseconds: environment.wallClockMicroseconds())
-        if case .held(let other) = try files.tryLock(file, lock) {
-            throw FileError(
-                .busy, "Process \(WriterLock.holder(of: other).processID) is writing to the store: try again later.")
+        if case .held(let range, let process) = try files.tryLock(file, lock) {
+            guard let other = WriterLock.holder(of: range) else { throw WriterLock.foreign(process) }
+            throw FileError(.busy, "Process \(other.processID) is writing to the store: try again later.")
         }
         // The lock ends with the descriptor. The name may mean another file by now.
         guard try files.identity(of: name, in: directory) == files.status(file).identity else {
