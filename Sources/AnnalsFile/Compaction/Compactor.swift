@@ -317,6 +317,7 @@ final class Compactor {
     /// Builds every ordered index that the newest schema asks for and that is not there.
     private func buildIndexes() throws(FileError) {
         if let build = try IndexBuild(completing: target) {
+            build.progress = { [position] () throws(FileError) in try self.report(position) }
             try build.run()
             try target.take(build)
         }
