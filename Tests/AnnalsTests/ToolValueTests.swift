@@ -11,7 +11,9 @@ import annals
         ("-9223372036854775808", .int(.min)),
         ("9223372036854775808", .number("9223372036854775808")), ("-0", .double(-0.0)), ("1.0", .double(1)),
         ("1e2", .double(100)),
-        ("1e400", .number("1e400")), ("\"\"", .string("")), ("\"a\\u0041\\n\\/\\\"\"", .string("aA\n/\"")),
+        ("1e400", .number("1e400")), ("1e-500", .number("1e-500")), ("-0.001e-400", .number("-0.001e-400")),
+        ("0e-500", .double(0)), ("-0.00e500", .double(-0.0)), ("5e-324", .double(.leastNonzeroMagnitude)),
+        ("\"\"", .string("")), ("\"a\\u0041\\n\\/\\\"\"", .string("aA\n/\"")),
         ("\"\\ud83d\\ude00\"", .string("😀")), ("\"ä\"", .string("ä")), ("[1, {\"a\":2}]", .structure("[1, {\"a\":2}]")),
         ("{}", .structure("{}")),
     ]
@@ -74,6 +76,7 @@ import annals
         ([.int(1), .double(0.5)], .double), ([.int(exact + 1)], .int), ([.int(exact + 1), .double(0.5)], .json),
         ([.int(exact), .double(0.5)], .double), ([.string("")], .string), ([.string(""), .int(1)], .json),
         ([.bool(true), .int(1)], .json), ([.structure("[]")], .json), ([.number("1e400")], .json),
+        ([.double(1), .number("1e-500")], .json),
         ([.int(1), .number("1e400")], .json),
     ]
 
@@ -113,6 +116,7 @@ import annals
 
     @Test(arguments: [
         (AttributeType.int, "0.5"), (.int, "\"5\""), (.bool, "1"), (.string, "1"), (.double, "9007199254740993"),
+        (.double, "1e-500"), (.double, "1e400"), (.decimal, "1e-500"), (.decimal, "1e400"),
         (.date, "\"2026\""),
         (.uuid, "\"x\""), (.data, "\"*\""), (.object, "\"1\""), (.object, "5"), (.objects, "[1]"), (.objects, "{}"),
         (.decimal, "true"),
