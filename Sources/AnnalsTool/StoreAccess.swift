@@ -46,13 +46,18 @@ func attempting<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value 
 enum StoreAccess {
     /// Opens a store by copies, so that nobody who truncates it can end the tool.
     static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws(ToolFailure) -> Store {
+        try storing { () throws(StoreError) in try store(path, access, creates: creates) }
+    }
+
+    /// The same, for who decides by the error.
+    static func store(_ path: String, _ access: Store.Access, creates: Bool) throws(StoreError) -> Store {
         var options = Store.Options()
         options.access = access
         options.reading = .copied
         options.creates = creates
         // A tool does what it is asked to do.
         options.automaticCompaction = nil
-        return try storing { () throws(StoreError) in try Store(at: path, options: options) }
+        return try Store(at: path, options: options)
     }
 
     /// Runs `body` with a store and closes it. Where both fail, the failure of `body` is the one to know.
