@@ -9,7 +9,8 @@ package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
     case int(Int64)
-    case double(Double)
+    /// With its text where that says more digits than the double has.
+    case double(Double, text: String? = nil)
     /// A number that fits neither: its text.
     case number(String)
     case string(String)
@@ -225,7 +226,9 @@ package struct JSONReader {
         guard let double = Double(text), double.isFinite, !double.isZero || Self.isZero(text) else {
             return .number(text)
         }
-        return .double(double)
+        // 15 digits always come back.
+        let isExact = text.utf8.count <= 15 && (double.isNormal || double.isZero)
+        return .double(double, text: isExact || DecimalText(text) == DecimalText(double.description) ? nil : text)
     }
 
     /// Whether all digits before the exponent are 0.

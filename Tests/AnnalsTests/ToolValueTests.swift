@@ -96,6 +96,8 @@ import annals
     }
 }
 
+private func zeros(_ count: Int) -> String { String(repeating: "0", count: count) }
+
 @Suite struct ValueConversionTests {
     @Test(arguments: [
         (AttributeType.int, "5", "5"), (.double, "5", "5.0"), (.double, "0.1", "0.1"), (.double, "\"NaN\"", "\"NaN\""),
@@ -103,7 +105,12 @@ import annals
         (.string, "\"a\"", "\"a\""), (.json, "[1]", "[1]"), (.json, "\"a\"", "\"a\""), (.json, "1e400", "1e400"),
         (.date, "\"2026-01-02T03:04:05.000006Z\"", "\"2026-01-02T03:04:05.000006Z\""), (.data, "\"AQI=\"", "\"AQI=\""),
         (.uuid, "\"01234567-89AB-CDEF-0123-456789ABCDEF\"", "\"01234567-89AB-CDEF-0123-456789ABCDEF\""),
-        (.decimal, "0.1", "0.1"),
+        (.decimal, "0.1", "0.1"), (.decimal, "-1.50e3", "-1500"), (.decimal, "-0", "0"),
+        (.decimal, "\"NaN\"", "\"NaN\""),
+        (.decimal, "1234567890123456.789", "1234567890123456.789"), (.decimal, "1e-40", "0." + zeros(39) + "1"),
+        (.decimal, "0.12345678901234567890", "0.1234567890123456789"), (.decimal, "1" + zeros(127), "1" + zeros(127)),
+        (.double, "0.12345678901234567890", "0.12345678901234568"),
+        (.json, "0.12345678901234567890", "0.12345678901234567890"), (.json, "1.23456789e-320", "1.23456789e-320"),
         (.decimal, "\"123456789012345678901234567890\"", "123456789012345678901234567890"),
         (.object, "\"1:2\"", "\"1:2\""),
         (.objects, "[\"1:2\"]", "[\"1:2\"]"), (.orderedObjects, "[]", "[]"), (.string, "null", "null"),
@@ -116,7 +123,9 @@ import annals
 
     @Test(arguments: [
         (AttributeType.int, "0.5"), (.int, "\"5\""), (.bool, "1"), (.string, "1"), (.double, "9007199254740993"),
-        (.double, "1e-500"), (.double, "1e400"), (.decimal, "1e-500"), (.decimal, "1e400"),
+        (.double, "1e-500"), (.double, "1e400"), (.decimal, "1e-500"), (.decimal, "1e400"), (.decimal, "\"12abc\""),
+        (.decimal, "\"\""), (.decimal, "\" 1\""), (.decimal, "\"1,5\""), (.decimal, "\"1e\""),
+        (.decimal, "1234567890123456789012345678901234567890123"), (.decimal, "1e99999999999999999999"),
         (.date, "\"2026\""),
         (.uuid, "\"x\""), (.data, "\"*\""), (.object, "\"1\""), (.object, "5"), (.objects, "[1]"), (.objects, "{}"),
         (.decimal, "true"),
