@@ -115,6 +115,16 @@ final class LoadRun {
                 + "inserted, \(counts.updated) updated; nothing of its own batch was written.")
     }
 
+    /// What only shows when a batch is committed is of one of its lines, or of none.
+    private func unwritten(_ batch: [LoadedLine], _ error: StoreError) -> ToolFailure {
+        var failure = ToolFailure(error)
+        guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
+        failure.message =
+            "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) Of the batches before them "
+            + "\(counts.inserted) objects were inserted, \(counts.updated) updated."
+        return failure
+    }
+
     // MARK: Types
 
     /// Makes the entity as the values need it, in one transaction of its own.
@@ -147,7 +157,7 @@ final class LoadRun {
         guard !batch.isEmpty else { return }
         var added = LoadCounts()
         var named: [UInt64] = []
-        let token = try attempting {
+        let token = try writing(batch) {
             try store.write(author: options.author, context: options.context) { transaction in
                 var rows = try LoadBatch(transaction, options)
                 for line in batch {
@@ -166,6 +176,16 @@ final class LoadRun {
         if token != nil { counts.transactions += 1 }
         if options.prunes { seen.formUnion(named) }
         progress.show(counts.inserted + counts.updated + counts.unchanged)
+    }
+
+    private func writing<Value>(_ batch: [LoadedLine], _ body: () throws -> Value) throws(ToolFailure) -> Value {
+        do {
+            return try body()
+        } catch let error as StoreError {
+            throw unwritten(batch, error)
+        } catch {
+            throw ToolFailure(error)
+        }
     }
 
     // MARK: Pruning
