@@ -20,8 +20,9 @@ enum SalvageCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .salvage)
         let target = arguments.operands[1]
+        let ending = try Ending.onSignals()
         let report = try storing { () throws(StoreError) in
-            try Store.salvage(from: arguments.operands[0], to: target)
+            try Store.salvage(from: arguments.operands[0], to: target) { (_) in !ending.isAsked }
         }
         if format == "json" {
             try output.line(json(report, target).text)

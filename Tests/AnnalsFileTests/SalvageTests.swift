@@ -446,4 +446,41 @@ import Testing
         try engine.close()
         try expectIntact(machine.machine.disk, Self.path)
     }
+
+    @Test func whoCancelsASalvageIsLeftWithNothingOfIt() throws {
+        let machine = try store()
+        let calls = Calls()
+        func run(until count: Int) throws {
+            calls.count = 0
+            var options = SalvageOptions()
+            options.engine = machine.options
+            options.transactionBytes = 1024
+            options.windowBytes = 4096
+            options.progress = { (done, total) in
+                calls.count += 1
+                calls.isAll = done == total
+                return calls.count < count
+            }
+            _ = try Salvage.run(
+                from: EngineMachine.path, to: Self.path, options: options, files: machine.machine.files(9),
+                environment: machine.machine.environment)
+        }
+        try run(until: .max)
+        let whole = calls.count
+        #expect(whole >= 4 && calls.isAll)
+        let files = machine.machine.files(9)
+        try files.unlink("new", in: try files.openDirectory("/data"))
+        for count in 1...whole {
+            #expect(code { try run(until: count) } == .cancelled)
+            #expect(calls.count == count && machine.machine.disk.names(in: "/data") == ["s.annals"])
+        }
+        #expect(try salvage(machine).objects == 40)
+        try expectIntact(machine.machine.disk, Self.path, isSealed: true)
+    }
+
+    /// Sound: the closure that changes it runs on the thread that looks at it.
+    private final class Calls: @unchecked Sendable {
+        var count = 0
+        var isAll = false
+    }
 }

@@ -14,15 +14,23 @@ package struct SalvageOptions: Sendable {
     /// Memory for sorting what was found; what is more waits in a file beside the new store.
     package var sortingBytes = 48 << 20
     package var windowBytes = 1 << 20
+    /// Told how many bytes of the file were gone through, of how many; false ends the salvage, and `cancelled` is thrown.
+    package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
     package var engine = EngineOptions()
 
     package init() {}
+
+    /// Throws `cancelled` where the salvage is to end.
+    func report(_ done: UInt64, of total: UInt64) throws(FileError) {
+        guard let progress, !progress(done, total) else { return }
+        throw FileError(.cancelled, "It was cancelled: there is no new store.")
+    }
 }
 
 package enum Salvage {
     /// Reads what checks of the store at `source` and makes a store of it at `target`, where nothing may be.
     ///
-    /// Throws `alreadyExists`; `busy` where another process salvages to that name; `notAStore`, `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the
+    /// Throws `alreadyExists`; `busy` where another process salvages to that name; `cancelled`; `notAStore`, `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the
     /// store; and what the system says. Whatever is lost of the content is in the report. Linear in the file, and sorts what changes it has.
     package static func run(
         from source: String, to target: String, options: SalvageOptions = SalvageOptions(), files: any FileSystem,
@@ -95,7 +103,7 @@ private struct SalvageRun {
         let hints = page.withUnsafeBytes { HintSlot.decodeAll($0, salt: salt) }
         let scan = SalvageScan(
             window, salt: salt, fileBytes: report.fileBytes,
-            changes: ExternalSorter(files, directory: directory, memoryBytes: options.sortingBytes))
+            changes: ExternalSorter(files, directory: directory, memoryBytes: options.sortingBytes), options)
         try scan.run(header: header, hints: hints, &report)
         if report.framesRead == 0, let fault {
             throw FileError(
@@ -166,7 +174,7 @@ private struct SalvageRun {
         do throws(FileError) {
             let values = SalvagedValues(window.beside(stepBytes: FormatLimits.maximumFrameBytes), salt: salt)
             let rows = try SalvagedRows(window, scan, schema, definitions)
-            let writer = SalvageWriter(engine, definitions, values, options)
+            let writer = SalvageWriter(engine, definitions, values, options, fileBytes: report.fileBytes)
             try writer.writeSchema()
             try writer.write(rows)
             try writer.passNumbers(numbersToPass(rows, scan))
