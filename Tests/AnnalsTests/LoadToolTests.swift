@@ -240,4 +240,19 @@ import Testing
         #expect(try dump("--bare") == "{\"k\":3}\n{\"k\":1}\n{\"k\":2}\n")
         try folder.expectIntact()
     }
+
+    /// A batch finds what it has inserted itself as the index finds what was there before.
+    @Test(arguments: ["1", "1000"]) func keysAreTheSameWhateverABatchHas(batch: String) throws {
+        let lines = """
+            {"k":0.0,"n":1}
+            {"k":-0.0,"n":2}
+            {"k":0,"n":3}
+            {"k":0.5,"n":4}
+
+            """
+        let run = try loadFile(lines, "--key", "k", "--batch", batch)
+        #expect(run.status == 0 && run.output.hasPrefix("2 inserted, 2 updated"), "\(run)")
+        #expect(try dump("--bare") == "{\"k\":0.0,\"n\":3}\n{\"k\":0.5,\"n\":4}\n")
+        try folder.expectIntact()
+    }
 }
