@@ -309,4 +309,15 @@ import Testing
         #expect(named == .held(by: LockRange(start: 100, end: UInt64(Int64.max)), processID: UInt32(getpid())))
         for file in [second, third] { files.close(file) }
     }
+
+    @Test func anErrorOfAFileWithoutANameNamesNone() throws {
+        let temporary = try TemporaryDirectory()
+        let files = RealFileSystem()
+        let directory = try files.openDirectory(temporary.path)
+        let file = try files.createUnnamed(in: directory, mode: 0o600)
+        let error = #expect(throws: FileError.self) { try files.setSize(file, to: 1 << 62) }
+        #expect(error?.path == nil, "\(error?.path ?? "")")
+        files.close(file)
+        files.close(directory)
+    }
 }
