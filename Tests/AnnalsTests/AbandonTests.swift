@@ -47,6 +47,16 @@ import Testing
         }
     }
 
+    @Test func whereTheDeclaredEntitiesCannotBeNothingIsMade() throws {
+        let impossible = EntityDescription("", attributes: [])
+        expect(.schemaRefused) { try folder.open([impossible]) }
+        #expect(folder.temporary.names == [])
+        // A store that was there stays.
+        try folder.open().close()
+        expect(.schemaRefused) { try folder.open([impossible]) }
+        try folder.expectIntact()
+    }
+
     @Test func anotherStoreInItsPlaceStays() throws {
         let store = try folder.open()
         let elsewhere = try StoreFolder()

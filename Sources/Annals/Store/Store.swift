@@ -74,7 +74,7 @@ public final class Store: Sendable {
     ///   - options: See `Options`.
     ///
     /// Throws `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`, `schemaMismatch`, `busy`, and what the system
-    /// says. Reads what was written since the last checkpoint.
+    /// says; a store that was made for it then goes again. Reads what was written since the last checkpoint.
     public init(
         at path: String, entities: [EntityDescription] = [], options: Options = Options()
     ) throws(StoreError) {
@@ -88,7 +88,7 @@ public final class Store: Sendable {
         do throws(StoreError) {
             try add(entities)
         } catch {
-            try? generations.close()
+            _ = try? abandon()
             throw error
         }
     }
