@@ -317,6 +317,23 @@ import Testing
         #expect(fcntl(first.number, setOpenFileLock, &request) == 0)
         let attempt = try files.tryLock(second, LockRange(start: 200, end: 300))
         #expect(attempt == .held(by: LockRange(start: 100, end: UInt64(Int64.max))))
-        for file in [first, second] { files.close(file) }
+        files.close(first)
+        // Of a classic lock, which is the whole process's, the kernel knows the process.
+        let third = try files.open("a", in: directory, access: .readWrite)
+        #expect(fcntl(third.number, F_SETLK, &request) == 0)
+        let named = try files.tryLock(second, LockRange(start: 200, end: 300))
+        #expect(named == .held(by: LockRange(start: 100, end: UInt64(Int64.max)), processID: UInt32(getpid())))
+        for file in [second, third] { files.close(file) }
+    }
+
+    @Test func anErrorOfAFileWithoutANameNamesNone() throws {
+        let temporary = try TemporaryDirectory()
+        let files = RealFileSystem()
+        let directory = try files.openDirectory(temporary.path)
+        let file = try files.createUnnamed(in: directory, mode: 0o600)
+        let error = #expect(throws: FileError.self) { try files.setSize(file, to: 1 << 62) }
+        #expect(error?.path == nil, "\(error?.path ?? "")")
+        files.close(file)
+        files.close(directory)
     }
 }

@@ -99,7 +99,9 @@ final class Compactor {
         let base = try source.view(asOf: source.tracking.horizon)
         let view = try source.view()
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
-        let file = try BackupFile(source, path)
+        let log = source.log
+        let mode = try log.whileOpen { () throws(FileError) in try log.files.status(log.file).mode }
+        let file = try UnfinishedStore(.backup, path, mode: mode, files: log.files, environment: log.environment)
         defer { file.close() }
         let target = try file.open(header(source, storeID, base), targetOptions(source))
         let compactor = Compactor(source, target, base, options)
@@ -313,6 +315,7 @@ final class Compactor {
     /// Builds every ordered index that the newest schema asks for and that is not there.
     private func buildIndexes() throws(FileError) {
         if let build = try IndexBuild(completing: target) {
+            build.progress = { [position] () throws(FileError) in try self.report(position) }
             try build.run()
             try target.take(build)
         }

@@ -65,8 +65,8 @@ package struct LockRange: Hashable, Sendable {
 
 package enum LockAttempt: Equatable, Sendable {
     case acquired
-    /// Somebody else holds an overlapping range: this one.
-    case held(by: LockRange)
+    /// Somebody else holds an overlapping range: this one. The process only where the system knows it, which is so of classic locks.
+    case held(by: LockRange, processID: UInt32? = nil)
 }
 
 /// A view of a file's bytes that grows with the file: bytes beyond the file's size must not be touched.

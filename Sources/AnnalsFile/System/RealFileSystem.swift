@@ -275,7 +275,8 @@ extension RealFileSystem {
                     let from = UInt64(clamping: holder.start)
                     // A count of 0 reaches to the end of what a file can be.
                     let length = holder.count == 0 ? UInt64(Int64.max) - from : UInt64(clamping: holder.count)
-                    return .held(by: LockRange(start: from, end: from + length))
+                    let process = holder.processID > 0 ? UInt32(holder.processID) : nil
+                    return .held(by: LockRange(start: from, end: from + length), processID: process)
                 }
             }
             return .held(by: range)

@@ -285,13 +285,14 @@ extension SystemCalls {
     }
 
     /// The first lock that stands in the way of a write lock on the range; nil where none does. A count of 0 means all
-    /// that follows.
+    /// that follows. The process is below 1 for a lock of an open file description, or where it is not to be seen from here.
     static func conflictingLock(
         _ file: Int32, _ start: Int, _ count: Int
-    ) throws(SystemError) -> (start: Int, count: Int)? {
+    ) throws(SystemError) -> (start: Int, count: Int, processID: Int32)? {
         var request = lockRequest(Int32(F_WRLCK), start, count)
         _ = try calling("fcntl") { Glibc.fcntl(file, Flag.queryOpenFileLock, &request) }
-        return Int32(request.l_type) == Int32(F_UNLCK) ? nil : (Int(request.l_start), Int(request.l_len))
+        guard Int32(request.l_type) != Int32(F_UNLCK) else { return nil }
+        return (Int(request.l_start), Int(request.l_len), request.l_pid)
     }
 
     private static func lockRequest(_ type: Int32, _ start: Int, _ count: Int) -> flock {
