@@ -143,6 +143,7 @@ extension Engine {
     func past(_ number: UInt64, _ newest: View) throws(FileError) -> View {
         let core = newest.core
         if number == log.header.baseNumber { return try base(newest) }
+        let unknown = try unknownEntities(asOf: number, newest)
         var found: View?
         try forEachTransaction(after: number - 1, in: newest) { (transaction) throws(FileError) in
             let version = transaction.schemaVersion
@@ -151,8 +152,7 @@ extension Engine {
                 ? newest.shape : StoreShape(newest.catalog.upTo(version: version))
             found = View(
                 end: transaction.end, number: number, tag: transaction.tag, time: transaction.time, shape: shape,
-                core: core,
-                totals: nil, ordered: [])
+                core: core, totals: nil, ordered: [], unknownEntities: unknown)
             return false
         }
         guard let found else {
@@ -181,7 +181,15 @@ extension Engine {
             ? newest.shape : StoreShape(newest.catalog.upTo(version: first.version))
         return View(
             end: first.start, number: header.baseNumber, tag: header.baseTag, time: header.baseTime, shape: shape,
-            core: newest.core, totals: nil, ordered: [])
+            core: newest.core, totals: nil, ordered: [],
+            unknownEntities: try unknownEntities(asOf: header.baseNumber, newest))
+    }
+
+    /// Those whose history does not hold all that came behind `number`, which is below the newest one's.
+    private func unknownEntities(asOf number: UInt64, _ newest: View) throws(FileError) -> Set<UInt16> {
+        if newest.historyGaps.isEmpty { return [] }
+        let next = try schemaVersion(ofTransactionAfter: number, in: newest)
+        return Set(newest.historyGaps.filter { $0.hides(version: next) }.map(\.entity))
     }
 }
 
