@@ -290,6 +290,42 @@ import Testing
         try close(a)
     }
 
+    // MARK: Compaction
+
+    /// Nothing is different afterwards but the size, whoever asks; and what is not there any more is still not undone.
+    @Test func compactionGivesBackWhatIsNotKept() throws {
+        let store = try folder.open(both)
+        let ids = try insert(store, "Clip", "Log")
+        try turn(store, .off)
+        for number in 0..<100 {
+            let text = Value.string(String(repeating: "\(number) ", count: 3000))
+            try store.commit { transaction in
+                try transaction.update(ids[1], ["text": text])
+                if number % 10 == 0 { try transaction.update(ids[0], ["rank": .int(Int64(number))]) }
+            }
+        }
+        let last = try store.currentToken.number
+        let watcher = try store.changeWatcher(after: last - 1)
+        #expect(try watcher.next()?.entities == ["Log"])
+        let versions = try store.versions(of: ids[0])
+        let history = try store.history(after: 0, includingValues: true)
+        let dump = try tool("dump", folder.path)
+        let result = try store.compact()
+        #expect(result.bytesAfter * 10 < result.bytesBefore && result.horizon == 0)
+        #expect(try store.history(after: 0, includingValues: true) == history && history.count == Int(last))
+        #expect(try store.versions(of: ids[0]) == versions && versions.count == 11)
+        #expect(try tool("dump", folder.path) == dump && dump.status == 0)
+        expectGap { try store.snapshot(asOf: last - 1).rows(of: "Log") }
+        expectGap { try store.versions(of: ids[1]) }
+        // It is not known any more of which entity: so much stands in the file.
+        expect(.historyGap) { try store.revert(last) }
+        expect(.historyGap) { try store.revert(last - 9, policy: .skipConflicts) }
+        #expect(try store.snapshot().row(ids[0])?["rank"] == 90)
+        // A signal is folded from what is there.
+        #expect(try store.changeWatcher(after: last - 1).next()?.entities == [])
+        try close(store)
+    }
+
     // MARK: The tool
 
     private func tool(_ arguments: String...) throws -> ToolRun { try runTool(arguments) }

@@ -127,10 +127,12 @@ extension Store {
         let gaps = base.historyGaps
         guard !gaps.isEmpty else { return }
         var found: HistoryGap?
+        var lacksChanges = false
         try mapping { () throws(FileError) in
             try engine.forEachTransaction(after: number - 1, in: base) { (transaction) throws(FileError) in
                 guard transaction.number == number else { return false }
                 let version = transaction.schemaVersion
+                lacksChanges = transaction.lacksChanges
                 try transaction.forEachChange { (change) in
                     let entity = change.object.entity
                     found = gaps.first { $0.entity == entity && $0.hides(version: version) }
@@ -139,7 +141,13 @@ extension Store {
                 return false
             }
         }
-        guard let found else { return }
+        guard let found else {
+            guard lacksChanges else { return }
+            throw StoreError(
+                .historyGap,
+                "Transaction \(number) has changed objects of which no history is kept, and what it did to them is not known any more: undo what can be "
+                    + "undone by a transaction of your own.", path: path)
+        }
         throw try GapReport(found, engine, base, identifier).refusal(asOf: number, path: path)
     }
 }

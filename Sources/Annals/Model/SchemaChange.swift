@@ -10,7 +10,7 @@ public enum SchemaChange: Hashable, Sendable {
     case removeEntity(String)
     case renameEntity(String, to: String)
     /// Turns an entity's history off, which gives up what there is of it, or on, which lets it begin with the transaction that does so. Its objects
-    /// stay as they are.
+    /// stay as they are; compaction gives the space back.
     case changeEntity(String, history: HistoryPolicy)
     /// At the end of the entity's list. One that is required needs a default, because objects that are there have no value for it.
     case addAttribute(AttributeDescription, to: String)
