@@ -115,6 +115,9 @@ import Testing
         #expect(try store.history(HistoryRequest(after: .token(token), entities: ["Log"])).map(\.number) == [7])
         // Leaving it out.
         #expect(try store.history(HistoryRequest(entities: ["Clip"])).map(\.number) == [2, 5])
+        // Attributes name their entities, also where changes are folded.
+        #expect(try store.netChanges(HistoryRequest(changedAttributes: ["Clip": ["name"]])).isEmpty)
+        #expect(expectGap { try store.netChanges(HistoryRequest(changedAttributes: ["Log": ["line"]])) } == 5)
         // By object, by attribute.
         #expect(expectGap { try store.history(HistoryRequest(objects: [log])) } == 5)
         #expect(expectGap { try store.history(HistoryRequest(changedAttributes: ["Log": ["line"]])) } == 5)

@@ -121,12 +121,12 @@ enum EngineCrashWorkloads {
         var definition = EngineNote.definition
         definition.keepsNoHistory = true
         try run.define(engine, definition)
-        try run.change(engine, 9, 0, 0, .full)
-        try run.change(engine, 2, 4, 2, .relaxed)
+        try run.change(engine, 5, 0, 0, .full)
+        try run.change(engine, 0, 2, 1, .relaxed)
         let store = Generations(engine)
         _ = try store.compact(.lowered)
         run.everythingIsDurable()
-        try run.change(store.current, 1, 3, 1, .full)
+        try run.change(store.current, 0, 2, 0, .full)
         try store.close()
         let dying = Generations(try run.open(2))
         run.machine.disk.addFault(Fault(.death(afterBytes: 0), on: .rename, occurrence: 1, process: 2))
@@ -134,10 +134,9 @@ enum EngineCrashWorkloads {
         run.machine.disk.removeAllFaults()
         run.machine.disk.kill(2)
         let other = Generations(try run.open(3))
-        try run.change(other.current, 1, 2, 1, .full)
         _ = try other.compact(.lowered)
         run.everythingIsDurable()
-        try run.change(other.current, 2, 1, 1, .full)
+        try run.change(other.current, 1, 1, 1, .full)
         try other.close()
         run.everythingIsDurable()
     }
