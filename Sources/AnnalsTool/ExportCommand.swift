@@ -8,7 +8,8 @@ extension Command {
         "export", "Prints transactions as lines of JSON that another store can apply.",
         details: """
             Without a place everything is printed; where history was cleaned, first one transaction that inserts all
-            objects as they were then. Go on behind the last transaction that was printed, or behind the one that the other
+            objects as they were then; where the history of an entity is off, one that inserts them as they are now, and
+            later transactions are without what becomes of its objects. Go on behind the last transaction that was printed, or behind the one that the other
             store's “annals apply” names: what is applied twice does no harm, and a gap is noticed. With --to, what was
             first made in that other store is left out.
             """,

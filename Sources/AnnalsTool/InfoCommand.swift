@@ -53,7 +53,8 @@ enum InfoCommand {
         )
         for consumer in facts.consumers { try output.line("consumer " + ConsumersCommand.text(consumer)) }
         for entity in facts.entities {
-            try output.line("\(entity.name): \(statistics.objects[entity.name] ?? 0) objects")
+            let history = entity.history == .off ? ", history off" : ""
+            try output.line("\(entity.name): \(statistics.objects[entity.name] ?? 0) objects" + history)
             for attribute in entity.attributes {
                 try output.line("  \(attribute.name): " + words(attribute).joined(separator: ", "))
             }
@@ -127,6 +128,7 @@ enum InfoCommand {
         var line = JSONLine()
         line.add("name", entity.name)
         line.add("objects", objects)
+        line.add("history", entity.history.rawValue)
         line.add(
             "attributes",
             entity.attributes.map { attribute in

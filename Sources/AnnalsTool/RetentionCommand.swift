@@ -9,25 +9,58 @@ extension Command {
             History that is older than AGE, or takes more than BYTES, goes by itself with the next commits, whoever makes them, and
             whether its consumers have read it or not; rows that there are do not count. AGE is a number with s, m, h or d behind it,
             or forever, standard (7 days or 1 GiB) or none (history goes at once); BYTES is a number, or left out for any size.
+
+            With --entity it is said of one entity alone whether its history is kept, and AGE is full or off. Off gives up what
+            there is of it: no request returns its changes any more, and who asks for them is told so. Turned on again, its
+            history begins with the transaction that does that. Entities whose history is off are printed in any case.
             """,
         operands: ["STORE", "[AGE]", "[BYTES]"],
-        options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
+        options: [
+            Option("entity", value: "NAME", "keeps the history of this entity (full), or does not (off)"),
+            Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
+        ],
         run: RetentionCommand.run)
 }
 
 enum RetentionCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .retention)
-        let wanted = try retention(arguments)
-        let kept = try StoreAccess.with(arguments.operands[0], wanted == nil ? .readOnly : .readWrite) {
+        let entity = arguments.value(of: "entity")
+        let policy = entity == nil ? nil : try policy(arguments)
+        let wanted = entity == nil ? try retention(arguments) : nil
+        let isChange = policy != nil || wanted != nil
+        let (kept, off) = try StoreAccess.with(arguments.operands[0], isChange ? .readWrite : .readOnly) {
             (store) throws(ToolFailure) in
             try storing { () throws(StoreError) in
                 if let wanted { try store.setRetention(wanted) }
-                return try store.retention
+                if let entity {
+                    _ = try store.entity(entity)
+                    if let policy { try store.changeSchema([.changeEntity(entity, history: policy)]) }
+                }
+                return (try store.retention, try store.entities.filter { $0.history == .off }.map(\.name))
             }
         }
-        try output.line(format == "json" ? json(kept).text : "History is kept for \(text(kept)).")
+        if format == "json" {
+            var line = json(kept)
+            line.addRaw("entitiesOff", "[" + off.map(JSONLine.quoted).joined(separator: ",") + "]")
+            try output.line(line.text)
+        } else {
+            try output.line("History is kept for \(text(kept)).")
+            for name in off { try output.line("No history is kept of \(name).") }
+        }
         return .done
+    }
+
+    /// Of one entity; nil where it is only asked for.
+    private static func policy(_ arguments: Arguments) throws(ToolFailure) -> HistoryPolicy? {
+        guard arguments.operands.count > 1 else { return nil }
+        guard arguments.operands.count == 2, let policy = HistoryPolicy(rawValue: arguments.operands[1]) else {
+            throw ToolFailure(
+                .usage,
+                "The history of an entity is full or off, not “\(arguments.operands.dropFirst().joined(separator: " "))”.",
+                hint: "Try: annals help retention")
+        }
+        return policy
     }
 
     private static func retention(_ arguments: Arguments) throws(ToolFailure) -> Store.Retention? {

@@ -147,7 +147,7 @@ func expectRules(
         }
         var flagged = try ForgedFile.withNotes()
         var table = [UInt8](repeating: 0, count: TransactionField.bytes)
-        table[TransactionField.flags] = 4
+        table[TransactionField.flags] = 8
         flagged.add(.transaction, table: table, number: 2)
         try expectRules(["F8"], flagged, isDamage: false)
     }

@@ -4,7 +4,7 @@ import AnnalsFile
 import Glibc
 
 /// What a program left behind.
-package struct ToolRun: Sendable {
+package struct ToolRun: Equatable, Sendable {
     /// nil when a signal ended it.
     package var status: Int32?
     package var signal: Int32?

@@ -52,6 +52,7 @@ class Store:
         self.frames = {}                 # offset -> number, of all frames read
         self.kind_bytes = [0] * 16
         self.transaction_count = self.change_count = 0
+        self.last_is_copied = False
         self.nodes = set()               # offsets of nodes
         self.nodes_before = []           # the nodes frames directly before the frame at hand
 
@@ -81,12 +82,16 @@ class Store:
     def is_in_base(self):
         return self.generation > 0 and self.transaction_count == 0
 
+    def may_hold_rows(self):
+        """Whether rows without history may stand here: in the base, and behind transactions that compaction copied."""
+        return self.generation > 0 and (self.transaction_count == 0 or self.last_is_copied)
+
     def transactions(self):
         """Walks all frames, gives the base's rows and the transactions, and comes to a verdict or raises Damaged or Unsupported."""
         members = []
         while f := self.frame(self.reached):
             try:
-                based = f.kind in MEMBERS_BUT_IN_BASE and self.is_in_base()
+                based = f.kind in MEMBERS_BUT_IN_BASE and self.is_in_base() or f.kind == VALUE and self.may_hold_rows()
                 need(f.flags or f.kind not in MEMBERS or based, "F8: a member frame without its flag")
                 need(not f.flags or f.kind in MEMBERS or f.kind == CONSUMER, "F8: this kind cannot be a member")
                 need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
@@ -136,7 +141,7 @@ class Store:
         """Takes a frame that is no part of a transaction; gives what a rows frame holds."""
         data, table = self.data, self.data[f.offset + 64:f.table_end]
         if f.kind == ROWS:
-            need(self.is_in_base(), "F8: a rows frame behind a transaction")
+            need(self.may_hold_rows(), "F8: a rows frame behind a transaction that compaction did not copy")
             need(len(table) >= 8 and u32(table, 4) == 0, "F6: the table of a rows frame")
             changes = self.changes(f, f.offset + 72, u32(table, 0), set(), base=True)
             return {"base": self.number, "tag": f"{self.tag:016x}", "time": self.time, "changes": changes}
@@ -206,13 +211,14 @@ class Store:
             need(f.table_end - f.offset >= 128, "F13: no room for the transaction's record")
             tag, its_time, its_start, its_total, count, process_id, author, context, process, flags, version, its_first \
                 = struct.unpack_from("<QqQQIIIIIHHQ", data, f.offset + 64)
-            if flags > 3:
+            if flags > 7:
                 raise Unsupported(f"transaction flags {flags} at {f.offset}")
             its_common = its_time, its_start, process_id, author, context, process, version, flags & 2
             common = common or its_common
             need(its_common == common, "F13: the frames of a transaction differ")
             need(its_start == start and its_first == first, "F13: start or firstChange")
-            need(f is commit or tag == its_total == flags & 1 == 0, "F13: a part with a tag, a total or a flag")
+            need(f is commit or tag == its_total == flags & 5 == 0, "F13: a part with a tag, a total or a flag")
+            need(flags & 6 != 4, "F13: changes are left out of a transaction that compaction did not copy")
             changes += self.changes(f, f.offset + 128, count, seen)
             first += count
         need(its_total == first, "F13: totalChanges")
@@ -230,6 +236,7 @@ class Store:
             need(f.table_end == f.end, "F26: a consumer frame with a body")
             annals_history.frame(self, CONSUMER, data[f.offset + 64:f.table_end])
         self.number, self.tag, self.time, self.stepped = commit.number, tag, its_time, False
+        self.last_is_copied = bool(flags & 2)
         return result
 
     def value_frames(self, members):

@@ -75,6 +75,7 @@ struct ExportReader {
         var changes: [ExportedChange] = []
         for entity in try state.entities {
             let handle = try state.entity(entity.name)
+            try state.checkKnown(handle.number)
             var failure: StoreError?
             try mapping { () throws(FileError) in
                 try state.view.scan(entity: handle.number) { (object, row) throws(FileError) in

@@ -9,6 +9,10 @@ extension Store {
     /// Without a place it gives everything: where history was cleaned it begins with one transaction that inserts all objects as they were behind what
     /// was cleaned, and has the number of that place. The first transaction and those that change the schema have the entities with them.
     ///
+    /// Entities whose history is off are in that first transaction only, which then is of the newest state; of later transactions their changes are left
+    /// out, and what then remains may be nothing. A reference to an object that another store never got is there one to an unknown object
+    /// (`ApplyConflict`). An entity whose history was turned on since `place` throws `historyGap`: export everything anew.
+    ///
     /// Transactions that were applied from elsewhere are exported like all others, and name their origin; the store that has them already passes them
     /// over. Transactions that only note that something was passed over are left out. Objects keep the name that they have in the store in which they
     /// were first inserted. So stores may export to each other, in chains and in circles.
@@ -44,13 +48,19 @@ extension Store {
         }
     }
 
-    /// The state behind which history holds every transaction; nil where it holds all that there ever were.
+    /// The state behind which history holds every transaction whole; nil where it holds all that there ever were. The end, where there is an entity of
+    /// which no history is kept.
     private func oldestWhole(_ end: Snapshot) throws(StoreError) -> Snapshot? {
         let (engine, view) = (end.engine, end.view)
         let oldest = engine.oldestNumber
-        let number = try mapping { () throws(FileError) in
+        var number = try mapping { () throws(FileError) in
             try engine.lastHidden(after: oldest, in: view) ?? oldest
         }
+        for gap in try historyGaps(engine)
+        where view.catalog.entity(gap.entity, version: view.catalog.newestVersion) != nil {
+            number = max(number, try GapReport(gap, engine, identifier).last ?? view.number)
+        }
+        if number >= view.number, view.number > 0 { return end }
         guard number > 0 else { return nil }
         let state = try mapping { () throws(FileError) in try engine.view(asOf: number) }
         return Snapshot(state, engine, identifier)
@@ -61,7 +71,7 @@ extension Store {
         upTo number: UInt64, _ reader: ExportReader, _ end: Snapshot
     ) throws(StoreError) -> HistoryToken? {
         var token = oldestToken(end.engine)
-        var lending = HistoryLending(self, end.view)
+        var lending = HistoryLending(self, end.view, nil)
         let range = HistoryRange(after: token.number, before: number + 1, isNewestFirst: true)
         try mapping { () throws(FileError) in
             try end.engine.forEachTransaction(range, in: end.view) { (transaction) throws(FileError) in

@@ -16,7 +16,8 @@ public struct ChangeSignal: Hashable, Sendable {
     public let includesUnnamedAuthor: Bool
     /// The processes that committed them, as their own systems number them; each once, ascending.
     public let processIDs: [UInt32]
-    /// The names of the entities whose objects were changed, each once, sorted. See `isExact`.
+    /// The names of the entities whose objects were changed, each once, sorted; those without history too, until compaction has passed them. See
+    /// `isExact`.
     public let entities: [String]
     /// False where a transaction has so many changes (over 65,536) that they were not all looked at: `entities` are then all that the schema has.
     public let isExact: Bool

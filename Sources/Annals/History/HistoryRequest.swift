@@ -8,6 +8,9 @@ public import FoundationEssentials
 /// attributes) chooses changes: transactions then come only with the changes that match, and those in which none does are left out. A transaction
 /// without any change, such as one that changes the schema alone, comes only where nothing is said of changes.
 ///
+/// Entities whose history is off are left out of what says nothing of entities; to ask for one of them (among `entities`, by one of its objects or
+/// attributes) throws `historyGap`, and so does a request that reaches back to before the history of an entity began anew that it asks for.
+///
 /// Everything that is said must hold; nil says nothing, and an empty set matches nothing. To pass a transaction by author or context costs the
 /// same however many changes it has; no filter looks at a row.
 public struct HistoryRequest: Hashable, Sendable {

@@ -51,7 +51,9 @@ extension Store {
         folded.changedAttributes = nil
         // Looked up for what they throw and for the choice below.
         let choice = try ResolvedRequest(request, self, snapshot)
-        let resolved = try ResolvedRequest(folded, self, snapshot ?? Snapshot(choice.view, choice.engine, identifier))
+        let resolved = try ResolvedRequest(
+            folded, self, snapshot ?? Snapshot(choice.view, choice.engine, identifier),
+            named: choice.changes?.namedEntities)
         guard resolved.limit > 0 else { return }
         let folding = try fold(resolved)
         var left = resolved.limit

@@ -27,36 +27,62 @@ extension Store {
     ///
     /// `change.after()` is the version of the object that the change made. Nothing is given where history holds none, or where there was never
     /// such an object. Follows the links between versions instead of looking through history: some 10 to 100 microseconds a version.
-    /// Throws `damaged`, `closed`, and what `body` throws.
     ///
-    /// - Parameter snapshot: Where the past begins; nil for the newest state.
+    /// Throws `historyGap` where history of the entity is off, and behind all versions since it began anew where the object was there before;
+    /// `damaged`, `closed`, and what `body` throws.
+    ///
+    /// - Parameters:
+    ///   - number: Only what came after this transaction.
+    ///   - snapshot: Where the past begins; nil for the newest state.
     public func forEachVersion(
-        of object: ObjectID, in snapshot: Snapshot? = nil,
+        of object: ObjectID, after number: UInt64 = 0, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView, borrowing HistoryChangeView) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        let engine = engine
+        let engine = snapshot?.engine ?? engine
         let view = try view(of: snapshot, engine)
         guard !view.reservedEntities.contains(object.entityNumber) else { return }
-        var lending = HistoryLending(self, view)
+        let gaps = try snapshot == nil ? view.historyGaps : historyGaps(engine)
+        let gap = gaps.first { $0.entity == object.entityNumber }
+        let report = try gap.map { (gap) throws(StoreError) in try GapReport(gap, engine, identifier) }
+        if let report, report.last == nil { throw report.refusal(path: path) }
+        var isWhole = true
+        // Of what was deleted before history began nothing may be left.
+        var isFound = gap == nil
+        var lending = HistoryLending(self, view, ChangeFilter.showing(view, gaps))
         try mapping { () throws(FileError) in
-            try engine.forEachVersion(of: object.file, in: view) { (transaction, change) throws(FileError) in
-                let context = lending.show(transaction)
-                do throws(StoreError) {
-                    return try body(HistoryTransactionView(context), HistoryChangeView(change, context))
-                } catch {
-                    context.pointee.fail(error)
+            var isEnded = false
+            let isFolded = try engine.forEachVersion(of: object.file, in: view) {
+                (transaction, change) throws(FileError) in
+                (isEnded, isFound) = (true, true)
+                guard transaction.number > number else { return false }
+                if let gap, gap.hides(version: transaction.schemaVersion) {
+                    isWhole = false
                     return false
                 }
+                let context = lending.show(transaction)
+                do throws(StoreError) {
+                    isEnded = try !body(HistoryTransactionView(context), HistoryChangeView(change, context))
+                } catch {
+                    context.pointee.fail(error)
+                }
+                return !isEnded
             }
+            if isFolded, !isEnded { isWhole = false }
+            if !isFolded, !isFound { isWhole = try !engine.wasGiven(object.file) }
         }
         try lending.finish()
+        // What was cleaned is no gap.
+        guard !isWhole, let report, let last = report.last, last > max(number, engine.oldestNumber) else { return }
+        throw report.refusal(path: path)
     }
 
-    /// The versions of an object as values, newest first, at most so many. Throws `damaged`, `closed`.
-    public func versions(of object: ObjectID, limit: Int? = nil) throws(StoreError) -> [ObjectVersion] {
+    /// The versions of an object as values, newest first, at most so many, and only those after a transaction. Throws as `forEachVersion`.
+    public func versions(
+        of object: ObjectID, after number: UInt64 = 0, limit: Int? = nil
+    ) throws(StoreError) -> [ObjectVersion] {
         var versions: [ObjectVersion] = []
         guard limit.map({ $0 > 0 }) ?? true else { return [] }
-        try forEachVersion(of: object) { (transaction, change) throws(StoreError) in
+        try forEachVersion(of: object, after: number) { (transaction, change) throws(StoreError) in
             versions.append(
                 ObjectVersion(
                     number: transaction.number, token: transaction.token, microseconds: transaction.microseconds,

@@ -15,8 +15,12 @@ struct ResolvedRequest {
     private let takesAnyChanges: Bool
     let limit: Int
 
-    /// Throws the five token errors, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date that is none.
-    init(_ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?) throws(StoreError) {
+    /// Throws the five token errors, `historyGap`, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date that is none.
+    ///
+    /// `named` are the entities that are asked for by name, where the request alone does not tell.
+    init(
+        _ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?, named: Set<UInt16>? = nil
+    ) throws(StoreError) {
         // A snapshot from before a compaction goes on with the file that it is of.
         let engine = snapshot?.engine ?? store.engine
         try mapping { () throws(FileError) in try engine.checkNotForked() }
@@ -30,9 +34,11 @@ struct ResolvedRequest {
         transactions = TransactionFilter(request, engine)
         try store.checkHidden(after: range.after, engine, view, filter: transactions)
         let filter = try ChangeFilter(request, view.catalog)
-        filter.hiddenEntities = view.reservedEntities
+        let gaps = try snapshot == nil ? view.historyGaps : store.historyGaps(engine)
+        try store.checkGaps(gaps, in: range, named: named ?? filter.namedEntities, engine, view)
+        filter.hide(view.reservedEntities, gaps)
         takesAnyChanges = filter.isEmpty
-        changes = filter.isEmpty && filter.hiddenEntities.isEmpty ? nil : filter
+        changes = filter.isEmpty && !filter.hidesAnything ? nil : filter
         limit = max(0, request.limit ?? .max)
     }
 

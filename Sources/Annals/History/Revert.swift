@@ -56,7 +56,7 @@ extension Store {
     /// that are deleted stay as they are.
     ///
     /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values apart. Throws `tokenUnknown`,
-    /// `tokenExpired` where history does not hold the transaction, `notRevertible` where it changes the schema, and what committing throws.
+    /// `tokenExpired` where history does not hold the transaction, `historyGap` where it has changed what no history is kept of, `notRevertible` where it changes the schema, and what committing throws.
     ///
     /// - Parameters:
     ///   - number: The transaction's number.
@@ -114,11 +114,41 @@ extension Store {
     }
 
     private func plan(_ number: UInt64, _ base: View, _ engine: Engine) throws -> RevertPlan {
+        try checkHistory(of: number, base, engine)
         // It was there before the lock, and may have been cleaned since.
         guard let plan = try engine.revertPlan(of: number, in: base) else {
             throw expired("History does not hold transaction \(number)", engine)
         }
         return plan
+    }
+
+    /// Throws where the transaction has changed what no history is kept of: undoing the rest would not undo it.
+    private func checkHistory(of number: UInt64, _ base: View, _ engine: Engine) throws(StoreError) {
+        let gaps = base.historyGaps
+        guard !gaps.isEmpty else { return }
+        var found: HistoryGap?
+        var lacksChanges = false
+        try mapping { () throws(FileError) in
+            try engine.forEachTransaction(after: number - 1, in: base) { (transaction) throws(FileError) in
+                guard transaction.number == number else { return false }
+                let version = transaction.schemaVersion
+                lacksChanges = transaction.lacksChanges
+                try transaction.forEachChange { (change) in
+                    let entity = change.object.entity
+                    found = gaps.first { $0.entity == entity && $0.hides(version: version) }
+                    return found == nil
+                }
+                return false
+            }
+        }
+        guard let found else {
+            guard lacksChanges else { return }
+            throw StoreError(
+                .historyGap,
+                "Transaction \(number) has changed objects of which no history is kept, and what it did to them is not known any more: undo what can be "
+                    + "undone by a transaction of your own.", path: path)
+        }
+        throw try GapReport(found, engine, base, identifier).refusal(asOf: number, path: path)
     }
 }
 

@@ -10,10 +10,11 @@ struct HistoryLending: ~Copyable {
     private let filter: ChangeFilter?
     private var isInitialized = false
 
-    init(_ store: Store, _ view: View, _ filter: ChangeFilter? = nil) {
+    /// `filter` chooses the changes that are shown; nil for all.
+    init(_ store: Store, _ view: View, _ filter: ChangeFilter?) {
         self.store = store
         self.view = view
-        self.filter = filter ?? ChangeFilter(showing: view)
+        self.filter = filter
         context = .allocate(capacity: 1)
     }
 
@@ -46,8 +47,8 @@ extension Store {
     /// asked for costs a look at the header of every frame), then linear in the change tables of what the request passes or gives out; takes
     /// no memory that grows with history.
     ///
-    /// Throws `tokenForeign`, `tokenExpired` (with the oldest token), `tokenUnknown`, `tokenDiverged`, `unknownEntity`,
-    /// `unknownAttribute`, `damaged`, `closed`, and what `body` throws.
+    /// Throws `tokenForeign`, `tokenExpired` (with the oldest token), `tokenUnknown`, `tokenDiverged`, `historyGap` (with the token to go on from, if
+    /// there is one), `unknownEntity`, `unknownAttribute`, `damaged`, `closed`, and what `body` throws.
     ///
     /// - Parameter snapshot: Where history ends; nil for the newest state.
     public func forEachTransaction(

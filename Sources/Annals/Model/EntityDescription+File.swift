@@ -36,7 +36,9 @@ extension EntityDescription {
         let keys = definition.keys.map { key in
             KeyDescription(key.attributes.compactMap { names[$0] }, isUnique: key.isUnique)
         }
-        self.init(definition.name.text, attributes: attributes, keys: keys)
+        self.init(
+            definition.name.text, attributes: attributes, keys: keys,
+            history: definition.keepsNoHistory ? .off : .full)
     }
 }
 

@@ -12,21 +12,59 @@ public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
     case deny
 }
 
-/// An entity: a name, attributes in their order, and compound keys.
-public struct EntityDescription: Hashable, Sendable, Codable {
+/// Whether history is kept of what happens to an entity's objects. How long it stays is said for the store (`Store.setRetention`).
+public enum HistoryPolicy: String, CaseIterable, Sendable, Hashable, Codable {
+    /// Every change is part of history.
+    case full
+    /// No change is. Turning history off gives up what there was of it; turned on again, it begins anew with the transaction that turns it on.
+    case off
+}
+
+/// An entity: a name, attributes in their order, compound keys, and whether its changes are part of history.
+public struct EntityDescription: Hashable, Sendable {
     /// 1 to 255 bytes of UTF-8, unlike that of any other entity.
     public var name: String
     public var attributes: [AttributeDescription]
     public var keys: [KeyDescription]
+    /// Counts when the entity is added. Declaring one that the store has already changes nothing about it: that is what
+    /// `SchemaChange.changeEntity` is for.
+    public var history: HistoryPolicy
 
-    public init(_ name: String, attributes: [AttributeDescription], keys: [KeyDescription] = []) {
+    public init(
+        _ name: String, attributes: [AttributeDescription], keys: [KeyDescription] = [], history: HistoryPolicy = .full
+    ) {
         self.name = name
         self.attributes = attributes
         self.keys = keys
+        self.history = history
     }
 
     /// The attribute of that name. Linear.
     public subscript(attribute: String) -> AttributeDescription? { attributes.first { isSameName($0.name, attribute) } }
+}
+
+extension EntityDescription: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case name, attributes, keys, history
+    }
+
+    /// What says nothing of history is from before there was a choice.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            try container.decode(String.self, forKey: .name),
+            attributes: try container.decode([AttributeDescription].self, forKey: .attributes),
+            keys: try container.decode([KeyDescription].self, forKey: .keys),
+            history: try container.decodeIfPresent(HistoryPolicy.self, forKey: .history) ?? .full)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(name, forKey: .name)
+        try container.encode(attributes, forKey: .attributes)
+        try container.encode(keys, forKey: .keys)
+        if history != .full { try container.encode(history, forKey: .history) }
+    }
 }
 
 /// An attribute, or a relationship: an attribute whose type refers to objects.

@@ -150,17 +150,4 @@ extension HistoryTransactionView {
         guard let record = try appliedRecord(), !record.isSkipped else { return nil }
         return record.origin
     }
-
-    /// How many of its changes are of the store's own objects. An unreadable table counts none: who reads it is told.
-    var reservedChangeCount: UInt64 {
-        let reserved = context.pointee.view.reservedEntities
-        var count: UInt64 = 0
-        try? mapping { () throws(FileError) in
-            try context.pointee.transaction.forEachChange { (change) in
-                if reserved.contains(change.object.entity) { count += 1 }
-                return true
-            }
-        }
-        return count
-    }
 }

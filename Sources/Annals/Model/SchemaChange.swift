@@ -9,6 +9,9 @@ public enum SchemaChange: Hashable, Sendable {
     /// Its objects are not seen any more. Refused while another entity has it as a target.
     case removeEntity(String)
     case renameEntity(String, to: String)
+    /// Turns an entity's history off, which gives up what there is of it, or on, which lets it begin with the transaction that does so. Its objects
+    /// stay as they are; compaction gives the space back.
+    case changeEntity(String, history: HistoryPolicy)
     /// At the end of the entity's list. One that is required needs a default, because objects that are there have no value for it.
     case addAttribute(AttributeDescription, to: String)
     /// Refused while a key or an inverse names it.

@@ -4,7 +4,8 @@ package import AnnalsFile
 
 extension SchemaPlan {
     /// The changes that add what is declared and not there: entities, attributes, indexes, keys. Nothing is ever taken away, and where the
-    /// store is more generous (an attribute that may be absent) it stays so.
+    /// store is more generous (an attribute that may be absent) it stays so. Whether history is kept stays as the store says: off is
+    /// taking away, and a program that says nothing must not turn it on.
     ///
     /// Throws `schemaMismatch` where the store has an attribute of that name and another type or target.
     package static func additions(

@@ -66,6 +66,7 @@ package struct SchemaPlan {
             let index = try index(of: name)
             try requireFreeEntity(newName, except: index)
             entities[index].name = IdentifierName(newName)
+        case .changeEntity(let name, let history): entities[try index(of: name)].keepsNoHistory = history == .off
         case .addAttribute(let attribute, let name):
             let index = try index(of: name)
             try add(attribute, at: entities[index].attributes.count, to: index)
@@ -110,7 +111,10 @@ package struct SchemaPlan {
         guard number <= FormatLimits.maximumEntities else {
             throw StoreError(.schemaRefused, "All 65,535 numbers of entities are used: begin a new store.")
         }
-        entities.append(EntityDefinition(number: UInt16(number), name: description.name, attributes: []))
+        entities.append(
+            EntityDefinition(
+                number: UInt16(number), keepsNoHistory: description.history == .off, name: description.name,
+                attributes: []))
         let index = entities.count - 1
         for attribute in description.attributes {
             try add(attribute, at: entities[index].attributes.count, to: index)

@@ -23,7 +23,8 @@ public struct StoreError: Error, Hashable, Sendable {
     public var path: String?
     /// The byte of the file that the error is about.
     public var offset: UInt64?
-    /// Of `tokenExpired`: the oldest place that history still reaches back to.
+    /// Of `tokenExpired`: the oldest place that history still reaches back to. Of `historyGap`: the place that the entity's history begins at;
+    /// nil where it is off.
     public var oldestToken: HistoryToken?
     /// Of `applyConflict`: where the exported transaction contradicts the store.
     public var conflicts: [ApplyConflict]
@@ -135,6 +136,9 @@ extension StoreError.Code {
     public static let tokenUnknown = Self(rawValue: "tokenUnknown")
     /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
     public static let tokenDiverged = Self(rawValue: "tokenDiverged")
+    /// No history was kept of an entity that is asked for, or not from so early on: leave it out, go on from `oldestToken`, or read it anew
+    /// (`resync`). The message names the entity.
+    public static let historyGap = Self(rawValue: "historyGap")
     /// The transaction changes the schema, and so cannot be undone.
     public static let notRevertible = Self(rawValue: "notRevertible")
 }

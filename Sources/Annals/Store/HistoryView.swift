@@ -73,10 +73,18 @@ public struct HistoryTransactionView: ~Copyable {
     /// Whether it changes the schema: entities and handles are to be asked for again.
     public var changesSchema: Bool { context.pointee.transaction.changesSchema }
 
-    /// How many changes it made, also those that a request leaves out.
+    /// How many changes it made, also those that a request leaves out; not those of entities whose history is off.
     public var changeCount: UInt64 {
-        let total = context.pointee.transaction.totalChanges
-        return context.pointee.filter?.hiddenEntities.isEmpty ?? true ? total : total - reservedChangeCount
+        let transaction = context.pointee.transaction
+        guard let filter = context.pointee.filter, filter.hidesAnything else { return transaction.totalChanges }
+        let version = transaction.schemaVersion
+        var count: UInt64 = 0
+        // An unreadable table counts none: who reads it is told.
+        try? transaction.forEachChange { (change) in
+            if !filter.hides(change.object, version: version) { count += 1 }
+            return true
+        }
+        return count
     }
 
     /// Gives `body` every change, in the order in which they were made, until it returns false; of a transaction that a request chose by its

@@ -36,6 +36,7 @@ extension Snapshot {
         to upper: RangeBound = .unbounded, reversed: Bool = false,
         _ body: (borrowing StoredRow) throws(StoreError) -> Bool
     ) throws(StoreError) {
+        try checkKnown(entity.number)
         let index = try index(of: entity, attributes)
         let ends = try IndexRange(index, entity.layout, lower, upper)
         let layout = entity.layout

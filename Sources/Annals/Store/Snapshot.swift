@@ -6,6 +6,8 @@ internal import FoundationEssentials
 /// A state of a store, which no later commit changes. Any thread may read from it, any number may be held, and none holds anybody up.
 ///
 /// It keeps its store open for as long as it is held, unless somebody closes the store: then it throws `closed`.
+///
+/// A state of the past does not know what an entity was whose history was not kept since: reading its objects throws `historyGap`.
 public struct Snapshot: Sendable {
     let view: View
     /// Keeps the store open.
@@ -77,6 +79,7 @@ public struct Snapshot: Sendable {
         guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
         // An ID may come from outside: one of another entity names nothing here.
         guard layout.entity.number == object.entityNumber else { return false }
+        try checkKnown(object.entityNumber)
         var failure: StoreError?
         let isThere = try mapping { () throws(FileError) in
             try view.withRow(object.file) { (row) throws(FileError) in
@@ -108,6 +111,7 @@ public struct Snapshot: Sendable {
     /// Throws `damaged`, `closed`.
     public func count(of entity: String) throws(StoreError) -> UInt64 {
         guard let number = view.catalog.number(ofEntity: entity), layout(number) != nil else { return 0 }
+        try checkKnown(number)
         return try mapping { () throws(FileError) in try view.count(entity: number) }
     }
 
@@ -119,6 +123,7 @@ public struct Snapshot: Sendable {
         _ body: (borrowing StoredRow) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let layout = entity.layout
+        try checkKnown(entity.number)
         var failure: StoreError?
         try mapping { () throws(FileError) in
             try view.scan(

@@ -69,7 +69,8 @@ extension Store {
         return try mapping { () throws(FileError) in try engine.lastNumber(through: moment - 1, in: view) } + 1
     }
 
-    /// Writes the store anew, without what nobody can read any more: history that was cleaned, rows that it alone kept, old indexes.
+    /// Writes the store anew, without what nobody can read any more: history that was cleaned, that of entities whose history is off or was, rows that it
+    /// alone kept, old indexes.
     ///
     /// Others read and write meanwhile; they wait for short pieces of it, for longer where they write large transactions at full speed. Snapshots and histories that are being read stay valid, and keep the old
     /// file's space until they end. It takes space for the new file beside the old one, named like the store with `.compacting` behind. Killed, out of

@@ -6,7 +6,8 @@ extension Store {
     /// Gives `body` every transaction after a number, oldest first, up to those that the snapshot contains, until it returns false.
     ///
     /// Nothing is missed, nothing comes twice, and nothing is made into a value: a hundred million changes a second can be looked through
-    /// this way. Throws `tokenUnknown`, `tokenExpired`, `damaged`, `closed`, and what `body` throws.
+    /// this way. Changes of entities whose history is off are left out. Throws `tokenUnknown`, `tokenExpired`, `historyGap` where the history of
+    /// an entity begins later, `damaged`, `closed`, and what `body` throws.
     ///
     /// - Parameters:
     ///   - number: The last transaction that is known already; 0 for the beginning.
@@ -26,7 +27,9 @@ extension Store {
         try check(number, engine, view)
         try checkHidden(after: number, engine, view)
         let storeIdentifier = identifier
-        let filter = ChangeFilter(showing: view)
+        let gaps = try snapshot == nil ? view.historyGaps : historyGaps(engine)
+        try checkGaps(gaps, in: HistoryRange(after: number, before: .max), named: nil, engine, view)
+        let filter = ChangeFilter.showing(view, gaps)
         // One for all: what refers to it cannot be kept beyond a call of `body`.
         let context = UnsafeMutablePointer<HistoryContext>.allocate(capacity: 1)
         var isInitialized = false
@@ -71,7 +74,7 @@ extension Store {
     ///   - limit: How many at most; nil for all. They are all in memory at once.
     ///   - includingValues: Whether changes have the object before and after.
     ///
-    /// Throws `tokenUnknown`, `tokenExpired`, `damaged`, `closed`.
+    /// Throws as `forEachTransaction`.
     public func history(
         after number: UInt64, limit: Int? = nil, includingValues: Bool = false
     ) throws(StoreError) -> [HistoryTransaction] {

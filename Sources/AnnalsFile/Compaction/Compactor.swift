@@ -6,6 +6,7 @@
 // O2  Only the last, short piece is copied while others wait.
 // O3  Memory is bounded: nodes of indexes go to the file when they take too much, keys are sorted in files; only the places of large values grow, 40
 //     bytes for each.
+// O4  What was committed behind the state that compaction began with is copied whole, whatever the policy of its entity has become since.
 
 /// What compaction is to do, and who is told how far it is.
 package struct CompactionOptions: Sendable {
@@ -51,6 +52,7 @@ final class Compactor {
     let options: CompactionOptions
     let target: Engine
     private let base: View
+    let folded: FoldedHistory
     private let copier: FrameCopier
     /// Up to here frames of the source were copied.
     private(set) var position: UInt64
@@ -74,9 +76,11 @@ final class Compactor {
         let before = view.end
         let file = try CompactionFile(source.log)
         defer { file.close() }
+        // In this order: the state is not older than the base, whoever cleans in between.
         let base = try source.view(asOf: source.tracking.horizon)
+        let folded = try FoldedHistory(source, base, try source.view())
         let header = header(source, source.log.header.storeID, base)
-        let compactor = Compactor(source, try file.make(header, targetOptions(source)), base, options)
+        let compactor = Compactor(source, try file.make(header, targetOptions(source)), base, folded, options)
         do throws(FileError) {
             try compactor.writeBase()
             try compactor.copyTransactions()
@@ -104,9 +108,10 @@ final class Compactor {
         let file = try UnfinishedStore(.backup, path, mode: mode, files: log.files, environment: log.environment)
         defer { file.close() }
         let target = try file.open(header(source, storeID, base), targetOptions(source))
-        let compactor = Compactor(source, target, base, options)
+        let compactor = Compactor(source, target, base, try FoldedHistory(source, base, view), options)
         do throws(FileError) {
             try compactor.writeBase()
+            try compactor.copyFolding()
             try compactor.copy(to: view.end)
             try compactor.writeTracking(withConsumers: !newIdentity)
             try compactor.buildIndexes()
@@ -142,9 +147,11 @@ final class Compactor {
         return chosen
     }
 
-    private init(_ source: Engine, _ target: Engine, _ base: View, _ options: CompactionOptions) {
-        (self.source, self.target, self.base, self.options) = (source, target, base, options)
-        copier = FrameCopier(source, target)
+    private init(
+        _ source: Engine, _ target: Engine, _ base: View, _ folded: FoldedHistory, _ options: CompactionOptions
+    ) {
+        (self.source, self.target, self.base, self.folded, self.options) = (source, target, base, folded, options)
+        copier = FrameCopier(source, target, folded)
         position = base.number == source.log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
     }
 
@@ -198,10 +205,13 @@ final class Compactor {
                 }
             }
         }
-        for entity in base.catalog.entities(version: newest) { try writeRows(of: entity.number) }
+        for entity in base.catalog.entities(version: newest) where folded.through[entity.number] == nil {
+            try writeRows(of: entity.number, in: base)
+        }
     }
 
-    private func writeRows(of entity: UInt16) throws(FileError) {
+    /// Appends the rows that an entity has in a state of the source, without their history.
+    func writeRows(of entity: UInt16, in state: View) throws(FileError) {
         var next: UInt64 = 1
         var isDone = false
         while !isDone {
@@ -210,7 +220,7 @@ final class Compactor {
             try appending { (appender) throws(FileError) in
                 let start = appender.state.end
                 isDone = true
-                try base.scan(entity: entity, from: next) { (object, row) throws(FileError) in
+                try state.scan(entity: entity, from: next) { (object, row) throws(FileError) in
                     if !rows.hasRoom(for: row) { try rows.write(target, &appender) }
                     if appender.state.end - start >= limit {
                         isDone = false
@@ -231,6 +241,7 @@ final class Compactor {
 
     /// Copies what there is, and then what was added meanwhile, until little is left.
     private func copyTransactions() throws(FileError) {
+        try copyFolding()
         try copy(to: source.view().end)
         try writeTracking()
         try buildIndexes()

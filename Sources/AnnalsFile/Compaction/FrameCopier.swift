@@ -4,11 +4,13 @@
 // Q1  The target's row index holds the newest version of every object behind what was copied: so the previous version of a change is what the index
 //     says when the change is copied.
 // Q2  `values` knows where every large value went that a row copied later may name.
+// Q3  What is left out of a transaction is left out of its numbers too; its commit frame says that something is.
 
 /// Takes frames of one file in their order, and appends them to another.
 final class FrameCopier {
     private let source: Engine
     private let target: Engine
+    private let folded: FoldedHistory
     private var values: [UInt64: (first: UInt64, checksum: UInt64)] = [:]
     private let hasValues: Bool
     private var buffer = ByteWriter(capacity: 1 << 16)
@@ -17,23 +19,32 @@ final class FrameCopier {
     /// Of the value whose pieces are being copied.
     private var openValue: UInt64 = 0
 
-    init(_ source: Engine, _ target: Engine) {
-        (self.source, self.target) = (source, target)
+    /// Of the transaction that is being copied: how many changes its parts have kept, whether any was left out, and the large values that rows which are
+    /// kept name; nil where none was looked for.
+    private var keptInParts: UInt64 = 0
+    private var lacksChanges = false
+    private var wantedValues: Set<UInt64>?
+
+    init(_ source: Engine, _ target: Engine, _ folded: FoldedHistory) {
+        (self.source, self.target, self.folded) = (source, target, folded)
         hasValues = source.indexes.frameBytes[Int(FrameKind.value.rawValue)] > 0
     }
 
     /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes are to follow.
     func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(FileError) {
+        if frame.header.kind == .value, try isLeftOut(value: frame) { return }
         let offset = appender.state.reach
-        if start == nil { start = offset }
         buffer.truncate()
         buffer.appendZeros(FrameField.bytes)
         switch frame.header.kind {
-        case .part, .transaction: try appendChanges(of: frame)
+        case .part, .transaction:
+            let kept = try appendChanges(of: frame, start: start ?? offset)
+            if kept == 0, lacksChanges, frame.header.kind == .part { return }
         default:
             buffer.append(frame.table)
             buffer.append(frame.body)
         }
+        if start == nil { start = offset }
         let isCommit = frame.header.kind == .transaction
         var tableBytes = frame.table.count
         if isCommit || frame.header.kind == .part { tableBytes = copiedTableBytes }
@@ -55,6 +66,7 @@ final class FrameCopier {
                 if !maintaining { target.indexes.dropOrdered() }
             }
             start = nil
+            (keptInParts, lacksChanges, wantedValues) = (0, false, nil)
         }
         let copied = FrameView(buffer.bytes, header: header, offset: offset)
         // Ordered indexes look at rows where they stand; else many frames are written at once.
@@ -69,23 +81,47 @@ final class FrameCopier {
     /// Whether the frame changes objects of which there are ordered indexes.
     private var touchesIndexes = false
 
-    /// The record, the entries with the links of the target, and the rows.
-    private func appendChanges(of frame: FrameView) throws(FileError) {
+    /// The record, the entries with the links of the target, and the rows. Gives back how many changes were kept.
+    private func appendChanges(of frame: FrameView, start: UInt64) throws(FileError) -> UInt32 {
         var record = try TransactionRecord.decode(frame.table)
         record.isCopied = true
-        record.start = start ?? 0
+        record.start = start
         buffer.appendZeros(TransactionField.bytes)
-        record.encode(into: buffer.mutableBytes(FrameField.bytes..<buffer.count))
         touchesIndexes = false
+        let number = frame.header.number
+        var kept: UInt32 = 0
         // One section for all: entering one costs as much as looking up an object.
         try target.indexes.core.reading { () throws(FileError) in
             var cursor = ChangeCursor(frame)
-            while let change = try cursor.next() { try append(change) }
+            while let change = try cursor.next() {
+                if folded.leavesOut(change.object, in: number) { continue }
+                kept += 1
+                try append(change)
+            }
         }
+        let isWhole = kept == record.changes
+        settle(&record, kept: kept, isCommit: frame.header.kind == .transaction)
+        record.encode(into: buffer.mutableBytes(FrameField.bytes..<FrameField.bytes + TransactionField.bytes))
         copiedTableBytes = buffer.count - FrameField.bytes
         let front = buffer.count
+        guard isWhole else {
+            try appendKeptRows(of: frame, front: front)
+            return kept
+        }
         buffer.append(frame.body)
         try settleRows(from: frame, front: front)
+        return kept
+    }
+
+    /// Counts what is kept, where anything was left out of the transaction.
+    private func settle(_ record: inout TransactionRecord, kept: UInt32, isCommit: Bool) {
+        if kept < record.changes { lacksChanges = true }
+        record.changes = kept
+        record.firstChange = keptInParts
+        keptInParts += UInt64(kept)
+        guard isCommit else { return }
+        record.totalChanges = keptInParts
+        record.lacksChanges = record.lacksChanges || lacksChanges
     }
 
     private func append(_ change: ChangeView) throws(FileError) {
@@ -124,7 +160,55 @@ final class FrameCopier {
         }
     }
 
+    /// The rows of the entries that are there, each with what leads from one to the other.
+    private func appendKeptRows(of frame: FrameView, front: Int) throws(FileError) {
+        let bodyStart = FrameField.bytes + frame.table.count
+        var position = FrameField.bytes + TransactionField.bytes
+        while position < front {
+            let change = ChangeView(
+                at: position - FrameField.bytes, of: buffer.bytes.slice(FrameField.bytes, copiedTableBytes))
+            let (bytes, object) = (change.entryBytes, change.object)
+            if let old = change.rowOffset {
+                let source = frame.body.slice(old - bodyStart, frame.body.count - (old - bodyStart))
+                let row = buffer.count
+                buffer.append(UnsafeRawBufferPointer(rebasing: source[..<(try RowHeader(source).rowBytes.paddedTo8)]))
+                try RowMove.settle(&buffer, row: row, entry: position)
+                if hasValues { try relocate(row: row, object) }
+            }
+            position += bytes
+        }
+    }
+
     // MARK: Large values
+
+    /// Whether a piece is of a value that only rows name which are left out.
+    private func isLeftOut(value frame: FrameView) throws(FileError) -> Bool {
+        guard frame.header.isMember, frame.header.number <= folded.last else { return false }
+        if wantedValues == nil { wantedValues = try valuesOfKeptRows(behind: frame) }
+        let first = try ValuePiece.decode(frame).first
+        return wantedValues.map { !$0.contains(first) } ?? false
+    }
+
+    /// The large values that the rows of a transaction name which are kept, behind its first value.
+    private func valuesOfKeptRows(behind value: FrameView) throws(FileError) -> Set<UInt64> {
+        let number = value.header.number
+        var found: Set<UInt64> = []
+        var position = value.end
+        while true {
+            let frame = try source.indexes.core.frame(at: position)
+            guard frame.header.number == number else { throw ReadCore.badLink(position) }
+            position = frame.end
+            guard frame.header.kind == .part || frame.header.kind == .transaction else { continue }
+            var cursor = ChangeCursor(frame)
+            while let change = try cursor.next() {
+                guard !folded.leavesOut(change.object, in: number), let row = change.rowOffset else { continue }
+                let view = try source.indexes.core.row(
+                    at: frame.offset + UInt64(row), change.object.entity, folded.state.shape)
+                for place in try view.referencePlaces() { found.insert(place.reference.offset) }
+            }
+            if frame.header.kind == .transaction { return found }
+        }
+    }
 
     private func relocate(row: Int, _ object: ObjectID) throws(FileError) {
         let bytes = buffer.bytes.slice(row, buffer.count - row)

@@ -35,7 +35,8 @@ package enum FrameKind: UInt8, CaseIterable, Sendable {
     package var membership: FrameMembership {
         switch self {
         case .part: .always
-        case .value, .schema: .alwaysButInBase
+        case .value: .alwaysButWithRows
+        case .schema: .alwaysButInBase
         case .consumer: .possibly
         default: .never
         }
@@ -47,6 +48,8 @@ package enum FrameMembership: Sendable {
     case always
     /// Outside of transactions they stand only in the base, which compaction makes.
     case alwaysButInBase
+    /// Outside of transactions they stand only before the rows without history that name them.
+    case alwaysButWithRows
     case possibly
     case never
 }

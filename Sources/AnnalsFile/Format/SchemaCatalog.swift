@@ -92,6 +92,21 @@ package struct SchemaCatalog: Sendable {
         history(entity)?.types[attribute] != nil
     }
 
+    /// What is not kept of the entity's history; nil where it has never been off.
+    package func historyGap(ofEntity number: UInt16) -> HistoryGap? {
+        guard let steps = history(number)?.steps, let first = steps.first else { return nil }
+        var end: HistoryGap.End?
+        for step in steps {
+            switch (step.layout, end) {
+            case (let layout?, _) where layout.entity.keepsNoHistory: end = .open
+            case (.some, .open): end = .resumed(step.version)
+            case (nil, .open): end = .removed(step.version)
+            default: break
+            }
+        }
+        return end.map { HistoryGap(entity: number, first: first.version, end: $0) }
+    }
+
     @inline(__always)
     private func history(_ entity: UInt16) -> History? {
         guard Int(entity) < places.count, places[Int(entity)] != 0 else { return nil }

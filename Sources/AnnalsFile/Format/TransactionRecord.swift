@@ -33,6 +33,8 @@ package struct TransactionRecord: Equatable, Sendable {
     package var process: UInt32 = 0
     package var changesSchema = false
     package var isCopied = false
+    /// Whether compaction has left changes out of it, of which no history is kept. False in a part.
+    package var lacksChanges = false
     package var schemaVersion: UInt16 = 0
     /// Index in the transaction of this frame's first change.
     package var firstChange: UInt64 = 0
@@ -50,7 +52,8 @@ package struct TransactionRecord: Equatable, Sendable {
         table.store(author, at: TransactionField.author)
         table.store(context, at: TransactionField.context)
         table.store(process, at: TransactionField.process)
-        table.store(UInt16(changesSchema ? 1 : 0) | UInt16(isCopied ? 2 : 0), at: TransactionField.flags)
+        let flags: UInt16 = (changesSchema ? 1 : 0) | (isCopied ? 2 : 0) | (lacksChanges ? 4 : 0)
+        table.store(flags, at: TransactionField.flags)
         table.store(schemaVersion, at: TransactionField.schemaVersion)
         table.store(firstChange, at: TransactionField.firstChange)
     }
@@ -60,7 +63,7 @@ package struct TransactionRecord: Equatable, Sendable {
             throw FileError(.damaged, "F13: a transaction's table is shorter than its record.")
         }
         let flags = table.integer(at: TransactionField.flags, as: UInt16.self)
-        guard flags <= 3 else {
+        guard flags <= 7 else {
             throw FileError(
                 .unsupportedVersion,
                 "F8: a transaction has flags that this program does not know: use a newer version of Annals.")
@@ -77,6 +80,7 @@ package struct TransactionRecord: Equatable, Sendable {
         record.process = table.integer(at: TransactionField.process, as: UInt32.self)
         record.changesSchema = flags & 1 != 0
         record.isCopied = flags & 2 != 0
+        record.lacksChanges = flags & 4 != 0
         record.schemaVersion = table.integer(at: TransactionField.schemaVersion, as: UInt16.self)
         record.firstChange = table.integer(at: TransactionField.firstChange, as: UInt64.self)
         return record

@@ -34,6 +34,8 @@ public struct TransactionView {
     package var processID: UInt32 { table.integer(at: TransactionField.processID, as: UInt32.self) }
     package var totalChanges: UInt64 { table.integer(at: TransactionField.totalChanges, as: UInt64.self) }
     package var changesSchema: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 1 != 0 }
+    /// Whether compaction has left changes out of it.
+    package var lacksChanges: Bool { table.integer(at: TransactionField.flags, as: UInt16.self) & 4 != 0 }
     package var schemaVersion: UInt16 { table.integer(at: TransactionField.schemaVersion, as: UInt16.self) }
     /// Where it begins.
     package var start: UInt64 { table.integer(at: TransactionField.start, as: UInt64.self) }
@@ -143,16 +145,17 @@ extension Engine {
     func past(_ number: UInt64, _ newest: View) throws(FileError) -> View {
         let core = newest.core
         if number == log.header.baseNumber { return try base(newest) }
+        let unknown = try unknownEntities(asOf: number, newest)
         var found: View?
         try forEachTransaction(after: number - 1, in: newest) { (transaction) throws(FileError) in
             let version = transaction.schemaVersion
             let shape =
                 version == newest.catalog.newestVersion
                 ? newest.shape : StoreShape(newest.catalog.upTo(version: version))
+            let end = newest.historyGaps.isEmpty ? transaction.end : try core.endOfRows(behind: transaction.end, newest)
             found = View(
-                end: transaction.end, number: number, tag: transaction.tag, time: transaction.time, shape: shape,
-                core: core,
-                totals: nil, ordered: [])
+                end: end, number: number, tag: transaction.tag, time: transaction.time, shape: shape,
+                core: core, totals: nil, ordered: [], unknownEntities: unknown)
             return false
         }
         guard let found else {
@@ -181,11 +184,36 @@ extension Engine {
             ? newest.shape : StoreShape(newest.catalog.upTo(version: first.version))
         return View(
             end: first.start, number: header.baseNumber, tag: header.baseTag, time: header.baseTime, shape: shape,
-            core: newest.core, totals: nil, ordered: [])
+            core: newest.core, totals: nil, ordered: [],
+            unknownEntities: try unknownEntities(asOf: header.baseNumber, newest))
+    }
+
+    /// Those whose history does not hold all that came behind `number`, which is below the newest one's.
+    private func unknownEntities(asOf number: UInt64, _ newest: View) throws(FileError) -> Set<UInt16> {
+        if newest.historyGaps.isEmpty { return [] }
+        let next = try schemaVersion(ofTransactionAfter: number, in: newest)
+        return Set(newest.historyGaps.filter { $0.hides(version: next) }.map(\.entity))
     }
 }
 
 extension ReadCore {
+    /// Where the rows end that compaction has put directly behind a transaction. Inside a read section.
+    fileprivate func endOfRows(behind start: UInt64, _ newest: View) throws(FileError) -> UInt64 {
+        var end = start
+        var position = start
+        while position < newest.end {
+            let header = try goodHeader(at: position)
+            position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+            switch FrameKind(rawValue: header[FrameField.kind]) {
+            case .rows: end = position
+            case .value where header[FrameField.flags] == 0: continue
+            case .nodes, .checkpoint: continue
+            default: return end
+            }
+        }
+        return end
+    }
+
     /// The transaction whose commit frame stands at an offset. Inside a read section.
     @inline(__always)
     func transaction(

@@ -49,17 +49,43 @@ package final class ChangeFilter {
     /// Attribute numbers by entity number: updates that wrote one of them. Nil for all changes.
     package var attributes: [UInt16: Set<UInt16>]?
     /// Entities of which nothing passes, whatever else is said.
-    package var hiddenEntities: Set<UInt16> = []
+    package private(set) var hiddenEntities: Set<UInt16> = []
+    /// By entity: changes are left out of transactions of a smaller schema version.
+    private var firstVersions: [UInt16: UInt32] = [:]
     /// What `attributes` come to in an entity's list of attributes, by entity and schema version.
     private var positions: [UInt32: [Int]] = [:]
 
     package init() {}
 
-    /// Passes all changes but those of the store's own objects; nil where a view has none of these.
-    package convenience init?(showing view: View) {
-        guard !view.reservedEntities.isEmpty else { return nil }
-        self.init()
-        hiddenEntities = view.reservedEntities
+    /// Passes all changes but those of the store's own objects, and those of which no history is kept; nil where there are none of these.
+    package static func showing(_ view: View, _ gaps: [HistoryGap]) -> ChangeFilter? {
+        let filter = ChangeFilter()
+        filter.hide(view.reservedEntities, gaps)
+        return filter.hidesAnything ? filter : nil
+    }
+
+    /// Whatever else is said, nothing of these passes.
+    package func hide(_ entities: Set<UInt16>, _ gaps: [HistoryGap]) {
+        hiddenEntities = entities
+        firstVersions = [:]
+        for gap in gaps {
+            if case .resumed(let version) = gap.end {
+                firstVersions[gap.entity] = UInt32(version)
+            } else {
+                firstVersions[gap.entity] = .max
+            }
+        }
+    }
+
+    package var hidesAnything: Bool { !hiddenEntities.isEmpty || !firstVersions.isEmpty }
+
+    /// The entities that are asked for by name; nil where that is all.
+    package var namedEntities: Set<UInt16>? {
+        var named = entities
+        func narrow(to others: Set<UInt16>) { named = named.map { $0.intersection(others) } ?? others }
+        if let objects { narrow(to: Set(objects.map(\.entity))) }
+        if let attributes { narrow(to: Set(attributes.keys)) }
+        return named
     }
 
     /// Whether nothing is said of changes.
@@ -67,15 +93,21 @@ package final class ChangeFilter {
 
     /// Whether the change passes, of a transaction whose rows are of that schema version.
     package func matches(_ change: ChangeView, version: UInt16, _ catalog: SchemaCatalog) -> Bool {
-        guard matchesObject(change.object) else { return false }
+        guard matchesObject(change.object), !hides(change.object, version: version) else { return false }
         if let kinds, !kinds.contains(change.kind) { return false }
         guard attributes != nil else { return true }
         guard change.kind == .update else { return false }
         return positions(change.object.entity, version, catalog).contains { change.contains(attributePosition: $0) }
     }
 
-    package func matchesObject(_ object: ObjectID) -> Bool {
-        if !hiddenEntities.isEmpty, hiddenEntities.contains(object.entity) { return false }
+    /// Whether no request ever gives a change of the object in a transaction of that version.
+    package func hides(_ object: ObjectID, version: UInt16) -> Bool {
+        if !hiddenEntities.isEmpty, hiddenEntities.contains(object.entity) { return true }
+        guard !firstVersions.isEmpty, let first = firstVersions[object.entity] else { return false }
+        return UInt32(version) < first
+    }
+
+    private func matchesObject(_ object: ObjectID) -> Bool {
         if let objects, !objects.contains(object) { return false }
         return entities?.contains(object.entity) ?? true
     }

@@ -12,6 +12,8 @@ final class StoreShape: @unchecked Sendable {
     let indexes: [IndexShape]
     /// The numbers of the entities that are the store's own.
     let reservedEntities: Set<UInt16>
+    /// What is not kept of history, by entity; mostly nothing.
+    let historyGaps: [HistoryGap]
     /// By entity number: which of them are of the entity.
     private let indexesOfEntity: [[Int]]
 
@@ -43,6 +45,7 @@ final class StoreShape: @unchecked Sendable {
         newestVersion = catalog.newestVersion
         let reserved = newest.compactMap { $0.flatMap { $0.layout.isReserved ? $0.layout.number : nil } }
         reservedEntities = reserved.isEmpty ? [] : Set(reserved)
+        historyGaps = catalog.historyGaps
         shapeCount = limit
         shapes = .allocate(capacity: Swift.max(limit, 1))
         for (number, known) in newest.enumerated() {

@@ -1,4 +1,5 @@
-// From a time to a place in history: by bisection over transaction numbers, because times rise with them but for clock steps.
+// From a time or a schema version to a place in history: by bisection over transaction numbers, because both rise with them, times but for clock
+// steps.
 //
 // Invariants:
 // D1  Between two clock steps times strictly rise (F12).
@@ -65,6 +66,19 @@ extension Engine {
 
     func time(ofTransactionAfter number: UInt64, in view: View) throws(FileError) -> Int64 {
         if number + 1 == view.number { return view.time }
+        return try field(TransactionField.time, ofTransactionAfter: number, in: view)
+    }
+
+    /// The schema version in force behind a transaction.
+    func schemaVersion(ofTransactionAfter number: UInt64, in view: View) throws(FileError) -> UInt16 {
+        if number + 1 == view.number { return view.catalog.newestVersion }
+        return try field(TransactionField.schemaVersion, ofTransactionAfter: number, in: view)
+    }
+
+    /// A field of a transaction's record.
+    private func field<Number: FixedWidthInteger & BitwiseCopyable>(
+        _ field: Int, ofTransactionAfter number: UInt64, in view: View
+    ) throws(FileError) -> Number {
         let core = view.core
         var position = core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
         return try core.reading { () throws(FileError) in
@@ -75,12 +89,45 @@ extension Engine {
                 {
                     let table = try core.table(of: header, at: position)
                     guard table.count >= TransactionField.bytes else { break }
-                    return table.integer(at: TransactionField.time, as: Int64.self)
+                    return table.integer(at: field, as: Number.self)
                 }
                 position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
             }
             throw FileError(.damaged, "F11: transaction \(number + 1) is not where it should be.", path: log.path)
         }
+    }
+
+    // MARK: Schema versions
+
+    /// The lowest and the highest schema version of the transactions in a range; nil where there are none. Logarithmic.
+    package func schemaVersions(in range: HistoryRange, _ view: View) throws(FileError) -> ClosedRange<UInt16>? {
+        if log.process.wasForked { throw log.process.refusal(path: log.path) }
+        let last = min(range.before - min(range.before, 1), view.number)
+        guard range.after < last else { return nil }
+        let lowest = try schemaVersion(ofTransactionAfter: range.after, in: view)
+        let highest = try schemaVersion(ofTransactionAfter: last - 1, in: view)
+        guard lowest <= highest else {
+            throw FileError(.damaged, "F16: the schema versions of transactions fall.", path: log.path)
+        }
+        return lowest...highest
+    }
+
+    /// The number of the first transaction of a schema version or a later one, among those that the file holds; one above the last one's
+    /// where there is none. By bisection, because versions never fall.
+    package func firstNumber(ofSchemaVersion version: UInt16, in view: View) throws(FileError) -> UInt64 {
+        if log.process.wasForked { throw log.process.refusal(path: log.path) }
+        var low = log.header.baseNumber
+        var high = view.number + 1
+        // All up to `low` are of earlier versions, `high` is not.
+        while high - low > 1 {
+            let middle = low + (high - low) / 2
+            if try schemaVersion(ofTransactionAfter: middle - 1, in: view) >= version {
+                high = middle
+            } else {
+                low = middle
+            }
+        }
+        return high
     }
 
     // MARK: Clock steps

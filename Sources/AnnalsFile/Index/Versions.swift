@@ -5,22 +5,27 @@ extension Engine {
     ///
     /// Follows the links between versions: linear in how many there are, and for each in the frames between it and the landmark before
     /// it, a MiB at most; in a transaction of several frames also in those behind it. What compaction has left of an object without its
-    /// history is not among them. Throws `damaged`.
+    /// history is not among them: true where the walk came to that. Throws `damaged`.
+    @discardableResult
     package func forEachVersion(
         of object: ObjectID, in view: View, _ body: (TransactionView, ChangeView) throws(FileError) -> Bool
-    ) throws(FileError) {
+    ) throws(FileError) -> Bool {
         // Before any lock: in a child a thread of the parent's may hold it for ever.
         if log.process.wasForked { throw log.process.refusal(path: log.path) }
-        guard view.catalog.isUsed(entity: object.entity) else { return }
+        guard view.catalog.isUsed(entity: object.entity) else { return false }
         let names = NameTable(log.current.names)
         let core = view.core
         // What is lent refers to them without counting.
         defer { withExtendedLifetime((view, names)) {} }
         var version = try core.reading { () throws(FileError) in try core.newestVersion(object, below: view.end) }
+        var isFolded = false
         while version != 0 {
             let current = version
             version = try core.reading { () throws(FileError) -> UInt64 in
-                guard let (transaction, change) = try core.change(writing: current, view, names) else { return 0 }
+                guard let (transaction, change) = try core.change(writing: current, view, names) else {
+                    isFolded = true
+                    return 0
+                }
                 guard change.object == object else { throw ReadCore.badLink(current) }
                 guard try body(transaction, change) else { return 0 }
                 let previous = change.previousWord
@@ -28,6 +33,14 @@ extension Engine {
                 return previous
             }
         }
+        return isFolded
+    }
+}
+
+extension Engine {
+    /// Whether an object ever had that ID, as far as the numbers tell.
+    package func wasGiven(_ object: ObjectID) throws(FileError) -> Bool {
+        try viewOfThisFile().nextNumber(of: object.entity) > object.number
     }
 }
 

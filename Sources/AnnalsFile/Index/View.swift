@@ -18,10 +18,13 @@ package final class View: @unchecked Sendable {
     @exclusivity(unchecked) private(set) var totals: StoreTotals?
     /// One for each of `shape.indexes`; nil where it is not built, or for a state of the past.
     @exclusivity(unchecked) private(set) var ordered: [OrderedIndex?]
+    /// Of a state of the past: the entities of which nobody knows what they were then, because their history was not kept. What is read of
+    /// their objects may be of later.
+    package let unknownEntities: Set<UInt16>
 
     init(
         end: UInt64, number: UInt64, tag: UInt64, time: Int64, shape: StoreShape, core: ReadCore,
-        totals: StoreTotals?, ordered: [OrderedIndex?]
+        totals: StoreTotals?, ordered: [OrderedIndex?], unknownEntities: Set<UInt16> = []
     ) {
         self.end = end
         self.number = number
@@ -31,6 +34,7 @@ package final class View: @unchecked Sendable {
         self.core = core
         self.totals = totals
         self.ordered = ordered
+        self.unknownEntities = unknownEntities
     }
 
     package var catalog: SchemaCatalog { shape.catalog }
@@ -40,6 +44,9 @@ package final class View: @unchecked Sendable {
 
     /// The numbers of the entities that are the store's own.
     package var reservedEntities: Set<UInt16> { shape.reservedEntities }
+
+    /// What is not kept of history, as the schema of this state says; mostly nothing.
+    package var historyGaps: [HistoryGap] { shape.historyGaps }
 
     /// Becomes a later state of the same schema. The caller has the only reference.
     func advance(to state: LogState, _ totals: StoreTotals, _ ordered: [OrderedIndex?]) {

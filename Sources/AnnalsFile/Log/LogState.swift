@@ -24,6 +24,8 @@ package struct LogState: Sendable {
     /// The newest checkpoint.
     package private(set) var checkpoint: CheckpointPlace?
     package internal(set) var mayStepBack = false
+    /// Whether rows without history may stand here: where compaction has written everything, as far as is known.
+    private var mayHoldRows: Bool
     /// States are copied at every commit: what changes rarely stands behind one reference.
     private(set) var rare: Rare
     private var unfinished: Unfinished?
@@ -124,6 +126,7 @@ package struct LogState: Sendable {
 
     package init(header: FileHeader, layouts: LayoutPool? = nil) {
         rare = Rare(header: header, layouts)
+        mayHoldRows = header.generation > 0
         end = UInt64(FormatLimits.pageBytes)
         endChecksum = header.checksum
         durableMark = UInt64(FormatLimits.pageBytes)
@@ -194,6 +197,7 @@ package struct LogState: Sendable {
         switch header.kind.membership {
         case .always: try check(header.isMember, "F8: this frame must be a member")
         case .alwaysButInBase: try check(header.isMember || isInBase, "F8: this frame must be a member")
+        case .alwaysButWithRows: try check(header.isMember || mayHoldRows, "F8: this frame must be a member")
         case .possibly: break
         case .never: try check(!header.isMember, "F8: this frame cannot be a member")
         }
@@ -240,7 +244,8 @@ package struct LogState: Sendable {
 
     private func accept(part frame: FrameView, _ next: inout OpenTransaction) throws(FileError) {
         let record = try TransactionRecord.decode(frame.table)
-        try check(record.tag == 0 && record.totalChanges == 0, "F13: a part has a tag or a total")
+        try check(
+            record.tag == 0 && record.totalChanges == 0 && !record.lacksChanges, "F13: a part has a tag or a total")
         try check(!record.changesSchema, "F16: a part says that it changes the schema")
         try checkTransaction(record, start: next.start, changes: next.changes, like: next.record)
         next.record = next.record ?? record
@@ -340,6 +345,7 @@ package struct LogState: Sendable {
         lastTime = record.time
         lastTag = record.tag
         mayStepBack = false
+        mayHoldRows = record.isCopied && header.generation > 0
         close(with: frame)
         return .commit(record)
     }
@@ -358,6 +364,8 @@ package struct LogState: Sendable {
         try check(
             record.totalChanges == changesInParts + UInt64(record.changes),
             "F13: a transaction's parts do not add up")
+        try check(
+            record.isCopied || !record.lacksChanges, "F13: changes are left out of a transaction that was not copied")
         try check(record.changesSchema == hasSchema, "F16: the schema flag is wrong")
         try check(
             record.schemaVersion == version, "F16: a transaction has another schema version than the newest")
@@ -384,7 +392,7 @@ package struct LogState: Sendable {
         try check(unfinished == nil, "F9: a transaction's commit frame is missing")
         try check(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
         switch frame.header.kind {
-        case .rows: try check(isInBase, "F8: rows without history stand before the first transaction")
+        case .rows: try check(mayHoldRows, "F8: rows without history stand behind what compaction has not written")
         case .value: changeableRare().baseValue = try value(rare.baseValue, behind: frame)
         case .schema: try accept(baseSchema: frame)
         case .consumer: try take(try consumer(frame), changeableRare())

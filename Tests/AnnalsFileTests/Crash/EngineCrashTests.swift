@@ -76,7 +76,7 @@ enum EngineCrashWorkloads {
     /// With so many rows that an image takes longer: of each moment fewer are looked at.
     static let large = [
         "engineIndexBuilt", "engineKilledInIndexBuild", "engineNoSpaceInIndexBuild", "engineCompacted",
-        "engineKilledInCompaction",
+        "engineKilledInCompaction", "engineFolded",
     ]
 
     static let all: [(name: String, run: @Sendable (EngineCrashRun) throws -> Void)] = [
@@ -94,6 +94,7 @@ enum EngineCrashWorkloads {
         ("engineNoSpaceInIndexBuild", noSpaceInIndexBuild),
         ("engineCompacted", compacted),
         ("engineKilledInCompaction", killedInCompaction),
+        ("engineFolded", folded),
     ]
 
     /// With some of the history cleaned; another process goes on in the new file.
@@ -110,6 +111,32 @@ enum EngineCrashWorkloads {
         let other = try run.open(2)
         try run.change(other, 2, 1, 1, .full)
         try store.close()
+        try other.close()
+        run.everythingIsDurable()
+    }
+
+    /// Of an entity without history, whose rows stand behind a transaction; the second time the process dies in the rename, and another one does it.
+    private static func folded(_ run: EngineCrashRun) throws {
+        let engine = try run.create()
+        var definition = EngineNote.definition
+        definition.keepsNoHistory = true
+        try run.define(engine, definition)
+        try run.change(engine, 5, 0, 0, .full)
+        try run.change(engine, 0, 2, 1, .relaxed)
+        let store = Generations(engine)
+        _ = try store.compact(.lowered)
+        run.everythingIsDurable()
+        try run.change(store.current, 0, 2, 0, .full)
+        try store.close()
+        let dying = Generations(try run.open(2))
+        run.machine.disk.addFault(Fault(.death(afterBytes: 0), on: .rename, occurrence: 1, process: 2))
+        _ = try? dying.compact(.lowered)
+        run.machine.disk.removeAllFaults()
+        run.machine.disk.kill(2)
+        let other = Generations(try run.open(3))
+        _ = try other.compact(.lowered)
+        run.everythingIsDurable()
+        try run.change(other.current, 1, 1, 1, .full)
         try other.close()
         run.everythingIsDurable()
     }

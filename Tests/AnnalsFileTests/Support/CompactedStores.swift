@@ -47,6 +47,54 @@ enum CompactedStores {
         return try contents(machine)
     }
 
+    /// Two entities without history, one of which has it again: their rows stand behind different transactions, and what they were before is left out of
+    /// some; a large value, an object that was deleted, and changes behind.
+    static func folded() throws -> [UInt8] {
+        let machine = machine()
+        func definition(_ number: UInt16, _ name: String, isOff: Bool) -> EntityDefinition {
+            var definition = EngineNote.definition
+            (definition.number, definition.name, definition.keepsNoHistory) = (number, IdentifierName(name), isOff)
+            return definition
+        }
+        try withEngine(machine) { engine in
+            let store = Generations(engine)
+            _ = try store.commit(author: "golden", context: "schema") { transaction in
+                try transaction.changeSchema([
+                    EngineNote.definition, definition(2, "Log", isOff: true), definition(3, "Draft", isOff: true),
+                ])
+            }
+            let long = Value.data((0..<2000).map { UInt8(truncatingIfNeeded: $0 / 5) })
+            let ids = try store.commit(author: "golden") { transaction in
+                try [1, 2, 3, 2, 3].enumerated().map { (index, entity) in
+                    try transaction.insert(entity: entity, EngineNote.row("row \(index)", Int64(index)))
+                }
+            }.result
+            for round in 1...2 {
+                _ = try store.commit(author: "golden") { transaction in
+                    try transaction.update(ids[1], [(EngineNote.body, round == 1 ? long : .data([7]))])
+                    try transaction.update(ids[2], [(EngineNote.rank, .int(100)), (EngineNote.body, long)])
+                    if round == 2 { try transaction.update(ids[0], [(EngineNote.rank, .int(10))]) }
+                }
+            }
+            _ = try store.commit(author: "other") { try $0.delete(ids[3]) }
+            _ = try store.commit(author: "golden", context: "schema") { transaction in
+                try transaction.changeSchema([definition(3, "Draft", isOff: false)])
+                try transaction.update(ids[2], [(EngineNote.rank, .int(200))])
+            }
+            _ = try store.commit(author: "other") { transaction in
+                try transaction.delete(ids[4])
+                try transaction.update(ids[1], [(EngineNote.rank, .absent)])
+            }
+            _ = try store.compact(.lowered)
+            _ = try store.commit(author: "after") { transaction in
+                try transaction.update(ids[1], [(EngineNote.rank, .int(5))])
+                try transaction.update(ids[2], [(EngineNote.rank, .int(300))])
+            }
+            try store.close()
+        }
+        return try contents(machine)
+    }
+
     /// A store whose compacted form was made, and did not take its place: the process died in the rename.
     static func replacing() throws -> [UInt8] {
         let machine = machine()

@@ -1,0 +1,57 @@
+// What is not kept of an entity's history: the versions of the schema tell, and each transaction names its version.
+//
+// Invariants:
+// N1  A change is part of history where its entity's history is on in the newest version, and has been since a version that is not above that of
+//     the change's transaction. Nothing else decides it, so it is the same whatever compaction has done.
+
+/// Transactions whose changes of an entity are no part of history.
+package struct HistoryGap: Hashable, Sendable {
+    package enum End: Hashable, Sendable {
+        /// History is off.
+        case open
+        /// It was off when that version removed the entity.
+        case removed(UInt16)
+        /// It begins with the first transaction of that version.
+        case resumed(UInt16)
+    }
+
+    package let entity: UInt16
+    /// The version that added the entity: before it there was nothing to keep.
+    package let first: UInt16
+    package let end: End
+
+    package init(entity: UInt16, first: UInt16, end: End) {
+        self.entity = entity
+        self.first = first
+        self.end = end
+    }
+
+    /// Whether a change of the entity is left out that a transaction of that version has made.
+    package func hides(version: UInt16) -> Bool {
+        switch end {
+        case .open, .removed: true
+        case .resumed(let resumed): version < resumed
+        }
+    }
+
+    /// Whether changes may have been left out of transactions of these versions. While history is off that is so of whatever is asked for.
+    package func meets(_ versions: ClosedRange<UInt16>?) -> Bool {
+        guard let versions else { return end == .open }
+        switch end {
+        case .open: return true
+        case .removed(let next), .resumed(let next): return versions.lowerBound < next && versions.upperBound >= first
+        }
+    }
+
+    /// Whether who asks for everything asks for the entity: it has a history, if not from its beginning.
+    package var concernsAll: Bool {
+        if case .resumed = end { true } else { false }
+    }
+}
+
+extension SchemaCatalog {
+    /// One for each entity whose history has ever been off, by ascending number. Linear in the definitions.
+    package var historyGaps: [HistoryGap] {
+        (0..<entityNumberLimit).compactMap { historyGap(ofEntity: UInt16(truncatingIfNeeded: $0)) }
+    }
+}
