@@ -32,6 +32,13 @@ enum Memory {
         return usage.ru_maxrss
     }
 
+    /// Uses so much memory once and gives it back: what a machine has not used lately makes every write up to five times slower.
+    static func touch(_ count: Int) {
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1 << 12)
+        defer { memory.deallocate() }
+        for page in stride(from: 0, to: count, by: 1 << 12) { memory[page] = 1 }
+    }
+
     /// Memory of its own that it has now: without mapped file pages.
     static var privateKilobytes: Int {
         guard let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),

@@ -2,7 +2,7 @@
 //
 // Invariants:
 // A1  A line is one transaction: whole, or nothing of it.
-// A2  No store is made before the first line was read.
+// A2  No store is made before the first line was read, and none is left of which no line could be applied.
 
 internal import Annals
 internal import FoundationEssentials
@@ -57,7 +57,7 @@ enum ApplyCommand {
                 transaction = following
             } while true
         } catch {
-            try? store.close()
+            _ = try? store.abandon()
             throw error
         }
         try storing { () throws(StoreError) in try store.close() }

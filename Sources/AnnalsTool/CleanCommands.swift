@@ -52,9 +52,12 @@ extension Command {
 enum CleanCommands {
     static func backup(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .backup)
+        let ending = try Ending.onSignals()
         let token = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
             try storing { () throws(StoreError) in
-                try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity"))
+                try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity")) { (_) in
+                    !ending.isAsked
+                }
             }
         }
         if format == "json" {
@@ -180,8 +183,9 @@ enum CleanCommands {
 
     static func compact(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .compact)
+        let ending = try Ending.onSignals()
         let result = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try storing { () throws(StoreError) in try store.compact() }
+            try storing { () throws(StoreError) in try store.compact { (_) in !ending.isAsked } }
         }
         if format == "json" {
             var line = JSONLine()

@@ -46,6 +46,9 @@ final class Ending: Sendable {
             return state.action
         }
         action?()
+        // One request may come several times: as a terminal's and as a parent's, or as `timeout` sends it.
+        var silence = timespec(tv_sec: 0, tv_nsec: 200_000_000)
+        while sigtimedwait(&signals, nil, &silence) > 0 {}
         // The next one finds this thread, where nothing holds it back.
         _ = Self.change(SIG_UNBLOCK)
         while true { pause() }

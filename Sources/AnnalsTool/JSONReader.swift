@@ -2,14 +2,15 @@
 //
 // What RFC 8259 leaves open is refused: keys that come twice, bytes that are not UTF-8, halves of surrogate pairs, more than `maximumDepth`
 // levels. Numbers: what is written as an integer and fits 64 bits is one; what is written with a point or an exponent is the nearest
-// double; what fits neither keeps its text.
+// double; what fits neither keeps its text: also what is not 0, and is nearest to 0.
 
 /// A JSON value. What is nested in it is kept as the text that it was.
 package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
     case int(Int64)
-    case double(Double)
+    /// With its text where that says more digits than the double has.
+    case double(Double, text: String? = nil)
     /// A number that fits neither: its text.
     case number(String)
     case string(String)
@@ -222,8 +223,18 @@ package struct JSONReader {
         // An integer has no -0, a double has.
         if isInteger, text != "-0", let int = Int64(text) { return .int(int) }
         if isInteger && text != "-0" { return .number(text) }
-        guard let double = Double(text), double.isFinite else { return .number(text) }
-        return .double(double)
+        guard let double = Double(text), double.isFinite, !double.isZero || Self.isZero(text) else {
+            return .number(text)
+        }
+        // 15 digits always come back.
+        let isExact = text.utf8.count <= 15 && (double.isNormal || double.isZero)
+        return .double(double, text: isExact || DecimalText(text) == DecimalText(double.description) ? nil : text)
+    }
+
+    /// Whether all digits before the exponent are 0.
+    private static func isZero(_ number: String) -> Bool {
+        let digits = number.utf8.prefix { $0 != UInt8(ascii: "e") && $0 != UInt8(ascii: "E") }
+        return !digits.contains { (UInt8(ascii: "1")...UInt8(ascii: "9")).contains($0) }
     }
 
     private mutating func skipDigits() throws(JSONError) {

@@ -85,7 +85,7 @@ package enum JSONText {
         case .null: "null"
         case .bool(let bool): bool ? "true" : "false"
         case .int(let int): String(int)
-        case .double(let double): self.double(double)
+        case .double(let double, let text): text ?? self.double(double)
         case .number(let text), .structure(let text): text
         case .string(let text): string(text)
         }

@@ -48,8 +48,13 @@ struct LoadBatch {
         }
     }
 
+    /// As indexes see it: they do not tell -0.0 from 0.0.
+    private static func asKey(_ value: Value) -> Value {
+        if case .double(let double) = value, double == 0 { .double(0) } else { value }
+    }
+
     private func object(with value: Value, _ key: String) throws(StoreError) -> ObjectID? {
-        if let object = inserted[value] { return object }
+        if let object = inserted[Self.asKey(value)] { return object }
         return try before.objects(of: entity, where: key, equals: value).first
     }
 
@@ -67,7 +72,7 @@ struct LoadBatch {
             named.append(object.number)
         } else {
             let object = try transaction.insert(entity, values)
-            inserted[value] = object
+            inserted[Self.asKey(value)] = object
             counts.inserted += 1
             named.append(object.number)
         }

@@ -11,13 +11,15 @@ extension Command {
             not fit an attribute that is there widen it. Null and missing are both absent. Empty lines are
             skipped. With a key, an object that has the line's value for it is updated, and only where it
             differs; without, every line is a new object. With “prune” objects that no line names are deleted
-            at the end. A line that is wrong ends the load: whole batches before it stay, none of its own does.
+            at the end, but not all of them because the file is empty, unless “allow-empty” is said too. A line
+            that is wrong ends the load: whole batches before it stay, none of its own does.
             """,
         operands: ["STORE", "FILE"],
         options: [
             Option("entity", value: "NAME", "the entity that the objects are of; must be given"),
             Option("key", value: "ATTRIBUTE", "what tells objects apart; becomes unique"),
             Option("prune", "delete the objects that the file does not have; needs a key"),
+            Option("allow-empty", "with prune: delete all objects where the file is empty"),
             Option("author", value: "A", "who makes the change, as history says it"),
             Option("context", value: "C", "what they were doing, or where"),
             Option("batch", value: "N", "so many lines a transaction (1000)"),
@@ -55,6 +57,7 @@ struct LoadOptions {
     var entity: String
     var key: String?
     var prunes: Bool
+    var allowsEmpty: Bool
     var author: String?
     var context: String?
     var batch: Int
@@ -67,9 +70,11 @@ struct LoadOptions {
         self.entity = entity
         key = arguments.value(of: "key")
         prunes = arguments.has("prune")
+        allowsEmpty = arguments.has("allow-empty")
         if prunes && key == nil {
             throw refusal("The option “--prune” needs “--key”: else nothing tells objects apart.")
         }
+        if allowsEmpty && !prunes { throw refusal("The option “--allow-empty” is for “--prune”.") }
         author = arguments.value(of: "author")
         context = arguments.value(of: "context")
         let batch = try arguments.number(of: "batch", for: .load) ?? 1000

@@ -4,7 +4,7 @@
 // T1  A batch is committed by one transaction, or nothing of it is.
 // T2  A regular file is read twice: types are known before the first row is written, and nothing is widened on the way. From anything else
 //     each batch tells its own types.
-// T3  Nothing is made or changed before the first whole batch has been read.
+// T3  Nothing is made or changed before the first whole batch has been read, and no store is left that was made for lines none of which came in.
 
 internal import Annals
 
@@ -22,6 +22,9 @@ final class LoadRun {
     private var seen = Set<UInt64>()
     /// Attributes that have had no value yet.
     private var untyped: [String] = []
+    /// The last transaction, as long as all of them were about the schema.
+    private var prepared: HistoryToken?
+    private var hasRows = false
 
     init(_ options: LoadOptions, _ reader: LineReader) {
         self.options = options
@@ -31,8 +34,9 @@ final class LoadRun {
     func load(into path: String) throws(ToolFailure) -> LoadCounts {
         let guesses = reader.isRegularFile ? try readTypes() : nil
         var batch = try readBatch()
-        let store = try StoreAccess.open(path, .readWrite, creates: true)
+        guard let store = try open(path, isEmpty: batch.isEmpty) else { return counts }
         do throws(ToolFailure) {
+            if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
             if let guesses { try prepare(store, guesses) }
             repeat {
                 try load(batch, into: store, areTypesKnown: guesses != nil)
@@ -41,12 +45,22 @@ final class LoadRun {
             try finish(store)
         } catch {
             progress.clear()
-            try? store.close()
+            _ = try? store.abandon(ifNothingIsBehind: hasRows ? nil : prepared)
             throw error
         }
         progress.clear()
         try storing { () throws(StoreError) in try store.close() }
         return counts
+    }
+
+    /// Nil where there is no store, and nothing to make one for.
+    private func open(_ path: String, isEmpty: Bool) throws(ToolFailure) -> Store? {
+        do throws(StoreError) {
+            return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
+        } catch {
+            if isEmpty, error.code == .notFound { return nil }
+            throw ToolFailure(error)
+        }
     }
 
     private func finish(_ store: Store) throws(ToolFailure) {
@@ -101,6 +115,16 @@ final class LoadRun {
                 + "inserted, \(counts.updated) updated; nothing of its own batch was written.")
     }
 
+    /// What only shows when a batch is committed is of one of its lines, or of none.
+    private func unwritten(_ batch: [LoadedLine], _ error: StoreError) -> ToolFailure {
+        var failure = ToolFailure(error)
+        guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
+        failure.message =
+            "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) Of the batches before them "
+            + "\(counts.inserted) objects were inserted, \(counts.updated) updated."
+        return failure
+    }
+
     // MARK: Types
 
     /// Makes the entity as the values need it, in one transaction of its own.
@@ -116,7 +140,10 @@ final class LoadRun {
             let token = try store.write(author: options.author, context: options.context) { transaction in
                 try plan.apply(to: transaction, untyped: missing)
             }.token
-            if token != nil { counts.transactions += 1 }
+            if let token {
+                counts.transactions += 1
+                if !hasRows { prepared = token }
+            }
         }
     }
 
@@ -130,7 +157,7 @@ final class LoadRun {
         guard !batch.isEmpty else { return }
         var added = LoadCounts()
         var named: [UInt64] = []
-        let token = try attempting {
+        let token = try writing(batch) {
             try store.write(author: options.author, context: options.context) { transaction in
                 var rows = try LoadBatch(transaction, options)
                 for line in batch {
@@ -145,12 +172,33 @@ final class LoadRun {
             }.token
         }
         counts.add(added)
+        hasRows = true
         if token != nil { counts.transactions += 1 }
         if options.prunes { seen.formUnion(named) }
         progress.show(counts.inserted + counts.updated + counts.unchanged)
     }
 
+    private func writing<Value>(_ batch: [LoadedLine], _ body: () throws -> Value) throws(ToolFailure) -> Value {
+        do {
+            return try body()
+        } catch let error as StoreError {
+            throw unwritten(batch, error)
+        } catch {
+            throw ToolFailure(error)
+        }
+    }
+
     // MARK: Pruning
+
+    /// Nothing that was read is more often something that could not be got than nothing that there is.
+    private func refusePruningAll(_ store: Store) throws(ToolFailure) {
+        let count = try storing { () throws(StoreError) in try store.snapshot().count(of: options.entity) }
+        guard count > 0 else { return }
+        throw ToolFailure(
+            .failed,
+            "There are no objects in \(reader.name), and with “--prune” all \(count) of “\(options.entity)” would be deleted: nothing was changed. "
+                + "If that is meant, say “--allow-empty” too.")
+    }
 
     private func prune(_ store: Store) throws(ToolFailure) {
         let (entity, gone) = try storing { () throws(StoreError) in

@@ -62,6 +62,7 @@ package struct Output {
         case EPIPE: "Whoever read it has gone"
         case ENOSPC: "No space is left there"
         case EBADF: "It is closed"
+        case EFBIG: "The file may not grow further"
         default: "Error \(error.number) of the system"
         }
     }

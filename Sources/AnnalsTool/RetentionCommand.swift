@@ -79,14 +79,19 @@ enum RetentionCommand {
             bytes = number
         }
         if age == "forever" { return Store.Retention(age: nil, bytes: bytes) }
-        let seconds: [Character: UInt64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
-        guard let unit = age.last.flatMap({ seconds[$0] }), let count = number(String(age.dropLast())),
+        guard let unit = age.last.flatMap({ letter in units.first { $0.letter == letter } })?.seconds,
+            let count = number(String(age.dropLast())),
             !count.multipliedReportingOverflow(by: unit).overflow, let whole = Int64(exactly: count * unit)
         else {
             throw refusal("AGE is a number with s, m, h or d behind it, or forever, standard or none, not “\(age)”.")
         }
         return Store.Retention(age: .seconds(whole), bytes: bytes)
     }
+
+    /// The longest first.
+    private static let units: [(letter: Character, seconds: UInt64)] = [
+        ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1),
+    ]
 
     private static func number(_ text: String) -> UInt64? {
         guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
@@ -99,10 +104,16 @@ enum RetentionCommand {
 
     /// What follows “for”.
     static func text(_ retention: Store.Retention) -> String {
-        let age = retention.age.map { "\($0.components.seconds) seconds" }
+        let age = retention.age.map { text(seconds: UInt64(clamping: $0.components.seconds)) }
         let bytes = retention.bytes.map { "\($0) bytes" }
         let limits = [age, bytes].compactMap(\.self)
         return limits.isEmpty ? "ever" : limits.joined(separator: " or ")
+    }
+
+    /// As it would be typed.
+    private static func text(seconds: UInt64) -> String {
+        let unit = units.first { seconds > 0 && seconds.isMultiple(of: $0.seconds) }
+        return unit.map { "\(seconds / $0.seconds)\($0.letter)" } ?? "0s"
     }
 
     static func json(_ retention: Store.Retention) -> JSONLine {

@@ -8,7 +8,8 @@ extension Command {
         details: """
             Every part of the file whose checksums agree is read. The new store has the newest values that were found
             of each object, under its ID, without history; the report says what is lost. STORE is only read. There
-            may be nothing at NEW. The exit status is 0 where a new store was written, whatever was lost.
+            may be nothing at NEW; who is killed leaves “.NEW.annals-salvage”, which the next one to the same name takes
+            away. The exit status is 0 where a new store was written, whatever was lost.
             """,
         operands: ["STORE", "NEW"],
         options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
@@ -19,8 +20,9 @@ enum SalvageCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .salvage)
         let target = arguments.operands[1]
+        let ending = try Ending.onSignals()
         let report = try storing { () throws(StoreError) in
-            try Store.salvage(from: arguments.operands[0], to: target)
+            try Store.salvage(from: arguments.operands[0], to: target) { (_) in !ending.isAsked }
         }
         if format == "json" {
             try output.line(json(report, target).text)

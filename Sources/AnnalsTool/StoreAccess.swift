@@ -11,7 +11,16 @@ extension ToolFailure {
             case .invalidArgument: .usage
             default: .failed
             }
-        self.init(status, error.description)
+        self.init(status, error.description, hint: Self.advice(error.code))
+    }
+
+    /// How to do with the tool what the library's sentence asks for.
+    private static func advice(_ code: StoreError.Code) -> String? {
+        switch code {
+        case .tokenExpired, .tokenDiverged, .consumerLost:
+            "Take the token that “annals info STORE” shows, read everything with “annals dump STORE --as-of TOKEN”, and go on behind that token."
+        default: nil
+        }
     }
 
     /// From an untyped `catch` around calls that throw nothing else.
@@ -37,13 +46,18 @@ func attempting<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value 
 enum StoreAccess {
     /// Opens a store by copies, so that nobody who truncates it can end the tool.
     static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws(ToolFailure) -> Store {
+        try storing { () throws(StoreError) in try store(path, access, creates: creates) }
+    }
+
+    /// The same, for who decides by the error.
+    static func store(_ path: String, _ access: Store.Access, creates: Bool) throws(StoreError) -> Store {
         var options = Store.Options()
         options.access = access
         options.reading = .copied
         options.creates = creates
         // A tool does what it is asked to do.
         options.automaticCompaction = nil
-        return try storing { () throws(StoreError) in try Store(at: path, options: options) }
+        return try Store(at: path, options: options)
     }
 
     /// Runs `body` with a store and closes it. Where both fail, the failure of `body` is the one to know.

@@ -12,7 +12,7 @@ package enum ValueConversion {
         switch (type, json) {
         case (.bool, .bool(let bool)): return .bool(bool)
         case (.int, .int(let int)): return .int(int)
-        case (.double, .double(let double)): return .double(double)
+        case (.double, .double(let double, _)): return .double(double)
         case (.double, .int(let int)): return Double(exactly: int).map { .double($0) }
         case (.double, .string(let text)): return notFinite(text)
         case (.string, .string(let text)): return .string(text)
@@ -23,15 +23,17 @@ package enum ValueConversion {
         case (.uuid, .string(let text)): return UUID(uuidString: text).map { .uuid($0) }
         case (.data, .string(let text)): return Data(base64Encoded: text).map { .data($0) }
         case (.decimal, .int(let int)): return .decimal(Decimal(int))
-        case (.decimal, .double(let double)): return Decimal(string: double.description).map { .decimal($0) }
-        case (.decimal, .number(let text)), (.decimal, .string(let text)):
-            return Decimal(string: text).map { .decimal($0) }
+        case (.decimal, .double(let double, let text)): return decimal(text ?? double.description)
+        case (.decimal, .string("NaN")): return .decimal(.nan)
+        case (.decimal, .number(let text)), (.decimal, .string(let text)): return decimal(text)
         case (.object, .string(let text)): return ObjectID(text).map { .object($0) }
         case (.orderedObjects, .structure(let text)): return objects(text).map { .orderedObjects($0) }
         case (.objects, .structure(let text)): return objects(text).map { .objects($0) }
         default: return nil
         }
     }
+
+    private static func decimal(_ text: String) -> Value? { DecimalText(text)?.decimal.map { .decimal($0) } }
 
     /// What `JSONText.double` writes for them.
     private static func notFinite(_ text: String) -> Value? {

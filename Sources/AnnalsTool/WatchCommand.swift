@@ -13,7 +13,7 @@ extension Command {
         operands: ["STORE"],
         options: [
             Option("after", value: "PLACE", "what came after this transaction too: a number or a token"),
-            Option("not-author", value: "NAME", "leaves out what this author commits"),
+            Option("not-author", value: "NAME", isRepeatable: true, "leaves out what this author commits"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
         ], run: WatchCommand.run)
 }
@@ -22,7 +22,7 @@ enum WatchCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .watch)
         let after = try arguments.place(of: "after", for: .watch)
-        let excluded = Set([arguments.value(of: "not-author")].compactMap { $0 })
+        let excluded = Set(arguments.values(of: "not-author") ?? [])
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }

@@ -111,6 +111,26 @@ import Testing
         #expect(store.current.log.header.generation == 1)
     }
 
+    @Test func aLockThatIsNoCompactorsIsAnotherPrograms() throws {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        _ = try store.current.insertNotes(1...20)
+        let files = machine.machine.files(3)
+        let own = WriterLock.compaction(processID: 3)
+        for range in [own, LockRange(start: own.start, end: UInt64(Int64.max)), LockRange(start: 0, end: own.end)] {
+            let lock = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
+            #expect(try files.tryLock(lock, range) == .acquired)
+            let error = #expect(throws: FileError.self) { try store.compact(.lowered) }
+            #expect(error?.code == .busy)
+            let start = range == own ? "Process 3 is compacting" : "Another program has locked"
+            #expect(error?.message.hasPrefix(start) == true, "\(error?.message ?? "")")
+            files.close(lock)
+        }
+        _ = try store.compact(.lowered)
+        try store.close()
+        try expectIntact(machine.machine.disk, EngineMachine.path)
+    }
+
     @Test func whoHoldsTheEngineOfAReplacedFileAsksItOn() throws {
         let machine = EngineMachine()
         let store = Generations(try machine.create())

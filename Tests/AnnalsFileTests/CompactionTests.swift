@@ -242,4 +242,54 @@ import Testing
         #expect(code == .storeReplaced)
         #expect(try store.current.view().rank(id) == 5)
     }
+
+    /// Whoever closes the store does not wait for an index, however large.
+    @Test func aCompactionIsCancelledWhileItBuildsIndexes() throws {
+        var machine = EngineMachine()
+        // One node at a time.
+        machine.options.indexSliceBytes = 4096
+        let store = Generations(try machine.create())
+        let ids = try store.current.insertNotes(1...600)
+        for id in ids.prefix(50) { _ = try store.commit { try $0.delete(id) } }
+        let (newest, titles) = (try store.newest().view, try store.newest().view.titles())
+        let calls = Calls()
+        func cancel(after count: Int) throws {
+            calls.done = []
+            var options = CompactionOptions.lowered
+            options.progress = { (done, _) in
+                calls.done.append(done)
+                return calls.done.count < count
+            }
+            let error = #expect(throws: FileError.self) { try store.compact(options) }
+            #expect(error?.code == .cancelled && calls.done.count == count)
+            #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
+            #expect(store.current.log.header.generation == 0)
+            let view = try store.newest().view
+            #expect(view.number == newest.number && view.tag == newest.tag)
+            #expect(try view.titles() == titles)
+            try expectIntact(machine)
+        }
+        // While indexes are built the place up to which was copied stays: those calls are the last of a whole run.
+        var whole = CompactionOptions.lowered
+        whole.progress = { (done, _) in
+            calls.done.append(done)
+            return true
+        }
+        let other = Generations(try machine.open(2))
+        _ = try other.backUp(to: "/data/copy.annals", newIdentity: true, whole)
+        let last = try #require(calls.done.last)
+        let building = calls.done.count { $0 == last } - 1
+        #expect(building >= 10)
+        let files = machine.machine.files(2)
+        try files.unlink("copy.annals", in: try files.openDirectory("/data"))
+        let before = calls.done.count - building
+        for count in [before + 1, before + 2, before + building / 2, before + building] { try cancel(after: count) }
+        _ = try store.compact(.lowered)
+        #expect(try store.newest().view.titles() == titles)
+        for handle in [store, other] { try handle.close() }
+        try expectIntact(machine)
+    }
+
+    /// Sound: the closure that changes it runs on the thread that looks at it.
+    private final class Calls: @unchecked Sendable { var done: [UInt64] = [] }
 }

@@ -72,6 +72,27 @@ import Testing
         try expectIntact(machine)
     }
 
+    @Test func aLockThatIsNoWritersIsAnotherPrograms() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        let files = machine.files(77)
+        let writer = WriterLock.range(processID: 4711, timeMicroseconds: 0)
+        for range in [
+            LockRange(start: 0, end: UInt64(Int64.max)), LockRange(start: 0, end: writer.end),
+            LockRange(start: writer.start, end: UInt64(Int64.max)),
+        ] {
+            let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
+            #expect(try files.tryLock(file, range) == .acquired)
+            let error = #expect(throws: FileError.self) { try log.insertNote(9, Note.row("t9")) }
+            #expect(error?.code == .busy)
+            #expect(error?.message.hasPrefix("Another program has locked") == true, "\(error?.message ?? "")")
+            files.close(file)
+        }
+        #expect(WriterLock.holder(of: writer)?.processID == 4711)
+        try log.insertNote(9, Note.row("t9"))
+        try expectIntact(machine)
+    }
+
     @Test func aStoreThatIsRemovedReplacedOrLinkedIsNotWrittenTo() throws {
         let machine = Machine()
         let log = try store(machine)

@@ -55,6 +55,38 @@ import Testing
         }
     }
 
+    /// Neither this handle nor another process, for as long as was asked, and both afterwards.
+    @Test func writersAreKeptOut() throws {
+        var machine = Machine()
+        machine.options.lockTimeoutMicroseconds = 1000
+        let log = try machine.create()
+        try log.defineNotes()
+        let other = try machine.open(2)
+        let codes = Mutex<[FileError.Code?]>([])
+        machine.environment.setOnSleep { length in
+            // The others sleep too while they wait, but not for so long.
+            guard length == 10_000 else { return }
+            do {
+                try other.insertNote(1, Note.row("t1"))
+                codes.withLock { $0.append(nil) }
+            } catch let error as FileError { codes.withLock { $0.append(error.code) } } catch {}
+            let thread = try? BackgroundThread(name: "same handle") {
+                do { try log.insertNote(1, Note.row("t1")) } catch let error as FileError {
+                    codes.withLock { $0.append(error.code) }
+                } catch {}
+            }
+            thread?.join()
+        }
+        try log.keepWritersOut(microseconds: 10_000)
+        #expect(codes.withLock { $0 } == [.busy, .busy])
+        try other.insertNote(1, Note.row("t1"))
+        try log.insertNote(2, Note.row("t2"))
+        #expect(try CrashRun.read(log).attempts.count == 3)
+        try other.close()
+        try log.close()
+        #expect(try Checker.check("/data/s.annals", files: machine.files()).isIntact)
+    }
+
     @Test func aThreadThatWritesForTooLongKeepsOthersFromWaitingForEver() throws {
         var machine = Machine()
         machine.options.lockTimeoutMicroseconds = 1000

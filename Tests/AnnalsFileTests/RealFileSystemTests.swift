@@ -195,6 +195,22 @@ import Testing
         files.close(file)
     }
 
+    @Test func contentIsFoundBehindWhatWasReserved() throws {
+        let file = try files.createExclusively("a", in: directory, mode: 0o600)
+        #expect(try files.content(file, from: 0) == nil)
+        _ = try write("abc", to: file, at: 0)
+        try files.allocate(file, offset: 0, count: 1 << 20)
+        #expect(try files.content(file, from: 2) == 2)
+        // A file system may not tell.
+        #expect(try [nil, 1 << 16].contains(files.content(file, from: 1 << 16)))
+        _ = try write("d", to: file, at: 500_000)
+        let found = try #require(try files.content(file, from: 1 << 16))
+        #expect((1 << 16...500_000).contains(found))
+        #expect(try files.content(file, from: 1 << 20) == nil)
+        #expect(try files.content(file, from: 1 << 40) == nil)
+        files.close(file)
+    }
+
     @Test func errorNamesFileOffsetAndCall() throws {
         try temporary.write("x", to: "a")
         let file = try files.open("a", in: directory, access: .readOnly)
@@ -301,6 +317,23 @@ import Testing
         #expect(fcntl(first.number, setOpenFileLock, &request) == 0)
         let attempt = try files.tryLock(second, LockRange(start: 200, end: 300))
         #expect(attempt == .held(by: LockRange(start: 100, end: UInt64(Int64.max))))
-        for file in [first, second] { files.close(file) }
+        files.close(first)
+        // Of a classic lock, which is the whole process's, the kernel knows the process.
+        let third = try files.open("a", in: directory, access: .readWrite)
+        #expect(fcntl(third.number, F_SETLK, &request) == 0)
+        let named = try files.tryLock(second, LockRange(start: 200, end: 300))
+        #expect(named == .held(by: LockRange(start: 100, end: UInt64(Int64.max)), processID: UInt32(getpid())))
+        for file in [second, third] { files.close(file) }
+    }
+
+    @Test func anErrorOfAFileWithoutANameNamesNone() throws {
+        let temporary = try TemporaryDirectory()
+        let files = RealFileSystem()
+        let directory = try files.openDirectory(temporary.path)
+        let file = try files.createUnnamed(in: directory, mode: 0o600)
+        let error = #expect(throws: FileError.self) { try files.setSize(file, to: 1 << 62) }
+        #expect(error?.path == nil, "\(error?.path ?? "")")
+        files.close(file)
+        files.close(directory)
     }
 }

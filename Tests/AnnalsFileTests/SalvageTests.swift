@@ -87,10 +87,71 @@ import Testing
         #expect(code { try salvage(machine) } == .alreadyExists)
         #expect(machine.machine.disk.contents(of: Self.path) == [1, 2, 3])
         #expect(machine.machine.disk.names(in: "/data") == ["new", "s.annals"])
+    }
+
+    private static let temporary = "/data/.new.annals-salvage"
+
+    @Test func whatNobodyHoldsUnderTheTemporaryNameIsTakenAway() throws {
+        let machine = try store()
+        machine.machine.disk.install([1], at: Self.temporary)
+        #expect(try salvage(machine).objects == 40)
+        #expect(machine.machine.disk.names(in: "/data") == ["new", "s.annals"])
+        try expectIntact(machine.machine.disk, Self.path, isSealed: true)
+        // A second name of another file is only a name.
         let other = try store()
-        other.machine.disk.install([1], at: Self.path + ".salvaging")
-        #expect(code { try salvage(other) } == .alreadyExists)
-        #expect(other.machine.disk.names(in: "/data") == ["new.salvaging", "s.annals"])
+        let source = try bytes(other)
+        other.machine.disk.installLink(from: EngineMachine.path, to: Self.temporary)
+        try salvage(other)
+        #expect(other.machine.disk.names(in: "/data") == ["new", "s.annals"])
+        #expect(try bytes(other) == source)
+    }
+
+    @Test func aSalvageThatIsUnderWayIsLeftAlone() throws {
+        let machine = try store()
+        let first = try UnfinishedStore(
+            .salvage, Self.path, mode: 0o600, files: machine.machine.files(7), environment: machine.machine.environment)
+        #expect(code { try salvage(machine) } == .busy)
+        #expect(machine.machine.disk.names(in: "/data") == [".new.annals-salvage", "s.annals"])
+        // A backup to that name has another file.
+        let engine = try machine.open(3)
+        _ = try Generations(engine).backUp(to: Self.path, newIdentity: false, .lowered)
+        #expect(code { try first.publish() } == .alreadyExists)
+        first.close()
+        #expect(machine.machine.disk.names(in: "/data") == ["new", "s.annals"])
+        try engine.close()
+        try expectIntact(machine.machine.disk, Self.path, isSealed: true)
+    }
+
+    @Test func whoDiesInASalvageLeavesWhatTheNextOneTakesAway() throws {
+        for kind in [CallKind.write, .setSize, .synchronize, .rename, .synchronizeDirectory, .createExclusively] {
+            var isDone = false
+            for occurrence in 1...40 where !isDone {
+                let machine = try store()
+                machine.machine.disk.addFault(
+                    Fault(.death(afterBytes: 100), on: kind, occurrence: occurrence, process: 9))
+                isDone = (try? salvage(machine)) != nil
+                machine.machine.disk.removeAllFaults()
+                machine.machine.disk.kill(9)
+                let names = machine.machine.disk.names(in: "/data").filter { $0 != "s.annals" }
+                #expect([["new"], [".new.annals-salvage"], []].contains(names), "\(kind) \(occurrence): \(names)")
+                if names != ["new"] { #expect(try salvage(machine, process: 10).objects == 40) }
+                #expect(machine.machine.disk.names(in: "/data") == ["new", "s.annals"])
+                try expectIntact(machine.machine.disk, Self.path)
+            }
+            #expect(isDone, "\(kind) happens more often than was tried")
+        }
+    }
+
+    @Test func theNewStoreCanBeWrittenWhereTheOldOneCouldNot() throws {
+        let machine = try store()
+        let files = machine.machine.files(3)
+        let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
+        let status = try files.status(file)
+        try files.setPermissions(file, mode: 0o440, owner: status.owner, group: status.group)
+        try salvage(machine)
+        let new = try files.open("new", in: try files.openDirectory("/data"), access: .readWrite)
+        #expect(try files.status(new).mode & 0o777 == 0o640)
+        try expectIntact(machine.machine.disk, Self.path, isSealed: true)
     }
 
     @Test func aFailureLeavesNothingButTheSource() throws {
@@ -384,5 +445,42 @@ import Testing
         #expect(authors == ["salvage", "tests"])
         try engine.close()
         try expectIntact(machine.machine.disk, Self.path)
+    }
+
+    @Test func whoCancelsASalvageIsLeftWithNothingOfIt() throws {
+        let machine = try store()
+        let calls = Calls()
+        func run(until count: Int) throws {
+            calls.count = 0
+            var options = SalvageOptions()
+            options.engine = machine.options
+            options.transactionBytes = 1024
+            options.windowBytes = 4096
+            options.progress = { (done, total) in
+                calls.count += 1
+                calls.isAll = done == total
+                return calls.count < count
+            }
+            _ = try Salvage.run(
+                from: EngineMachine.path, to: Self.path, options: options, files: machine.machine.files(9),
+                environment: machine.machine.environment)
+        }
+        try run(until: .max)
+        let whole = calls.count
+        #expect(whole >= 4 && calls.isAll)
+        let files = machine.machine.files(9)
+        try files.unlink("new", in: try files.openDirectory("/data"))
+        for count in 1...whole {
+            #expect(code { try run(until: count) } == .cancelled)
+            #expect(calls.count == count && machine.machine.disk.names(in: "/data") == ["s.annals"])
+        }
+        #expect(try salvage(machine).objects == 40)
+        try expectIntact(machine.machine.disk, Self.path, isSealed: true)
+    }
+
+    /// Sound: the closure that changes it runs on the thread that looks at it.
+    private final class Calls: @unchecked Sendable {
+        var count = 0
+        var isAll = false
     }
 }

@@ -234,7 +234,15 @@ import Testing
             #expect(try runTool(["retention", path] + arguments).output == whole)
             #expect(try tool("retention", path).output == whole)
         }
-        #expect(try tool("retention", path, "90m", "--format", "text").output == "History is kept for 5400 seconds.\n")
+        for (age, text) in [
+            ("90m", "90m"), ("7d", "7d"), ("48h", "2d"), ("36h", "36h"), ("3600s", "1h"), ("61s", "61s"), ("0d", "0s"),
+        ] {
+            let run = try tool("retention", path, age, "--format", "text")
+            #expect(run.output == "History is kept for \(text).\n")
+        }
+        #expect(
+            try tool("retention", path, "30d", "5000", "--format", "text").output.contains("for 30d or 5000 bytes."))
+        #expect(try tool("info", path).output.contains("and is kept for 30d or 5000 bytes\n"))
         for arguments in [
             ["7"], ["d"], ["-1d"], ["99999999999999999999d"], ["999999999999999999d"], ["1d", "x"], ["none", "5"], [""],
         ] {

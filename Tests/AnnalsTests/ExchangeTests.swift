@@ -179,6 +179,84 @@ import Testing
         try pair.expectIntact()
     }
 
+    /// What was lost may stand under the number of something that the receiver need not be given.
+    @Test func anExportThatPassesOverWhatWasAppliedIsOfAnotherHistory() throws {
+        let pair = try ExchangeFolders(2)
+        var a = pair.stores[0]
+        let b = pair.stores[1]
+        try a.commit { try $0.insert("Item", ["name": "first"]) }
+        let (folder, copy) = (pair.folders[0], pair.folders[0].temporary.path("copy"))
+        try a.backup(to: copy)
+        _ = try relay(from: a, to: b)
+        try a.commit { try $0.insert("Item", ["name": "lost"]) }
+        let lost = try #require(try relay(from: a, to: b).last)
+        #expect(lost.outcome == .applied)
+        try a.close()
+        #expect(rename(copy, folder.path) == 0)
+        a = try folder.open()
+        // The number of the lost transaction is now that of one that came from the receiver.
+        try b.commit { try $0.insert("Item", ["name": "from b"]) }
+        for transaction in try b.export(to: a.identifier) { #expect(try a.apply(transaction).outcome == .applied) }
+        try a.commit { try $0.insert("Item", ["name": "later"]) }
+        let token = try b.currentToken
+        for place in [nil, HistoryRequest.Place.number(3)] {
+            let exported = try a.export(after: place, to: b.identifier)
+            #expect(exported.last?.previous?.number == 2 && exported.last?.token.number == 4)
+            expect(.originDiverged) { for transaction in exported { try b.apply(transaction) } }
+        }
+        #expect(try b.currentToken == token)
+        try a.close()
+        try pair.expectIntact()
+    }
+
+    /// Of the transaction before the last one the tag is known too.
+    @Test func anotherHistoryShowsBeforeItIsAsLongAsWhatWasApplied() throws {
+        let pair = try ExchangeFolders(2)
+        let (a, b) = (pair.stores[0], pair.stores[1])
+        for number in 0..<3 { try a.commit { try $0.insert("Item", ["name": .string("\(number)")]) } }
+        let all = try a.export()
+        for transaction in all { try b.apply(transaction) }
+        let other = HistoryToken(storeIdentifier: a.identifier, number: 3, tag: 1).description
+        let third = all[2].jsonLine.replacing(all[2].token.description, with: other)
+        expect(.originDiverged) { try b.apply(try ExportedTransaction(jsonLine: third)) }
+        let fourth = all[3].jsonLine.replacing(all[2].token.description, with: other)
+        expect(.originDiverged) { try b.apply(try ExportedTransaction(jsonLine: fourth)) }
+        for transaction in all { #expect(try b.apply(transaction).outcome == .alreadyApplied) }
+        try pair.expectIntact()
+    }
+
+    /// Where to go on behind may be cleaned, at first left out, or the place of a state.
+    @Test(arguments: [false, true]) func whoGoesOnBehindWhatIsNotShownIsOfTheSameHistory(isSkipped: Bool) throws {
+        let pair = try ExchangeFolders(2)
+        let (a, b) = (pair.stores[0], pair.stores[1])
+        try a.commit(author: "me") { try $0.insert("Item", ["name": "1"]) }
+        _ = try relay(from: a, to: b)
+        if isSkipped {
+            try b.commit { try $0.insert("Item", ["name": "from b"]) }
+            _ = try relay(from: b, to: a, leavingOut: true)
+        } else {
+            try a.commit(author: "you") { try $0.insert("Item", ["name": "2"]) }
+        }
+        _ = try relay(from: a, to: b)
+        let last = try a.currentToken
+        #expect(try b.lastApplied(from: a.identifier) == last)
+        try a.commit(author: "me") { try $0.insert("Item", ["name": "3"]) }
+        try a.deleteHistory(before: last.number + 1, authors: [isSkipped ? "me" : "you"])
+        #expect(try relay(from: a, to: b, leavingOut: true).map(\.outcome) == [.applied])
+        // A store that begins with the state there goes on in the same way.
+        let folder = try StoreFolder()
+        let c = try folder.open()
+        let whole = try a.export()
+        for transaction in whole { #expect(try c.apply(transaction).outcome == .applied) }
+        try a.commit { try $0.insert("Item", ["name": "4"]) }
+        #expect(try relay(from: a, to: c).map(\.outcome) == [.applied])
+        #expect(try relay(from: a, to: b).map(\.outcome) == [.applied])
+        #expect(try contents(of: a) == contents(of: b) && contents(of: a) == contents(of: c))
+        try c.close()
+        try folder.expectIntact()
+        try pair.expectIntact()
+    }
+
     @Test func aFailedApplicationLeavesNothing() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])

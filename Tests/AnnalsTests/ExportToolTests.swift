@@ -144,4 +144,29 @@ import Testing
         #expect(try dump(target) == dump(source))
         try target.expectIntact()
     }
+
+    @Test func whereNothingIsAppliedNoStoreIsLeft() throws {
+        try load("{\"k\":\"a\"}\n{\"k\":\"b\"}\n", "--batch", "1")
+        let behind = try export("--after", "2")
+        let whole = try export()
+        for (text, status) in [("", 0), ("\n \n", 0), ("x\n", 1), (behind, 1), (behind + whole, 1)] {
+            let run = try apply(text)
+            #expect(run.status == Int32(status), "\(run)")
+            #expect(target.temporary.names == [], "\(text)")
+        }
+        #expect(try runTool(["apply", target.path, lines.path("none")]).status == 1)
+        #expect(target.temporary.names == [])
+        // What was applied before the line that is refused stays.
+        let first = try #require(whole.split(separator: "\n").first)
+        #expect(try apply("\(first)\nx\n").status == 1)
+        #expect(try runTool(["history", target.path, "--count"]).output == "1\n")
+        // A store that was there stays, whatever is in it.
+        #expect(try apply("x\n").status == 1)
+        let (empty, path) = (try StoreFolder(), target.path)
+        try empty.open().close()
+        #expect(rename(empty.path, path) == 0)
+        #expect(try apply(behind).status == 1)
+        try target.expectIntact()
+        try source.expectIntact()
+    }
 }

@@ -157,4 +157,23 @@ import Testing
         }
         try folder.expectIntact()
     }
+
+    /// Errors say what to do in words of the tool.
+    @Test func whatToDoIsSaidInTheToolsOwnWords() throws {
+        #expect(try run("clean", "--before", "4").status == 0)
+        for arguments in [
+            ["history", folder.path, "--after", "1"], ["watch", folder.path, "--after", "1"],
+            ["dump", folder.path, "--as-of", all[0].token.description], ["export", folder.path, "--after", "1"],
+        ] {
+            let run = try runTool(arguments)
+            #expect(run.status == 1 && run.errors.contains("it begins behind transaction 3"), "\(run)")
+            #expect(run.errors.contains("“annals dump STORE --as-of TOKEN”") && !run.errors.contains("resync"))
+        }
+        // The way that they name can be gone.
+        let info = try run("info").output
+        let token = try #require(info.split(separator: "\n").first { $0.hasPrefix("token ") }?.dropFirst(6))
+        #expect(try run("dump", "--as-of", String(token)).status == 0)
+        #expect(try run("history", "--after", String(token)).output == "")
+        try folder.expectIntact()
+    }
 }

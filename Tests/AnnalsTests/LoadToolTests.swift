@@ -179,4 +179,80 @@ import Testing
         if ProcessInfo.processInfo.environment["UPDATE_GOLDEN"] == "1" { try Data(text.utf8).write(to: golden) }
         #expect(try String(contentsOf: golden, encoding: .utf8) == text)
     }
+
+    @Test func whereNoLineComesInNoStoreIsLeft() throws {
+        for text in ["", "\n\n"] {
+            for run in [try load(text), try loadFile(text), try load(text, "--key", "k", "--prune")] {
+                #expect(run.status == 0 && run.output.hasPrefix("0 inserted, 0 updated, 0 deleted, 0 unchanged in 0 "))
+                #expect(folder.temporary.names == [])
+            }
+        }
+        // The first line has no key; the second batch is not there when the first has failed.
+        for run in [try load("{\"n\":1}\n", "--key", "k"), try loadFile("{\"n\":1}\n{\"k\":1}", "--key", "k")] {
+            #expect(run.status == 1 && run.errors.contains("Line 1 of "), "\(run)")
+            #expect(folder.temporary.names == [])
+        }
+        let unnamed = try runTool(["load", store, "-", "--entity", ""], input: "{\"n\":1}\n")
+        #expect(unnamed.status != 0 && folder.temporary.names == [])
+        // What came in before stays, and so does a store that was there.
+        #expect(try load("{\"k\":1}\n{\"n\":1}\n", "--key", "k", "--batch", "1").status == 1)
+        #expect(try dump("--bare") == "{\"k\":1,\"n\":null}\n")
+        #expect(try load("{\"n\":1}\n", "--key", "k").status == 1)
+        #expect(try dump("--bare") == "{\"k\":1,\"n\":null}\n")
+        try folder.expectIntact()
+    }
+
+    @Test func anEmptyFilePrunesNothingUnlessThatIsMeant() throws {
+        let lines = "{\"k\":1}\n{\"k\":2}\n"
+        #expect(try load(lines, "--key", "k").status == 0)
+        let token = try runTool(["info", store]).output
+        for run in [
+            try load("", "--key", "k", "--prune"), try load("\n \n", "--key", "k", "--prune"),
+            try loadFile("", "--key", "k", "--prune"), try loadFile("\n", "--key", "k", "--prune", "--batch", "1"),
+        ] {
+            #expect(run.status == 1 && run.output == "")
+            #expect(run.errors.contains("all 2 of “Item” would be deleted") && run.errors.contains("“--allow-empty”"))
+        }
+        #expect(try runTool(["info", store]).output == token)
+        #expect(try load("", "--allow-empty").status == 64)
+        #expect(
+            try load("", "--key", "k", "--prune", "--allow-empty").output.hasPrefix("0 inserted, 0 updated, 2 deleted"))
+        #expect(try dump() == "")
+        // Where there is nothing to delete there is nothing to refuse.
+        #expect(try load("", "--key", "k", "--prune").status == 0)
+        try folder.expectIntact()
+    }
+
+    @Test func aNumberThatNoDoubleIsKeepsItsText() throws {
+        #expect(try load("{\"x\":1e-500}\n{\"x\":1e400}\n{\"x\":0.5}\n{\"x\":0e-500}\n").status == 0)
+        #expect(try dump("--bare") == "{\"x\":1e-500}\n{\"x\":1e400}\n{\"x\":0.5}\n{\"x\":0.0}\n")
+        // What is a double already is not made one of another value.
+        #expect(try runTool(["load", store, "-", "--entity", "Other"], input: "{\"x\":0.5}").status == 0)
+        #expect(try runTool(["insert", store, "Other", "x=1e-500"]).errors.contains("double"))
+        try folder.expectIntact()
+    }
+
+    @Test func aBatchThatCannotBeCommittedIsNamed() throws {
+        #expect(try load("{\"k\":3}\n", "--key", "k").status == 0)
+        let run = try load("{\"k\":1}\n\n{\"k\":2}\n{\"k\":3}\n{\"k\":4}\n{\"k\":5}\n", "--batch", "2")
+        #expect(run.status == 1 && run.errors.contains("Nothing of lines 4 to 5 of standard input was written: "))
+        #expect(run.errors.contains("Of the batches before them 2 objects were inserted, 0 updated."))
+        #expect(try dump("--bare") == "{\"k\":3}\n{\"k\":1}\n{\"k\":2}\n")
+        try folder.expectIntact()
+    }
+
+    /// A batch finds what it has inserted itself as the index finds what was there before.
+    @Test(arguments: ["1", "1000"]) func keysAreTheSameWhateverABatchHas(batch: String) throws {
+        let lines = """
+            {"k":0.0,"n":1}
+            {"k":-0.0,"n":2}
+            {"k":0,"n":3}
+            {"k":0.5,"n":4}
+
+            """
+        let run = try loadFile(lines, "--key", "k", "--batch", batch)
+        #expect(run.status == 0 && run.output.hasPrefix("2 inserted, 2 updated"), "\(run)")
+        #expect(try dump("--bare") == "{\"k\":0.0,\"n\":3}\n{\"k\":0.5,\"n\":4}\n")
+        try folder.expectIntact()
+    }
 }

@@ -2,6 +2,7 @@
 
 import Annals
 import Foundation
+import Glibc
 import TestSupport
 import Testing
 
@@ -69,7 +70,15 @@ import Testing
         try Data().write(to: URL(filePath: folder.path))
         #expect(try runTool(["salvage", folder.path, target]).status == 65)
         #expect(!FileManager.default.fileExists(atPath: target))
-        #expect(!FileManager.default.fileExists(atPath: target + ".salvaging"))
+        #expect(folder.temporary.names == ["s.annals"])
+    }
+
+    @Test func whatAKilledSalvageHasLeftIsTakenAway() throws {
+        let left = ".s.annals.new.annals-salvage"
+        try folder.temporary.write("what was written by then", to: left)
+        #expect(try runTool(["salvage", folder.path, target]).status == 0)
+        #expect(folder.temporary.names == ["s.annals", "s.annals.new"])
+        #expect(try runTool(["verify", target]).status == 0)
     }
 
     @Test func theLibraryGivesTheReport() throws {
@@ -85,5 +94,38 @@ import Testing
         try store.close()
         try source.close()
         #expect(throws: StoreError.self) { try Store.salvage(from: folder.path, to: target) }
+    }
+
+    /// Whoever ends a long command by Ctrl-C finds everything as it was, and no file that nobody knows.
+    @Test(arguments: [["compact"], ["backup", "new"], ["salvage", "new"]]) func aSignalLeavesNothingBehind(
+        command: [String]
+    ) throws {
+        let store = try folder.open()
+        for start in stride(from: 1000, to: 21_000, by: 1000) {
+            try store.commit { transaction in
+                for number in start..<start + 1000 {
+                    try transaction.insert("Item", ["name": .string("\(number) " + String(repeating: "x", count: 200))])
+                }
+            }
+        }
+        try store.close()
+        let before = try runTool(["dump", folder.path]).output
+        let operands = command.dropFirst().map { folder.temporary.path($0) }
+        let tool = try RunningTool([command[0], folder.path] + operands)
+        // Its file is there, or it was quicker than this.
+        while folder.temporary.names == ["s.annals"], tool.isRunning {}
+        // Once or twice: as `timeout` sends it.
+        for _ in 1...2 { tool.signal(SIGINT) }
+        let run = tool.end()
+        #expect(run.signal == nil)
+        if run.status == 0 {
+            #expect(folder.temporary.names.allSatisfy { ["s.annals", "new"].contains($0) })
+        } else {
+            #expect(run.status == 1 && run.errors.contains("It was cancelled"), "\(run)")
+            #expect(folder.temporary.names == ["s.annals"])
+        }
+        if run.status == 0, command.count > 1 { #expect(unlink(folder.temporary.path("new")) == 0) }
+        #expect(try runTool(["dump", folder.path]).output == before)
+        try folder.expectIntact()
     }
 }

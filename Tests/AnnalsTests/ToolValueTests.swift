@@ -11,7 +11,9 @@ import annals
         ("-9223372036854775808", .int(.min)),
         ("9223372036854775808", .number("9223372036854775808")), ("-0", .double(-0.0)), ("1.0", .double(1)),
         ("1e2", .double(100)),
-        ("1e400", .number("1e400")), ("\"\"", .string("")), ("\"a\\u0041\\n\\/\\\"\"", .string("aA\n/\"")),
+        ("1e400", .number("1e400")), ("1e-500", .number("1e-500")), ("-0.001e-400", .number("-0.001e-400")),
+        ("0e-500", .double(0)), ("-0.00e500", .double(-0.0)), ("5e-324", .double(.leastNonzeroMagnitude)),
+        ("\"\"", .string("")), ("\"a\\u0041\\n\\/\\\"\"", .string("aA\n/\"")),
         ("\"\\ud83d\\ude00\"", .string("😀")), ("\"ä\"", .string("ä")), ("[1, {\"a\":2}]", .structure("[1, {\"a\":2}]")),
         ("{}", .structure("{}")),
     ]
@@ -74,6 +76,7 @@ import annals
         ([.int(1), .double(0.5)], .double), ([.int(exact + 1)], .int), ([.int(exact + 1), .double(0.5)], .json),
         ([.int(exact), .double(0.5)], .double), ([.string("")], .string), ([.string(""), .int(1)], .json),
         ([.bool(true), .int(1)], .json), ([.structure("[]")], .json), ([.number("1e400")], .json),
+        ([.double(1), .number("1e-500")], .json),
         ([.int(1), .number("1e400")], .json),
     ]
 
@@ -93,6 +96,8 @@ import annals
     }
 }
 
+private func zeros(_ count: Int) -> String { String(repeating: "0", count: count) }
+
 @Suite struct ValueConversionTests {
     @Test(arguments: [
         (AttributeType.int, "5", "5"), (.double, "5", "5.0"), (.double, "0.1", "0.1"), (.double, "\"NaN\"", "\"NaN\""),
@@ -100,7 +105,12 @@ import annals
         (.string, "\"a\"", "\"a\""), (.json, "[1]", "[1]"), (.json, "\"a\"", "\"a\""), (.json, "1e400", "1e400"),
         (.date, "\"2026-01-02T03:04:05.000006Z\"", "\"2026-01-02T03:04:05.000006Z\""), (.data, "\"AQI=\"", "\"AQI=\""),
         (.uuid, "\"01234567-89AB-CDEF-0123-456789ABCDEF\"", "\"01234567-89AB-CDEF-0123-456789ABCDEF\""),
-        (.decimal, "0.1", "0.1"),
+        (.decimal, "0.1", "0.1"), (.decimal, "-1.50e3", "-1500"), (.decimal, "-0", "0"),
+        (.decimal, "\"NaN\"", "\"NaN\""),
+        (.decimal, "1234567890123456.789", "1234567890123456.789"), (.decimal, "1e-40", "0." + zeros(39) + "1"),
+        (.decimal, "0.12345678901234567890", "0.1234567890123456789"), (.decimal, "1" + zeros(127), "1" + zeros(127)),
+        (.double, "0.12345678901234567890", "0.12345678901234568"),
+        (.json, "0.12345678901234567890", "0.12345678901234567890"), (.json, "1.23456789e-320", "1.23456789e-320"),
         (.decimal, "\"123456789012345678901234567890\"", "123456789012345678901234567890"),
         (.object, "\"1:2\"", "\"1:2\""),
         (.objects, "[\"1:2\"]", "[\"1:2\"]"), (.orderedObjects, "[]", "[]"), (.string, "null", "null"),
@@ -113,6 +123,9 @@ import annals
 
     @Test(arguments: [
         (AttributeType.int, "0.5"), (.int, "\"5\""), (.bool, "1"), (.string, "1"), (.double, "9007199254740993"),
+        (.double, "1e-500"), (.double, "1e400"), (.decimal, "1e-500"), (.decimal, "1e400"), (.decimal, "\"12abc\""),
+        (.decimal, "\"\""), (.decimal, "\" 1\""), (.decimal, "\"1,5\""), (.decimal, "\"1e\""),
+        (.decimal, "1234567890123456789012345678901234567890123"), (.decimal, "1e99999999999999999999"),
         (.date, "\"2026\""),
         (.uuid, "\"x\""), (.data, "\"*\""), (.object, "\"1\""), (.object, "5"), (.objects, "[1]"), (.objects, "{}"),
         (.decimal, "true"),

@@ -96,4 +96,18 @@ import Testing
         let run = tool.end()
         #expect(run.status == 1 && run.errors.contains("removed or renamed"))
     }
+
+    @Test func severalAuthorsAreLeftOut() throws {
+        let store = try made()
+        for author in ["one", "two", "three"] { try insert(author, store) }
+        let tool = try RunningTool([
+            "watch", folder.path, "--after", "1", "--not-author", "one", "--not-author", "two", "--format", "text",
+        ])
+        let line = try #require(tool.line())
+        #expect(line.contains(", by three, of Clip"), "\(line)")
+        tool.signal(SIGTERM)
+        #expect(tool.end().status == 0)
+        try store.close()
+        try folder.expectIntact()
+    }
 }

@@ -6,7 +6,7 @@ internal import Glibc
 /// Which method of the seam was called.
 package enum CallKind: String, Sendable, CaseIterable {
     case resolve, openDirectory, open, createUnnamed, publish, createExclusively, rename, unlink, close
-    case read, write, allocate, setSize, size, synchronize, synchronizeDirectory, status, identity
+    case read, write, allocate, setSize, size, content, synchronize, synchronizeDirectory, status, identity
     case setPermissions
     case tryLock, unlock, map, unmap
 
@@ -33,6 +33,7 @@ package enum CallKind: String, Sendable, CaseIterable {
         case .write: "pwrite"
         case .allocate: "fallocate"
         case .setSize: "ftruncate"
+        case .content: "lseek"
         case .size, .status: "fstat"
         case .identity: "fstatat"
         case .setPermissions: "fchown"

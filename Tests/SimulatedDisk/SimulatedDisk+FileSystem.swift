@@ -65,6 +65,10 @@ extension SimulatedDisk: FileSystem {
 
     package func size(_ file: Descriptor) throws(FileError) -> UInt64 { try ownProcess.size(file) }
 
+    package func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64? {
+        try ownProcess.content(file, from: offset)
+    }
+
     package func synchronize(_ file: Descriptor) throws(FileError) { try ownProcess.synchronize(file) }
 
     package func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {

@@ -278,6 +278,18 @@ extension SimulatedProcess {
         }
     }
 
+    /// By pages, as systems tell it.
+    package func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64? {
+        try perform(.content) { machine throws(FileError) in
+            let cached = machine.inodes[try machine.inodeIndex(file, life: life, .content)].cached
+            guard let start = Int(exactly: offset), start < cached.count else { return nil }
+            return cached.withBytes { bytes in
+                guard let first = bytes[start...].firstIndex(where: { $0 != 0 }) else { return nil }
+                return UInt64(max(start, first & ~4095))
+            }
+        }
+    }
+
     package func status(_ file: Descriptor) throws(FileError) -> FileStatus {
         try perform(.status) { machine throws(FileError) in
             let index = try machine.inodeIndex(file, life: life, .status)

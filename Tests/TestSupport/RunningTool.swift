@@ -63,6 +63,12 @@ package final class RunningTool {
         }
     }
 
+    /// Whether it has not ended yet. What became of it is still to be asked by `end`.
+    package var isRunning: Bool {
+        var information = siginfo_t()
+        return waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT) == 0 && information.si_signo == 0
+    }
+
     package func signal(_ number: Int32) { kill(process, number) }
 
     /// Waits until it has ended; one that does not within a minute is killed, and ends by that signal.

@@ -99,18 +99,20 @@ extension Store {
 }
 
 extension AppliedOrigins {
-    /// Whether it came before. Throws `originDiverged` where another one with its number did.
+    /// Whether it came before. Throws `originDiverged` where another one with its number did, as far as that is known: of the last one and the one
+    /// before it. Tags tell everything before them, so another history shows at the last one at the latest.
     func isApplied(_ transaction: ExportedTransaction) throws(StoreError) -> Bool {
-        guard let last = try record(of: transaction.store)?.record.token else { return false }
-        if transaction.token.number == last.number, transaction.token.tag != last.tag {
-            throw Self.diverged(transaction, last.number)
+        guard let last = try record(of: transaction.store)?.record else { return false }
+        for token in [transaction.previous, transaction.token].compactMap(\.self) where last.contradicts(token) {
+            throw Self.diverged(transaction, token.number)
         }
-        return transaction.token.number <= last.number
+        return transaction.token.number <= last.token.number
     }
 
     /// Throws where it is not the next one from its store.
     func checkNext(_ transaction: ExportedTransaction) throws(StoreError) {
-        let last = try record(of: transaction.store)?.record.token
+        let record = try record(of: transaction.store)?.record
+        let last = record?.token
         guard let previous = transaction.previous else {
             guard last == nil else {
                 throw StoreError(
@@ -131,9 +133,12 @@ extension AppliedOrigins {
                     ?? "Nothing was applied from the store \(transaction.store) yet, and transaction \(transaction.token.number) comes behind "
                     + "\(previous.number): export from the beginning.")
         }
-        if let last, previous.number == last.number, previous.tag != last.tag {
-            throw Self.diverged(transaction, last.number)
-        }
+        guard let record, previous.number < record.token.number, record.isAlwaysExported else { return }
+        throw StoreError(
+            .originDiverged,
+            "Transaction \(transaction.token.number) of the store \(transaction.store) comes behind \(previous.number), and \(record.token.number) was "
+                + "applied here: that store has lost it with the power, or is another copy, or this was exported for another store. Export up to "
+                + "what is durable, and begin with a new store.")
     }
 
     private static func diverged(_ transaction: ExportedTransaction, _ number: UInt64) -> StoreError {

@@ -101,6 +101,14 @@ struct AppliedRecord {
             storeIdentifier: store, number: UInt64(bitPattern: number), tag: UInt64(bitPattern: tag))
     }
 
+    /// Whether the place is one that the record knows, with another tag.
+    func contradicts(_ place: HistoryToken) -> Bool {
+        [token, previous].contains { $0?.number == place.number && $0?.tag != place.tag }
+    }
+
+    /// Whether each export that goes beyond the transaction has it, or names it: not one that notes what its receiver has, nor the place of a state.
+    var isAlwaysExported: Bool { !isSkipped && previous != nil }
+
     /// In the order of the entity's attributes.
     var values: [FileValue] {
         func int(_ number: UInt64?) -> FileValue { number.map { .int(Int64(bitPattern: $0)) } ?? .absent }

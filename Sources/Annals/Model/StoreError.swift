@@ -163,7 +163,7 @@ extension StoreError.Code {
     public static let applyConflict = Self(rawValue: "applyConflict")
     /// Transactions between the last one that was applied and this one are missing; the message says which one is next.
     public static let applyGap = Self(rawValue: "applyGap")
-    /// The other store has another transaction under the number of one that was applied: it lost that one with the power.
+    /// The other store has another transaction under the number of one that was applied, or none: it lost that one with the power.
     public static let originDiverged = Self(rawValue: "originDiverged")
 }
 

@@ -1,6 +1,7 @@
 // Removing a store for good.
 
 internal import AnnalsFile
+internal import FoundationEssentials
 
 extension Store {
     /// Removes the file of a store and everything in it.
@@ -9,40 +10,81 @@ extension Store {
     /// `notFound`; `notAStore` for a file that is something else; `busy` while somebody is writing; and what the system says. A store that is
     /// damaged behind its header can be destroyed.
     public static func destroy(at path: String) throws(StoreError) {
-        let files = RealFileSystem()
+        _ = try mapping { () throws(FileError) in try destroy(path) { (_) in true } }
+    }
+
+    /// Closes the store, and removes it where there was none before this handle and nobody else has written to it: for who could not do what the
+    /// store was made for.
+    ///
+    /// Throws what `close` and `destroy` throw; the store is closed all the same.
+    ///
+    /// - Parameter token: What this handle itself has committed last; nil for nothing. What stands behind it is somebody else's, and keeps the store.
+    /// - Returns: Whether it was removed.
+    @discardableResult
+    public func abandon(ifNothingIsBehind token: HistoryToken? = nil) throws(StoreError) -> Bool {
+        try close()
+        guard wasMade else { return false }
+        do throws(StoreError) {
+            return try removeUnlessUsed(token)
+        } catch  where error.code == .notFound {
+            return false
+        }
+    }
+
+    private func removeUnlessUsed(_ token: HistoryToken?) throws(StoreError) -> Bool {
         try mapping { () throws(FileError) in
-            do throws(FileError) {
-                let place = try files.resolve(path)
-                let directory = try files.openDirectory(place.directory)
-                defer { files.close(directory) }
-                let file = try files.open(place.name, in: directory, access: .readWrite)
-                defer { files.close(file) }
-                try destroy(file, place.name, in: directory, files)
-            } catch {
-                throw error.at(path: path)
+            try Self.destroy(path) { (header) throws(FileError) in
+                guard UUID(header.storeID) == identifier else { return false }
+                // Under the writer lock: what it says stays so until the file is gone.
+                let engine = try Engine.open(
+                    path, access: .readOnly, files: RealFileSystem(), environment: RealEnvironment())
+                defer { try? engine.close() }
+                let tracking = engine.tracking
+                return try engine.view().number == token?.number ?? 0 && tracking.consumers.isEmpty
+                    && tracking.retention == .standard
             }
         }
     }
 
+    /// Removes the store at a path if `condition`, which is asked with the writer lock, says so.
     private static func destroy(
-        _ file: Descriptor, _ name: String, in directory: Descriptor, _ files: RealFileSystem
-    ) throws(FileError) {
+        _ path: String, if condition: (FileHeader) throws(FileError) -> Bool
+    ) throws(FileError) -> Bool {
+        let files = RealFileSystem()
+        do throws(FileError) {
+            let place = try files.resolve(path)
+            let directory = try files.openDirectory(place.directory)
+            defer { files.close(directory) }
+            let file = try files.open(place.name, in: directory, access: .readWrite)
+            defer { files.close(file) }
+            return try destroy(file, place.name, in: directory, files, condition)
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    private static func destroy(
+        _ file: Descriptor, _ name: String, in directory: Descriptor, _ files: RealFileSystem,
+        _ condition: (FileHeader) throws(FileError) -> Bool
+    ) throws(FileError) -> Bool {
         guard try files.status(file).isRegularFile else {
             throw FileError(.notARegularFile, "A store is a regular file, this is something else.")
         }
-        _ = try Log.readHeader(ByteWindow(files, file, stepBytes: FormatLimits.pageBytes))
+        let (header, _) = try Log.readHeader(ByteWindow(files, file, stepBytes: FormatLimits.pageBytes))
         let environment = RealEnvironment()
         let lock = WriterLock.range(
             processID: environment.processID(), timeMicroseconds: environment.wallClockMicroseconds())
-        if case .held(let other) = try files.tryLock(file, lock) {
-            throw FileError(
-                .busy, "Process \(WriterLock.holder(of: other).processID) is writing to the store: try again later.")
+        if case .held(let range, let process) = try files.tryLock(file, lock) {
+            guard let other = WriterLock.holder(of: range) else { throw WriterLock.foreign(process) }
+            throw FileError(.busy, "Process \(other.processID) is writing to the store: try again later.")
         }
         // The lock ends with the descriptor. The name may mean another file by now.
         guard try files.identity(of: name, in: directory) == files.status(file).identity else {
             throw FileError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
         }
+        guard try condition(header) else { return false }
         try files.unlink(name, in: directory)
         try files.synchronizeDirectory(directory)
+        return true
     }
 }

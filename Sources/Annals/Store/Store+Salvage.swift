@@ -82,21 +82,27 @@ extension Store {
     /// far as that was found, is deleted. Where objects now have the same value of what is unique, or have lost one that is required, they are kept, and the
     /// schema asks for less; `SalvageReport.schemaChanges` says so. Object numbers that were ever given are not given again.
     ///
-    /// The damaged file is opened for reading only, and other processes may use it meanwhile. Until the new store is complete it has its name with
-    /// `.salvaging` behind. Takes as long as reading all of the file and writing the objects; memory does not grow with them.
+    /// The damaged file is opened for reading only, and other processes may use it meanwhile. Until the new store is complete it is called
+    /// `.NAME.annals-salvage`; what a salvage that was killed has left there, the next one to the same name removes. Takes as long as reading all of the file and writing the objects; memory does not grow with them.
     ///
     /// - Parameters:
     ///   - source: The damaged store.
     ///   - target: Where nothing may be yet.
+    ///   - progress: Called every few MiB, on this thread, with the bytes of the damaged file that were gone through; false cancels.
     ///
-    /// Throws `notFound`; `notARegularFile`; `alreadyExists` for what stands at `target`; `notAStore`, `truncated` or `damaged` where nothing can be read: the
+    /// Throws `notFound`; `notARegularFile`; `alreadyExists` for what stands at `target`; `busy` where another process salvages to it; `cancelled`; `notAStore`, `truncated` or `damaged` where nothing can be read: the
     /// salt of all checksums stands in the header page, and without it there is nothing to tell data from garbage by; `unsupportedVersion` where a newer
     /// program wrote the store; `noSpace`, and what else the system says.
     @discardableResult
-    public static func salvage(from source: String, to target: String) throws(StoreError) -> SalvageReport {
+    public static func salvage(
+        from source: String, to target: String, progress: (@Sendable (CompactionProgress) -> Bool)? = nil
+    ) throws(StoreError) -> SalvageReport {
         try mapping { () throws(FileError) in
             var options = SalvageOptions()
             options.context = "salvage"
+            if let progress {
+                options.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
+            }
             let report = try Salvage.run(
                 from: source, to: target, options: options, files: RealFileSystem(), environment: RealEnvironment())
             return SalvageReport(report)

@@ -110,8 +110,8 @@ extension Store {
         StoreError(
             .tokenExpired,
             what
-                + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the token that "
-                + "“resync” gives.", path: path, oldestToken: oldestToken(engine))
+                + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the state that was read.",
+            path: path, oldestToken: oldestToken(engine))
     }
 
     /// Throws where transactions behind that number are hidden that the filter would show: an answer without them would not be all.
@@ -125,7 +125,7 @@ extension Store {
         throw StoreError(
             .tokenExpired,
             "Transactions of some authors up to \(hidden) were cleaned, some of them behind \(number): ask for what comes after "
-                + "\(hidden), leave these authors out, or read everything anew and go on from there (“resync”).",
+                + "\(hidden), leave these authors out, or read everything anew and go on from the state that was read.",
             path: path, oldestToken: try token(ofNumber: hidden, engine, view))
     }
 

@@ -62,6 +62,8 @@ public final class Store: Sendable {
     public let identifier: UUID
     let generations: Generations
     let options: Options
+    /// Whether there was no store before this handle.
+    let wasMade: Bool
 
     /// Opens a store, or makes one where there is none and `options.creates` says so.
     ///
@@ -72,12 +74,13 @@ public final class Store: Sendable {
     ///   - options: See `Options`.
     ///
     /// Throws `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`, `schemaMismatch`, `busy`, and what the system
-    /// says. Reads what was written since the last checkpoint.
+    /// says; a store that was made for it then goes again. Reads what was written since the last checkpoint.
     public init(
         at path: String, entities: [EntityDescription] = [], options: Options = Options()
     ) throws(StoreError) {
         self.options = options
-        let engine = try mapping { () throws(FileError) in try Self.openEngine(path, options) }
+        let (engine, wasMade) = try mapping { () throws(FileError) in try Self.openEngine(path, options) }
+        self.wasMade = wasMade
         generations = Generations(engine, trigger: options.automaticCompaction?.trigger)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
@@ -85,7 +88,7 @@ public final class Store: Sendable {
         do throws(StoreError) {
             try add(entities)
         } catch {
-            try? generations.close()
+            _ = try? abandon()
             throw error
         }
     }
@@ -100,18 +103,20 @@ public final class Store: Sendable {
         try self.init(at: url.path(percentEncoded: false), entities: entities, options: options)
     }
 
-    private static func openEngine(_ path: String, _ options: Options) throws(FileError) -> Engine {
+    private static func openEngine(
+        _ path: String, _ options: Options
+    ) throws(FileError) -> (engine: Engine, wasMade: Bool) {
         var chosen = EngineOptions()
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
         chosen.reading = options.reading == .mapped ? .mapped : .copied
         if let hub = options.hub { chosen.hub = hub }
         let files = RealFileSystem()
         let environment = RealEnvironment()
-        guard options.access == .readWrite else {
-            return try Engine.open(path, access: .readOnly, options: chosen, files: files, environment: environment)
-        }
-        guard options.creates else {
-            return try Engine.open(path, access: .readWrite, options: chosen, files: files, environment: environment)
+        let access: FileAccess = options.access == .readWrite ? .readWrite : .readOnly
+        guard access == .readWrite, options.creates else {
+            return (
+                try Engine.open(path, access: access, options: chosen, files: files, environment: environment), false
+            )
         }
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }

@@ -29,14 +29,16 @@ struct CompactionFile {
 
     private func takeLock() throws(FileError) {
         let range = WriterLock.compaction(processID: log.processID)
-        var other: UInt32 = 0
+        var busy = WriterLock.foreign(nil)
         for _ in 0..<Self.attempts {
-            guard case .held(let found) = try log.files.tryLock(lock, range) else { return }
-            other = WriterLock.compactor(of: found)
+            guard case .held(let found, let process) = try log.files.tryLock(lock, range) else { return }
+            busy = WriterLock.foreign(process)
+            if let other = WriterLock.compactor(of: found) {
+                busy.message = "Process \(other) is compacting the store: there is nothing to do until it has ended."
+            }
             log.environment.sleep(microseconds: 1000)
         }
-        throw FileError(
-            .busy, "Process \(other) is compacting the store: there is nothing to do until it has ended.")
+        throw busy
     }
 
     /// A writer that looks for what a compactor has left holds the lock while it looks.

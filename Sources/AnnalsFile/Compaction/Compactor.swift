@@ -14,8 +14,10 @@ package struct CompactionOptions: Sendable {
     package var finalBytes: UInt64 = 1 << 20
     /// So much is copied in one hold of the new file's lock.
     package var sliceBytes: UInt64 = 4 << 20
-    /// How long others wait at most while a piece is copied, where they write about as fast as this copies.
+    /// How long others wait at a time, and how long they can write in between, where they write about as fast as this copies. Who waits for the lock
+    /// sleeps for less than a turn.
     package var holdMicroseconds: UInt64 = 10_000
+    package var turnMicroseconds: UInt64 = 2_000
     /// Told what was copied, of how much; false ends the compaction, and `cancelled` is thrown.
     package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
 
@@ -101,7 +103,9 @@ final class Compactor {
         let base = try source.view(asOf: source.tracking.horizon)
         let view = try source.view()
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
-        let file = try BackupFile(source, path)
+        let log = source.log
+        let mode = try log.whileOpen { () throws(FileError) in try log.files.status(log.file).mode }
+        let file = try UnfinishedStore(.backup, path, mode: mode, files: log.files, environment: log.environment)
         defer { file.close() }
         let target = try file.open(header(source, storeID, base), targetOptions(source))
         let compactor = Compactor(source, target, base, try FoldedHistory(source, base, view), options)
@@ -245,11 +249,11 @@ final class Compactor {
         try catchUp()
     }
 
-    /// Copies up to there, or until a moment of the monotonic clock: then in shorter slices, and without what others need not wait for.
-    func copy(to end: UInt64, until deadline: UInt64? = nil) throws(FileError) {
-        let limit = deadline == nil ? options.sliceBytes : min(options.sliceBytes, 1 << 17)
+    /// Copies up to there; without what others need not wait for, where they wait.
+    func copy(to end: UInt64, othersWait: Bool = false) throws(FileError) {
+        let limit = options.sliceBytes
         while position < end {
-            try appending(othersWait: deadline != nil) { (appender) throws(FileError) in
+            try appending(othersWait: othersWait) { (appender) throws(FileError) in
                 let start = appender.state.reach
                 while position < end, appender.state.reach - start < limit || appender.state.open != nil {
                     position = try source.indexes.core.reading { () throws(FileError) in
@@ -260,11 +264,7 @@ final class Compactor {
                     if appender.state.reach - start >= limit { try appender.prepareMore(limit) }
                 }
             }
-            guard let deadline else {
-                try report(position)
-                continue
-            }
-            if source.log.environment.monotonicMicroseconds() >= deadline { return }
+            if !othersWait { try report(position) }
         }
     }
 
@@ -326,6 +326,7 @@ final class Compactor {
     /// Builds every ordered index that the newest schema asks for and that is not there.
     private func buildIndexes() throws(FileError) {
         if let build = try IndexBuild(completing: target) {
+            build.progress = { [position] () throws(FileError) in try self.report(position) }
             try build.run()
             try target.take(build)
         }
@@ -337,25 +338,29 @@ final class Compactor {
     /// Copies the rest while others wait, and gives the new file the store's name. Gives back where it ends.
     private func finish(_ file: CompactionFile) throws(FileError) -> UInt64 {
         while true {
-            var isDone = false
-            var end: UInt64 = 0
-            let log = source.log
-            try log.whileAppending(.relaxed) { (appender) throws(FileError) in
-                try log.checkIdentity()
-                try copy(to: appender.state.end, until: .max)
-                // A schema change in the last piece may ask for an index: that is not built while others wait.
-                guard target.indexes.isComplete else { return }
-                end = target.log.current.end
-                try target.log.close()
-                let record = ReplacingRecord(
-                    generation: target.log.header.generation, salt: target.log.header.salt,
-                    time: log.environment.wallClockMicroseconds())
-                _ = try source.append(.replacing, record.encoded(), &appender)
-                try file.publish()
-                isDone = true
-            }
-            if isDone { return end }
-            try buildIndexes()
+            if let end = try finishIfLittleIsLeft(file) { return end }
+            // A schema change in the last piece may ask for an index: that is not built while others wait.
+            if !target.indexes.isComplete { try buildIndexes() }
+            try catchUp()
+        }
+    }
+
+    private func finishIfLittleIsLeft(_ file: CompactionFile) throws(FileError) -> UInt64? {
+        let log = source.log
+        return try log.whileAppending(.relaxed, longestPause: WriterLock.eagerPause) { (appender) throws(FileError) in
+            try log.checkIdentity()
+            // Much may have been written before this had the lock.
+            if appender.state.end - position > options.finalBytes * 4 { return nil }
+            try copy(to: appender.state.end, othersWait: true)
+            guard target.indexes.isComplete else { return nil }
+            let end = target.log.current.end
+            try target.log.close()
+            let record = ReplacingRecord(
+                generation: target.log.header.generation, salt: target.log.header.salt,
+                time: log.environment.wallClockMicroseconds())
+            _ = try source.append(.replacing, record.encoded(), &appender)
+            try file.publish()
+            return end
         }
     }
 }

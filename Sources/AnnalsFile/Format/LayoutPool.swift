@@ -5,15 +5,18 @@ internal import Synchronization
 /// Gives equal definitions the same layout: who holds one goes on with it when compaction has put another file in the store's place. Grows with the
 /// definitions that the store has had.
 package final class LayoutPool: Sendable {
-    private let layouts = Mutex<[EntityDefinition: RowLayout]>([:])
+    /// By entity number.
+    private let layouts = Mutex<[[RowLayout]]>([])
 
     package init() {}
 
     func layout(_ definition: EntityDefinition, after earlier: RowLayout?) -> RowLayout {
         layouts.withLock { layouts in
-            if let layout = layouts[definition] { return layout }
+            let number = Int(definition.number)
+            if number >= layouts.count { layouts += repeatElement([], count: number + 1 - layouts.count) }
+            if let layout = layouts[number].first(where: { $0.entity == definition }) { return layout }
             let layout = RowLayout(definition, after: earlier)
-            layouts[definition] = layout
+            layouts[number].append(layout)
             return layout
         }
     }

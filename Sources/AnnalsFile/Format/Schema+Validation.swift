@@ -14,13 +14,10 @@ extension EntityDefinition {
         try name.validate()
         try require(attributes.count <= FormatLimits.maximumAttributes, "An entity has more than 1000 attributes.")
         try require(keys.count <= Int(UInt16.max), "An entity has more than 65535 keys.")
-        var numbers = Set<UInt16>(minimumCapacity: attributes.count)
-        var names = Set<IdentifierName>(minimumCapacity: attributes.count)
-        for attribute in attributes {
-            try attribute.validate()
-            try require(numbers.insert(attribute.number).inserted, "Two attributes of an entity have the same number.")
-            try require(names.insert(attribute.name).inserted, "Two attributes of an entity have the same name.")
-        }
+        for attribute in attributes { try attribute.validate() }
+        let numbers = attributes.map(\.number).sorted()
+        try require(!numbers.hasNeighbours, "Two attributes of an entity have the same number.")
+        try require(!attributes.map(\.name).hasDuplicates, "Two attributes of an entity have the same name.")
         for key in keys { try key.validate(numbers) }
     }
 }
@@ -50,11 +47,12 @@ extension AttributeType {
 }
 
 extension KeyDefinition {
-    func validate(_ numbers: Set<UInt16>) throws(FileError) {
+    /// `numbers` are those of the entity's attributes, in ascending order.
+    func validate(_ numbers: [UInt16]) throws(FileError) {
         try require(!attributes.isEmpty, "A key has no attributes.")
         try require(attributes.count <= numbers.count, "A key names an attribute twice.")
-        try require(Set(attributes).count == attributes.count, "A key names an attribute twice.")
-        try require(numbers.isSuperset(of: attributes), "A key names an attribute that the entity does not have.")
+        try require(!attributes.sorted().hasNeighbours, "A key names an attribute twice.")
+        try require(attributes.allSatisfy(numbers.hasSorted), "A key names an attribute that the entity does not have.")
     }
 }
 

@@ -18,7 +18,7 @@ package struct SchemaCatalog: Sendable {
     private struct History: Sendable {
         var steps: [Step] = []
         /// Every attribute number that the entity ever had, and the type that goes with it.
-        var types: [UInt16: AttributeType] = [:]
+        var types = AttributeTypes()
     }
 
     package private(set) var newestVersion: UInt16 = 0
@@ -28,7 +28,7 @@ package struct SchemaCatalog: Sendable {
     /// use the highest ones, and then every copy of the catalog would pay for histories that there are not.
     private var places: [UInt16] = []
     /// The entities of the newest version.
-    private var numbers: [IdentifierName: UInt16] = [:]
+    private var numbers = NameNumbers()
     /// Where layouts are from; nil for new ones.
     private var layouts: LayoutPool?
 
@@ -64,7 +64,7 @@ package struct SchemaCatalog: Sendable {
     }
 
     /// The number of the entity of that name in the newest version.
-    package func number(ofEntity name: String) -> UInt16? { numbers[IdentifierName(name)] }
+    package func number(ofEntity name: String) -> UInt16? { numbers[IdentifierName(name)].map(UInt16.init) }
 
     /// The entities of a version, by ascending number. Linear in the highest entity number.
     package func entities(version: UInt16) -> [EntityDefinition] {
@@ -138,7 +138,7 @@ package struct SchemaCatalog: Sendable {
     package mutating func apply(_ schema: SchemaDefinition) throws(FileError) {
         try check(schema)
         for definition in schema.entities {
-            if let before = current(definition.number) { numbers[before.name] = nil }
+            if let before = current(definition.number) { numbers.remove(before.name) }
         }
         for definition in schema.entities { append(definition, schema.version) }
         newestVersion = schema.version
@@ -165,12 +165,12 @@ package struct SchemaCatalog: Sendable {
         }
         let place = Int(places[number]) - 1
         let isPresent = definition.state == .present
-        if isPresent { numbers[definition.name] = definition.number }
+        if isPresent { _ = numbers.insert(definition.name, UInt32(definition.number)) }
         let earlier = histories[place].steps.last?.layout
         let layout: RowLayout? =
             isPresent ? layouts?.layout(definition, after: earlier) ?? RowLayout(definition, after: earlier) : nil
         histories[place].steps.append(Step(version: version, layout: layout))
-        for attribute in definition.attributes { histories[place].types[attribute.number] = attribute.type }
+        for attribute in definition.attributes { histories[place].types.insert(attribute.number, attribute.type) }
     }
 
     /// The entity's definition in the newest version, nil where it has none or is removed.
@@ -181,18 +181,15 @@ package struct SchemaCatalog: Sendable {
         try require(
             newestVersion < FormatLimits.maximumSchemaVersions && schema.version == newestVersion + 1,
             "A schema version is not one more than the last.")
-        var changed = Set<UInt16>()
-        var names = Set<IdentifierName>()
-        for definition in schema.entities {
-            try definition.validate()
-            try require(changed.insert(definition.number).inserted, "A schema version defines an entity twice.")
-            try checkNumbers(definition)
-            guard definition.state == .present else { continue }
-            try require(names.insert(definition.name).inserted, "Two entities of a version have the same name.")
-        }
-        for definition in schema.entities where definition.state == .present {
-            guard let holder = numbers[definition.name] else { continue }
-            try require(changed.contains(holder), "Two entities of a version have the same name.")
+        for definition in schema.entities { try definition.validate() }
+        let changed = schema.entities.map(\.number).sorted()
+        try require(!changed.hasNeighbours, "A schema version defines an entity twice.")
+        for definition in schema.entities { try checkNumbers(definition) }
+        let names = schema.entities.compactMap { $0.state == .present ? $0.name : nil }
+        try require(!names.hasDuplicates, "Two entities of a version have the same name.")
+        for name in names {
+            guard let holder = numbers[name] else { continue }
+            try require(changed.hasSorted(UInt16(holder)), "Two entities of a version have the same name.")
         }
     }
 
@@ -206,10 +203,10 @@ package struct SchemaCatalog: Sendable {
             throw FileError(.damaged, "The number of a removed entity is used again.")
         }
         guard !definition.attributes.isEmpty else { return }
-        let present = Set(before.attributes.map(\.number))
+        let present = before.attributes.map(\.number).sorted()
         for attribute in definition.attributes {
             guard let type = types[attribute.number] else { continue }
-            try require(present.contains(attribute.number), "The number of a removed attribute is used again.")
+            try require(present.hasSorted(attribute.number), "The number of a removed attribute is used again.")
             try require(type == attribute.type, "An attribute has changed its type.")
         }
     }

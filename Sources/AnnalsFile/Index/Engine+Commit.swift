@@ -146,8 +146,9 @@ extension Log {
     /// `appending`, holding the handle open.
     @inline(__always)
     func whileAppending<Result>(
-        _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
+        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause,
+        _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
-        try whileOpen { () throws(FileError) in try appending(durability, body) }
+        try whileOpen { () throws(FileError) in try appending(durability, longestPause: longestPause, body) }
     }
 }

@@ -57,14 +57,19 @@ package final class Engine: Sendable {
         return try start.engine(log)
     }
 
-    /// Opens the store, or makes it where there is none. Several processes may do so at once.
+    /// Opens the store, or makes it where there is none, and says which. Several processes may do so at once.
     package static func openOrCreate(
         _ path: String, options: EngineOptions = EngineOptions(), files: any FileSystem, environment: any Environment
-    ) throws(FileError) -> Engine {
-        let start = Start(options)
-        let log = try Log.openOrCreate(
-            path, options: options.logOptions, files: files, environment: environment, start: start.begin)
-        return try start.engine(log)
+    ) throws(FileError) -> (engine: Engine, wasMade: Bool) {
+        do throws(FileError) {
+            return (try open(path, options: options, files: files, environment: environment), false)
+        } catch  where error.code == .notFound {
+            do throws(FileError) {
+                return (try create(path, options: options, files: files, environment: environment), true)
+            } catch  where error.code == .alreadyExists {
+                return (try open(path, options: options, files: files, environment: environment), false)
+            }
+        }
     }
 
     /// Keeps the indexes that were made while the log was opened.

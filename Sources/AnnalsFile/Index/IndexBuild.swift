@@ -20,6 +20,9 @@ final class IndexBuild {
     /// Those that have to be built, and those that were empty when it began: they may no longer be when it ends.
     var indexes: [PreparedIndex] = []
     let engine: Engine
+    /// Called again and again while it runs; what it throws ends the build.
+    var progress: (() throws(FileError) -> Void)?
+    private var bytesSinceReport = 0
     /// The schema to come.
     let shape: StoreShape
     /// The version before it: nobody else may add one meanwhile.
@@ -75,6 +78,17 @@ final class IndexBuild {
         try catchUp()
     }
 
+    private func report() throws(FileError) {
+        bytesSinceReport = 0
+        try progress?()
+    }
+
+    /// Behind each key: reports about as often as a slice of the index is written.
+    private func note(keyBytes: Int) throws(FileError) {
+        bytesSinceReport += keyBytes
+        if bytesSinceReport >= engine.options.indexSliceBytes { try report() }
+    }
+
     // MARK: From the rows of the view
 
     private func build(_ place: Int) throws(FileError) {
@@ -90,6 +104,7 @@ final class IndexBuild {
             keys.truncate()
             let hasAbsent = try index.appendKey(of: row, to: &keys, large: Indexes.noLargeKeys)
             try sorter.append(keys.bytes, object, hasAbsent: hasAbsent)
+            try note(keyBytes: keys.count)
             return true
         }
         // Before anything is written: a store does not grow by an index that cannot be.
@@ -97,11 +112,14 @@ final class IndexBuild {
         var entries = try sorter.sorted()
         while let entry = try entries.next() {
             guard let object = ObjectID(entity: index.id.entity, number: entry.number) else { continue }
+            var keyBytes = 0
             try entry.withKey { (key) throws(FileError) in
+                keyBytes = key.count
                 try view.core.reading { () throws(FileError) in
                     _ = try indexes[place].content.insert(key, object, view.core.file)
                 }
             }
+            try note(keyBytes: keyBytes)
             // So late that the nodes that the next keys go to stay in memory.
             if indexes[place].content.dirtyBytes >= 2 * engine.options.indexSliceBytes { try writeSlice(place) }
         }
@@ -142,6 +160,7 @@ final class IndexBuild {
     }
 
     private func writeSlice(_ place: Int) throws(FileError) {
+        try report()
         try engine.appendSlice(of: &indexes[place].content, ofSchema: version)
     }
 }

@@ -26,9 +26,12 @@ package struct IndexID: Hashable, Sendable {
             wanted.append(([attribute.number], attribute.flags.contains(.unique)))
         }
         for key in entity.keys { wanted.append((key.attributes, key.isUnique)) }
-        let indexable = Set(entity.attributes.lazy.filter { $0.type.isIndexable }.map(\.number))
-        wanted.removeAll { !indexable.isSuperset(of: $0.attributes) }
-
+        let indexable = entity.attributes.compactMap { $0.type.isIndexable ? $0.number : nil }.sorted()
+        wanted.removeAll { !$0.attributes.allSatisfy(indexable.hasSorted) }
+        // No two attributes have the same number: only keys ask for the same again.
+        if entity.keys.isEmpty {
+            return wanted.map { IndexID(entity: entity.number, attributes: $0.attributes, isUnique: $0.isUnique) }
+        }
         var places: [[UInt16]: Int] = [:]
         var indexes: [IndexID] = []
         for (attributes, isUnique) in wanted {

@@ -253,8 +253,8 @@ final class RowIndex: @unchecked Sendable {
     ///
     /// A root is replaced by one store: somebody may be reading, and must find every object all the time.
     func take(_ stored: [StoredRoot]) {
-        let kept = Set(stored.map(\.entity))
-        for entity in entities where !kept.contains(entity) { root(entity).pointee.store(0, ordering: .releasing) }
+        let kept = stored.map(\.entity).sorted()
+        for entity in entities where !kept.hasSorted(entity) { root(entity).pointee.store(0, ordering: .releasing) }
         entities = stored.map(\.entity)
         for root in stored {
             self.root(root.entity).pointee.store(

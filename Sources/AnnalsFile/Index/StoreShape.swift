@@ -43,7 +43,8 @@ final class StoreShape: @unchecked Sendable {
             }
         }
         newestVersion = catalog.newestVersion
-        reservedEntities = Set(newest.compactMap { $0.flatMap { $0.layout.isReserved ? $0.layout.number : nil } })
+        let reserved = newest.compactMap { $0.flatMap { $0.layout.isReserved ? $0.layout.number : nil } }
+        reservedEntities = reserved.isEmpty ? [] : Set(reserved)
         historyGaps = catalog.historyGaps
         shapeCount = limit
         shapes = .allocate(capacity: Swift.max(limit, 1))

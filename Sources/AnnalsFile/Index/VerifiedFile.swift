@@ -206,12 +206,16 @@ final class VerifiedFile: @unchecked Sendable {
         let limit = min(readable.load(ordering: .relaxed), trustedStart.load(ordering: .relaxed))
         let end = min(start + Self.blockBytes, limit)
         let window = isMapped ? nil : ByteWindow(files, file, stepBytes: 1 << 18)
-        defer { withExtendedLifetime(window) {} }
+        let headers = ByteWindow(files, file, stepBytes: FrameField.bytes)
+        defer { withExtendedLifetime((window, headers)) {} }
+        var stride = UInt64.max
         var position = landmarks.last(at: start)?.offset ?? UInt64(FormatLimits.pageBytes)
         var previous: UInt64? = position == UInt64(FormatLimits.pageBytes) ? headerChecksum : nil
         var firstVerified: UInt64?
         while position < end {
-            let header = try self.header(at: position, limit: limit, window)
+            // What only leads there and lies far apart is not touched: a page of a mapping costs some ten times what reading a header does.
+            let isApart = position < start && stride > Self.apartBytes
+            let header = try self.header(at: position, limit: limit, isApart ? window ?? headers : window)
             guard previous == nil || header.previousChecksum == previous else { throw damaged(position) }
             let next = position + UInt64(header.frameBytes)
             if next > start {
@@ -222,6 +226,7 @@ final class VerifiedFile: @unchecked Sendable {
                 firstVerified = firstVerified ?? position
             }
             previous = header.checksum
+            stride = next - position
             position = next
         }
         let reached = firstVerified.map { min($0, start) } ?? start
@@ -229,6 +234,8 @@ final class VerifiedFile: @unchecked Sendable {
         if position >> Self.blockBits > block { setEdge(.first, position >> Self.blockBits) }
         noteVerified(from: reached, to: position, limit: limit)
     }
+
+    private static let apartBytes: UInt64 = 1 << 14
 
     private enum Edge: UInt8 {
         case first = 1

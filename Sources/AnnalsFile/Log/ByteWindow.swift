@@ -37,6 +37,9 @@ package final class ByteWindow {
         return UnsafeRawBufferPointer(buffer).slice(0, available)
     }
 
+    /// The first offset from `offset` on where the file may have other bytes than zeros; nil where it has none.
+    func content(from offset: UInt64) throws(FileError) -> UInt64? { try files.content(file, from: offset) }
+
     /// Forgets what was read: the next call asks the file again.
     func forget() { filled = 0 }
 

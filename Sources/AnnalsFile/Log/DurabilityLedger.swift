@@ -30,6 +30,9 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// When the oldest unproven byte was written, on the monotonic clock.
     @exclusivity(unchecked) private var laggingSince: UInt64?
     @exclusivity(unchecked) private var isLaggingKnown = false
+    /// Threads in `makeDurable`, and how many there were when the last sync ended: so many are soon here again, if they commit one after the other.
+    @exclusivity(unchecked) private var callers = 0
+    @exclusivity(unchecked) private var lastCallers = 0
     #if ANNALS_MUTANTS
         private var hasRetried = false
     #endif
@@ -149,24 +152,26 @@ package final class DurabilityLedger: @unchecked Sendable {
             if Mutant.isOn(.acknowledgeBeforeSync) { return }
         #endif
         monitor.lock()
+        callers += 1
+        defer {
+            callers -= 1
+            monitor.unlock()
+        }
         while true {
-            if proven >= target { return monitor.unlock() }
-            if let poison {
-                monitor.unlock()
-                throw poison
-            }
+            if proven >= target { return }
+            if let poison { throw poison }
             if isSynchronizing {
                 monitor.wait()
                 continue
             }
             if inheritedEnd != nil {
-                monitor.unlock()
                 throw FileError(
                     .durabilityUnknown,
                     "What an earlier process wrote is not proved durable, and a sync of this handle would prove nothing about it."
                 )
             }
             isSynchronizing = true
+            waitForOthers()
             let covered = written
             let began = environment.monotonicMicroseconds()
             let needsDirectory = !directoryIsDurable
@@ -174,10 +179,26 @@ package final class DurabilityLedger: @unchecked Sendable {
             let failure = synchronize(withDirectory: needsDirectory)
             monitor.lock()
             isSynchronizing = false
+            lastCallers = callers
             finishSync(failure, covered: covered, began: began)
             monitor.signalAll()
         }
     }
+
+    /// Lets those who were covered by the last sync commit again, so that one sync covers them all, and not every second one half of them. Who is alone
+    /// waits for nobody, and nobody for those who do not come soon. With `monitor` locked.
+    private func waitForOthers() {
+        var looks = 0
+        while callers < lastCallers, looks < Self.mostLooks {
+            monitor.unlock()
+            SystemCalls.yield()
+            monitor.lock()
+            looks += 1
+        }
+    }
+
+    /// Where nobody else has anything to do these take less than a short sync.
+    private static let mostLooks = 64
 
     /// Returns when what this handle has written cannot be lost before what it writes next. Claims nothing durable: others may have written
     /// before, too. Throws `durabilityUnknown` if the sync fails.

@@ -63,11 +63,12 @@ extension Log {
     /// This and what it calls are inlined, because a commit of one row would else spend a tenth of its time on counting references of closures.
     @inline(__always)
     func appending<Result>(
-        _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
+        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause,
+        _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
         let isBackground = durability == .relaxed && options.synchronizesInBackground
         if isBackground, !background.isStarted { try startBackgroundSync() }
-        let result = try withWriterLock(durability, body)
+        let result = try withWriterLock(durability, longestPause: longestPause, body)
         if isBackground, ledger.needsAttention() { background.wake() }
         return result
     }
@@ -115,17 +116,29 @@ extension Log {
     /// Runs `body` with the store's writer lock, everything adopted, and publishes what it appended; rolls back what failed.
     @inline(__always)
     func withWriterLock<Result>(
-        _ durability: Durability, _ body: (inout Appender) throws(FileError) -> Result
+        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause,
+        _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
         try lockWriter()
         defer { writer.unlock() }
         do throws(FileError) {
             try ledger.checkUsable()
-            let time = try lockFile()
+            let time = try lockFile(longestPause)
             defer { try? files.unlock(file, WriterLock.everything) }
             return try append(durability, at: time, body)
         } catch {
             throw error.at(path: path)
+        }
+    }
+
+    /// Lets nobody write for so long, and only that. Throws what taking the lock throws.
+    package func keepWritersOut(microseconds: UInt64) throws(FileError) {
+        try whileOpen { () throws(FileError) in
+            try lockWriter()
+            defer { writer.unlock() }
+            _ = try lockFile(WriterLock.eagerPause)
+            defer { try? files.unlock(file, WriterLock.everything) }
+            environment.sleep(microseconds: microseconds)
         }
     }
 
@@ -143,9 +156,10 @@ extension Log {
         }
     }
 
-    private func lockFile() throws(FileError) -> Int64 {
+    private func lockFile(_ longestPause: UInt64) throws(FileError) -> Int64 {
         try WriterLock.acquire(
-            files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds)
+            files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds,
+            longestPause: longestPause)
     }
 
     @inline(__always)

@@ -62,10 +62,9 @@ extension LogState {
                 let known = changeableRare()
                 try check(
                     Int(number) == known.names.count + 1 && known.names.count < FormatLimits.maximumNames
-                        && known.nameNumbers[IdentifierName(text)] == nil,
+                        && known.nameNumbers.insert(IdentifierName(text), number),
                     "F15: name numbers do not count up, or a name stands twice")
                 known.names.append(text)
-                known.nameNumbers[IdentifierName(text)] = number
             case .clockStep(let from, let to):
                 try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
                 mayStepBack = true

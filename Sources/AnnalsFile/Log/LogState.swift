@@ -39,7 +39,7 @@ package struct LogState: Sendable {
     package var tracking: TrackingState { rare.tracking }
     /// Whether no transaction stands in the file yet: what compaction folded comes before the first.
     package var isInBase: Bool { lastNumber == rare.header.baseNumber && rare.header.generation > 0 }
-    package var nameNumbers: [IdentifierName: UInt32] { rare.nameNumbers }
+    package var nameNumbers: NameNumbers { rare.nameNumbers }
     package var open: OpenTransaction? { unfinished?.transaction }
     package var reach: UInt64 { unfinished?.transaction.reach ?? end }
     /// The checksum that the next frame must name as the one before it.
@@ -54,7 +54,7 @@ package struct LogState: Sendable {
         let header: FileHeader
         @exclusivity(unchecked) var catalog: SchemaCatalog
         @exclusivity(unchecked) var names: [String] = []
-        @exclusivity(unchecked) var nameNumbers: [IdentifierName: UInt32] = [:]
+        @exclusivity(unchecked) var nameNumbers = NameNumbers()
         @exclusivity(unchecked) var tracking: TrackingState
         /// A large value of the base whose last piece is not read yet.
         @exclusivity(unchecked) var baseValue: OpenValue?
@@ -150,7 +150,7 @@ package struct LogState: Sendable {
         for name in content.names {
             rare.names.append(name)
             let number = UInt32(rare.names.count)
-            guard rare.nameNumbers.updateValue(number, forKey: IdentifierName(name)) == nil else {
+            guard rare.nameNumbers.insert(IdentifierName(name), number) else {
                 throw FileError(.damaged, "F29: a checkpoint holds a name twice.", offset: offset)
             }
         }

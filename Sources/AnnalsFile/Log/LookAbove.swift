@@ -3,7 +3,7 @@
 /// Looks at everything from `place` to the end of the file.
 ///
 /// `position` is where what counts ends: at `place`, or at the start of the transaction that `place` is in. A hint above it, or a
-/// frame header that checks and whose durable mark lies above it, is evidence. Linear in what the file has above the place.
+/// frame header that checks and whose durable mark lies above it, is evidence. Linear in what was written above the place.
 enum LookAbove {
     static func look(
         _ window: ByteWindow, from place: UInt64, position: UInt64, salt: UInt64, hints: [HintSlot]
@@ -14,8 +14,10 @@ enum LookAbove {
         #endif
         var onlyZeros = true
         var offset = place
-        let step = 1 << 18
-        while true {
+        let step = 1 << 16
+        // What was reserved and never written, often some MiB, is passed over. A header may begin in the zeros before other bytes.
+        while let content = try window.content(from: offset) {
+            offset = max(offset, content - min(content, UInt64(FrameField.bytes)))
             let bytes = try window.bytes(at: offset, count: step)
             var index = 0
             while index + FrameField.bytes <= bytes.count {

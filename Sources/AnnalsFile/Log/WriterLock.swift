@@ -11,9 +11,11 @@ package enum WriterLock {
         return LockRange(start: start, end: start + UInt64(processID) + 1)
     }
 
-    /// Which process holds a compaction range.
-    package static func compactor(of range: LockRange) -> UInt32 {
-        UInt32(clamping: range.end - min(range.end, UInt64(FormatLimits.maximumFileBytes) + 1))
+    /// Which process holds a compaction range; nil where the range is none: another program has locked it.
+    package static func compactor(of range: LockRange) -> UInt32? {
+        let start = UInt64(FormatLimits.maximumFileBytes)
+        guard range.start == start, range.end > start else { return nil }
+        return UInt32(exactly: range.end - start - 1)
     }
 
     /// The whole file, which is what is unlocked: a descriptor holds no other lock, and for a part of a file the system would prepare two more
@@ -31,36 +33,50 @@ package enum WriterLock {
         return "\(tenths / 10).\(tenths % 10) seconds"
     }
 
-    /// Who holds a range, as the holder's own process namespace counts.
-    package static func holder(of range: LockRange) -> (processID: UInt32, sinceMicroseconds: Int64) {
-        let above = range.end > centre ? range.end - centre - 1 : 0
-        let below = centre > range.start ? centre - range.start : 0
-        return (UInt32(clamping: above), Int64(clamping: below))
+    /// Who holds a range, as the holder's own process namespace counts; nil where no writer's range is like that: another program has locked it.
+    package static func holder(of range: LockRange) -> (processID: UInt32, sinceMicroseconds: Int64)? {
+        guard (centre - centre / 4...centre).contains(range.start), range.end > centre,
+            let processID = UInt32(exactly: range.end - centre - 1)
+        else { return nil }
+        return (processID, Int64(clamping: centre - range.start))
     }
+
+    /// What to say where a lock is not one of ours.
+    package static func foreign(_ processID: UInt32?) -> FileError {
+        FileError(
+            .busy,
+            "Another program\(processID.map { " (process \($0))" } ?? "") has locked the store's file: end it, or try again when it has ended."
+        )
+    }
+
+    /// How many microseconds who waits sleeps at most between two looks: among fast writers the lock is seldom free, and who must have it soon looks
+    /// more often.
+    static let politePause: UInt64 = 1000
+    static let eagerPause: UInt64 = 100
 
     /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed.
     ///
     /// - Returns: What the wall clock showed when it was asked for the last time.
     static func acquire(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
-        timeoutMicroseconds: UInt64
+        timeoutMicroseconds: UInt64, longestPause: UInt64
     ) throws(FileError) -> Int64 {
         let asked = environment.wallClockMicroseconds()
         let mine = range(processID: processID, timeMicroseconds: asked)
-        guard case .held(let first) = try files.tryLock(file, mine) else { return asked }
-        var other = first
+        guard case .held(let first, let firstProcess) = try files.tryLock(file, mine) else { return asked }
+        var (other, process) = (first, firstProcess)
         let end = environment.monotonicMicroseconds().addingReportingOverflow(timeoutMicroseconds)
         let deadline = end.overflow ? UInt64.max : end.partialValue
         var pause: UInt64 = 20
         while environment.monotonicMicroseconds() < deadline {
             environment.sleep(microseconds: pause)
-            pause = min(pause * 2, 1000)
-            guard case .held(let now) = try files.tryLock(file, mine) else {
+            pause = min(pause * 2, longestPause)
+            guard case .held(let now, let nowProcess) = try files.tryLock(file, mine) else {
                 return environment.wallClockMicroseconds()
             }
-            other = now
+            (other, process) = (now, nowProcess)
         }
-        let (holderID, since) = holder(of: other)
+        guard let (holderID, since) = holder(of: other) else { throw foreign(process) }
         throw FileError(
             .busy,
             "Process \(holderID) has been writing for \(seconds(environment.wallClockMicroseconds() &- since)) and did not finish in time: "

@@ -3,7 +3,8 @@
 // Invariants:
 // U1  The source is opened for reading, and nothing is written to it.
 // U2  Every object whose newest row, of those in frames that check and count, can be read is in the new store, under its ID.
-// U3  The new store gets its name when it is complete and durable. What fails or is killed before that leaves a file with another name at most.
+// U3  The new store gets its name when it is complete and durable. What is killed before that leaves a file with another name at most, which the next
+//     salvage to that name removes.
 
 package struct SalvageOptions: Sendable {
     package var author = "salvage"
@@ -13,15 +14,23 @@ package struct SalvageOptions: Sendable {
     /// Memory for sorting what was found; what is more waits in a file beside the new store.
     package var sortingBytes = 48 << 20
     package var windowBytes = 1 << 20
+    /// Told how many bytes of the file were gone through, of how many; false ends the salvage, and `cancelled` is thrown.
+    package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
     package var engine = EngineOptions()
 
     package init() {}
+
+    /// Throws `cancelled` where the salvage is to end.
+    func report(_ done: UInt64, of total: UInt64) throws(FileError) {
+        guard let progress, !progress(done, total) else { return }
+        throw FileError(.cancelled, "It was cancelled: there is no new store.")
+    }
 }
 
 package enum Salvage {
     /// Reads what checks of the store at `source` and makes a store of it at `target`, where nothing may be.
     ///
-    /// Throws `alreadyExists`; `notAStore`, `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the
+    /// Throws `alreadyExists`; `busy` where another process salvages to that name; `cancelled`; `notAStore`, `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the
     /// store; and what the system says. Whatever is lost of the content is in the report. Linear in the file, and sorts what changes it has.
     package static func run(
         from source: String, to target: String, options: SalvageOptions = SalvageOptions(), files: any FileSystem,
@@ -29,18 +38,19 @@ package enum Salvage {
     ) throws(FileError) -> SalvageResult {
         let file = try open(source, files)
         defer { files.close(file) }
-        let place = try TargetPlace(target, files)
-        defer { place.close() }
+        let unfinished = try UnfinishedStore(
+            .salvage, target, mode: try files.status(file).mode, files: files, environment: environment)
+        defer { unfinished.close() }
         var salvage = SalvageRun(files, file, options)
         do throws(FileError) {
-            try salvage.read(directory: place.directoryPath)
+            try salvage.read(directory: unfinished.directoryPath)
         } catch {
             throw error.at(path: source)
         }
         do throws(FileError) {
-            return try place.make { (temporary) throws(FileError) in
-                try salvage.write(to: temporary, environment)
-            }
+            let result = try salvage.write(to: unfinished, environment)
+            try unfinished.publish()
+            return result
         } catch {
             // An offset is one of the source.
             throw error.at(path: error.offset == nil ? target : source)
@@ -65,65 +75,6 @@ package enum Salvage {
         } catch {
             throw error.at(path: source)
         }
-    }
-}
-
-/// Where the new store will be.
-private struct TargetPlace {
-    private let files: any FileSystem
-    private let path: String
-    private let name: String
-    private let temporary: String
-    private let directory: Descriptor
-    let directoryPath: String
-
-    init(_ path: String, _ files: any FileSystem) throws(FileError) {
-        do throws(FileError) {
-            let place = try files.resolve(path)
-            self.files = files
-            self.path = path
-            name = place.name
-            temporary = place.name + ".salvaging"
-            directoryPath = place.directory
-            directory = try files.openDirectory(place.directory)
-        } catch {
-            throw error.at(path: path)
-        }
-        do throws(FileError) {
-            try checkFree(name, "Salvage makes a new store and replaces nothing: choose a name where there is nothing.")
-            try checkFree(
-                temporary,
-                "Another salvage into the same store is under way, or one was interrupted: remove the file if none is running."
-            )
-        } catch {
-            files.close(directory)
-            throw error
-        }
-    }
-
-    func close() { files.close(directory) }
-
-    private func checkFree(_ name: String, _ message: String) throws(FileError) {
-        do throws(FileError) {
-            _ = try files.identity(of: name, in: directory)
-        } catch  where error.code == .notFound {
-            return
-        }
-        throw FileError(.alreadyExists, message, path: directoryPath + "/" + name)
-    }
-
-    /// Runs `body`, which makes a store at the path that it is given, and gives that its name.
-    func make<Result>(_ body: (String) throws(FileError) -> Result) throws(FileError) -> Result {
-        let result: Result
-        do throws(FileError) {
-            result = try body(directoryPath + "/" + temporary)
-            try files.renameExclusively(temporary, to: name, in: directory)
-        } catch {
-            try? files.unlink(temporary, in: directory)
-            throw error
-        }
-        try files.synchronizeDirectory(directory)
-        return result
     }
 }
 
@@ -152,7 +103,7 @@ private struct SalvageRun {
         let hints = page.withUnsafeBytes { HintSlot.decodeAll($0, salt: salt) }
         let scan = SalvageScan(
             window, salt: salt, fileBytes: report.fileBytes,
-            changes: ExternalSorter(files, directory: directory, memoryBytes: options.sortingBytes))
+            changes: ExternalSorter(files, directory: directory, memoryBytes: options.sortingBytes), options)
         try scan.run(header: header, hints: hints, &report)
         if report.framesRead == 0, let fault {
             throw FileError(
@@ -212,16 +163,18 @@ private struct SalvageRun {
 
     // MARK: Writing
 
-    mutating func write(to path: String, _ environment: any Environment) throws(FileError) -> SalvageResult {
+    mutating func write(
+        to unfinished: UnfinishedStore, _ environment: any Environment
+    ) throws(FileError) -> SalvageResult {
         guard let scan else { preconditionFailure("What is written was read before.") }
         let definitions = schema.newest(&report.schemaChanges)
-        var chosen = options.engine
-        chosen.log.mode = try files.status(file).mode & 0o777
-        let engine = try Engine.create(path, options: chosen, files: files, environment: environment)
+        let header = FileHeader(
+            storeID: .random(environment), salt: environment.random(), created: environment.wallClockMicroseconds())
+        let engine = try unfinished.open(header, options.engine)
         do throws(FileError) {
             let values = SalvagedValues(window.beside(stepBytes: FormatLimits.maximumFrameBytes), salt: salt)
             let rows = try SalvagedRows(window, scan, schema, definitions)
-            let writer = SalvageWriter(engine, definitions, values, options)
+            let writer = SalvageWriter(engine, definitions, values, options, fileBytes: report.fileBytes)
             try writer.writeSchema()
             try writer.write(rows)
             try writer.passNumbers(numbersToPass(rows, scan))

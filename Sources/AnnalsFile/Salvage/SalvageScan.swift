@@ -27,6 +27,8 @@ final class SalvageScan {
     private let window: ByteWindow
     private let salt: UInt64
     private let fileBytes: UInt64
+    private let options: SalvageOptions
+    private var reported: UInt64 = 0
     let changes: ExternalSorter<SalvagedChange>
     private(set) var transactions = SalvageTransactions()
     private(set) var definitions: [(offset: UInt64, schema: SchemaDefinition)] = []
@@ -36,8 +38,18 @@ final class SalvageScan {
     /// Where the last frame whose header checks ends, its checksum, and whether it is one that a recovery has dropped.
     private var last: (end: UInt64, checksum: UInt64, isStray: Bool)?
 
-    init(_ window: ByteWindow, salt: UInt64, fileBytes: UInt64, changes: ExternalSorter<SalvagedChange>) {
+    init(
+        _ window: ByteWindow, salt: UInt64, fileBytes: UInt64, changes: ExternalSorter<SalvagedChange>,
+        _ options: SalvageOptions
+    ) {
         (self.window, self.salt, self.fileBytes, self.changes) = (window, salt, fileBytes, changes)
+        self.options = options
+    }
+
+    private func tell(_ position: UInt64) throws(FileError) {
+        guard position >= reported + UInt64(options.windowBytes) else { return }
+        reported = position
+        try options.report(position, of: fileBytes)
     }
 
     /// Throws `unsupportedVersion` where a newer program wrote frames, and what reading throws.
@@ -46,6 +58,7 @@ final class SalvageScan {
         var expected = position
         if let header { last = (position, header.checksum, false) }
         while let (offset, header) = try nextHeader(from: position) {
+            try tell(offset)
             let isStray = isStray(header, at: offset)
             let end = offset + UInt64(header.frameBytes)
             last = (end, header.checksum, isStray)
@@ -84,6 +97,7 @@ final class SalvageScan {
         var place = start
         let step = 1 << 16
         while place + UInt64(FrameField.bytes) <= fileBytes {
+            try tell(place)
             let bytes = try window.bytes(at: place, count: step)
             var index = 0
             while index + FrameField.bytes <= bytes.count {

@@ -17,9 +17,14 @@ final class SalvageWriter {
     private(set) var objectsOfGuessedSchema: UInt64 = 0
     private(set) var schemaChanges: [String] = []
     private let options: SalvageOptions
+    private let fileBytes: UInt64
 
-    init(_ engine: Engine, _ definitions: [EntityDefinition], _ values: SalvagedValues, _ options: SalvageOptions) {
+    init(
+        _ engine: Engine, _ definitions: [EntityDefinition], _ values: SalvagedValues, _ options: SalvageOptions,
+        fileBytes: UInt64
+    ) {
         (self.engine, self.definitions, self.values, self.options) = (engine, definitions, values, options)
+        self.fileBytes = fileBytes
     }
 
     private func write(_ body: (PendingTransaction) throws(FileError) -> Void) throws(FileError) {
@@ -43,6 +48,8 @@ final class SalvageWriter {
     func write(_ rows: SalvagedRows) throws(FileError) {
         var next = try rows.next()
         while next != nil {
+            // All of the file was read.
+            try options.report(fileBytes, of: fileBytes)
             var left = options.transactionBytes
             try write { (transaction) throws(FileError) in
                 while let row = next, left > 0 {

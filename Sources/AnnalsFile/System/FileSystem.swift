@@ -65,8 +65,8 @@ package struct LockRange: Hashable, Sendable {
 
 package enum LockAttempt: Equatable, Sendable {
     case acquired
-    /// Somebody else holds an overlapping range: this one.
-    case held(by: LockRange)
+    /// Somebody else holds an overlapping range: this one. The process only where the system knows it, which is so of classic locks.
+    case held(by: LockRange, processID: UInt32? = nil)
 }
 
 /// A view of a file's bytes that grows with the file: bytes beyond the file's size must not be touched.
@@ -113,6 +113,8 @@ package protocol FileSystem: Sendable {
     /// Cuts or grows (with zeros) the file.
     func setSize(_ file: Descriptor, to size: UInt64) throws(FileError)
     func size(_ file: Descriptor) throws(FileError) -> UInt64
+    /// The first offset from `offset` on where other bytes than zeros may stand: never above one that does. Nil where there are none.
+    func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64?
     /// Makes the file's bytes and size durable. An error is reported once to each descriptor open at the time.
     func synchronize(_ file: Descriptor) throws(FileError)
     /// Makes the directory's names durable.

@@ -107,8 +107,10 @@ extension RealFileSystem {
         }
     }
 
-    /// What the kernel calls an open file now. Asked only when something has failed.
+    /// What the kernel calls an open file now; nil for one that has no name, where it calls it something that nobody can look for. Asked only when
+    /// something has failed.
     static func path(of descriptor: Descriptor) -> String? {
-        (try? SystemCalls.readlink(link(to: descriptor.number))).map { String(decoding: $0, as: UTF8.self) }
+        let path = (try? SystemCalls.readlink(link(to: descriptor.number))).map { String(decoding: $0, as: UTF8.self) }
+        return path?.hasSuffix(" (deleted)") == true ? nil : path
     }
 }

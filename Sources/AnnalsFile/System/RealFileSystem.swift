@@ -181,6 +181,20 @@ extension RealFileSystem {
         try about(file) { () throws(SystemError) in UInt64(clamping: try SystemCalls.seekToEnd(file.number)) }
     }
 
+    package func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64? {
+        let start = try Self.signed(offset, file)
+        do throws(SystemError) {
+            return UInt64(clamping: try SystemCalls.seekToContent(file.number, start))
+        } catch {
+            switch error.number {
+            case ENXIO: return nil
+            // A file system that does not tell.
+            case EINVAL, EOPNOTSUPP: return offset
+            default: throw FileError(error, path: Self.path(of: file), offset: offset)
+            }
+        }
+    }
+
     package func synchronize(_ file: Descriptor) throws(FileError) {
         try about(file) { () throws(SystemError) in try SystemCalls.fdatasync(file.number) }
     }
@@ -261,7 +275,8 @@ extension RealFileSystem {
                     let from = UInt64(clamping: holder.start)
                     // A count of 0 reaches to the end of what a file can be.
                     let length = holder.count == 0 ? UInt64(Int64.max) - from : UInt64(clamping: holder.count)
-                    return .held(by: LockRange(start: from, end: from + length))
+                    let process = holder.processID > 0 ? UInt32(holder.processID) : nil
+                    return .held(by: LockRange(start: from, end: from + length), processID: process)
                 }
             }
             return .held(by: range)

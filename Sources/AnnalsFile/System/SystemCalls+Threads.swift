@@ -15,7 +15,11 @@ extension SystemCalls {
         let memory = MonitorMemory(mutex: .allocate(capacity: 1), condition: .allocate(capacity: 1))
         memory.mutex.initialize(to: pthread_mutex_t())
         memory.condition.initialize(to: pthread_cond_t())
-        _ = Glibc.pthread_mutex_init(memory.mutex, nil)
+        var kind = pthread_mutexattr_t()
+        _ = Glibc.pthread_mutexattr_init(&kind)
+        _ = Glibc.pthread_mutexattr_settype(&kind, Flag.adaptiveMutex)
+        _ = Glibc.pthread_mutex_init(memory.mutex, &kind)
+        _ = Glibc.pthread_mutexattr_destroy(&kind)
         var attributes = pthread_condattr_t()
         _ = Glibc.pthread_condattr_init(&attributes)
         // A deadline must not move when somebody sets the wall clock.
@@ -115,6 +119,8 @@ extension SystemCalls {
 
     static func joinThread(_ thread: UInt) { _ = Glibc.pthread_join(pthread_t(thread), nil) }
     static func detachThread(_ thread: UInt) { _ = Glibc.pthread_detach(pthread_t(thread)) }
+    /// Lets another thread run, if one can.
+    static func yield() { _ = Glibc.sched_yield() }
     static var currentThread: UInt { UInt(Glibc.pthread_self()) }
     static func isCurrentThread(_ thread: UInt) -> Bool { Glibc.pthread_self() == pthread_t(thread) }
 }

@@ -139,6 +139,9 @@ extension SystemCalls {
         static let emptyPath: Int32 = 0x1000  // AT_EMPTY_PATH
         static let renameNoReplace: UInt32 = 1  // RENAME_NOREPLACE
         static let absoluteTime: Int32 = 1  // TIMER_ABSTIME
+        static let seekData: Int32 = 3  // SEEK_DATA
+        /// Looks for some time before it sleeps, because most is held for less than waking somebody takes.
+        static let adaptiveMutex: Int32 = 3  // PTHREAD_MUTEX_ADAPTIVE_NP
         static let statusIdentity: UInt32 = 0x104  // STATX_INO | STATX_NLINK
         static let statusWithoutTimes: UInt32 = 0x31f  // the above and STATX_TYPE, MODE, UID, GID, SIZE
     }
@@ -191,6 +194,11 @@ extension SystemCalls {
 
     static func seekToEnd(_ file: Int32) throws(SystemError) -> Int {
         try calling("lseek") { Int(Glibc.lseek(file, 0, SEEK_END)) }
+    }
+
+    /// `ENXIO` where there is none.
+    static func seekToContent(_ file: Int32, _ offset: Int) throws(SystemError) -> Int {
+        try calling("lseek") { Int(Glibc.lseek(file, off_t(offset), Flag.seekData)) }
     }
 
     // An interrupted synchronisation is an error and not made again: the kernel may have used up, together with the
@@ -277,13 +285,14 @@ extension SystemCalls {
     }
 
     /// The first lock that stands in the way of a write lock on the range; nil where none does. A count of 0 means all
-    /// that follows.
+    /// that follows. The process is below 1 for a lock of an open file description, or where it is not to be seen from here.
     static func conflictingLock(
         _ file: Int32, _ start: Int, _ count: Int
-    ) throws(SystemError) -> (start: Int, count: Int)? {
+    ) throws(SystemError) -> (start: Int, count: Int, processID: Int32)? {
         var request = lockRequest(Int32(F_WRLCK), start, count)
         _ = try calling("fcntl") { Glibc.fcntl(file, Flag.queryOpenFileLock, &request) }
-        return Int32(request.l_type) == Int32(F_UNLCK) ? nil : (Int(request.l_start), Int(request.l_len))
+        guard Int32(request.l_type) != Int32(F_UNLCK) else { return nil }
+        return (Int(request.l_start), Int(request.l_len), request.l_pid)
     }
 
     private static func lockRequest(_ type: Int32, _ start: Int, _ count: Int) -> flock {

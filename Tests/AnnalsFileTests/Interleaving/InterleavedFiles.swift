@@ -168,6 +168,11 @@ final class InterleavedFiles: FileSystem {
         return try process.size(file)
     }
 
+    func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64? {
+        try step(.content, file)
+        return try process.content(file, from: offset)
+    }
+
     func synchronize(_ file: Descriptor) throws(FileError) {
         try step(.synchronize, file)
         if sabotage == .noSynchronize { return }

@@ -165,6 +165,9 @@ final class CountingFileSystem: FileSystem {
     }
     func setSize(_ file: Descriptor, to size: UInt64) throws(FileError) { try base.setSize(file, to: size) }
     func size(_ file: Descriptor) throws(FileError) -> UInt64 { try base.size(file) }
+    func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64? {
+        try base.content(file, from: offset)
+    }
     func synchronize(_ file: Descriptor) throws(FileError) { try base.synchronize(file) }
     func synchronizeDirectory(_ directory: Descriptor) throws(FileError) { try base.synchronizeDirectory(directory) }
     func status(_ file: Descriptor) throws(FileError) -> FileStatus { try base.status(file) }

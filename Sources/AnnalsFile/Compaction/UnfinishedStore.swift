@@ -1,29 +1,41 @@
-// The file that a backup is written to: under a name beside the one that it gets when it is complete and durable.
+// The file that a backup or a salvage is written to: under a name beside the one that it gets when it is complete and durable.
 //
 // Invariants:
-// Q1  Nobody's file is replaced: both names are given only where they are free, or stand for what a backup that died has left.
+// Q1  Nobody's file is replaced: both names are given only where they are free, or stand for what one that died has left.
 // Q2  Who writes the temporary file holds its compaction lock; without a holder it is left over.
 
-struct BackupFile {
-    private let source: Engine
+package struct UnfinishedStore {
+    /// What is written, by the end of the temporary name: one that nobody gives to a file by chance, so that what has it is taken for a leftover.
+    package enum Purpose: String, Sendable {
+        case backup = ".annals-backup"
+        case salvage = ".annals-salvage"
+    }
+
     private let files: any FileSystem
+    private let environment: any Environment
     private let place: (directory: String, name: String)
     private let temporary: String
     private let directory: Descriptor
     private let file: Descriptor
     private var path: String { place.directory + "/" + place.name }
+    /// Where the file will be, symbolic links followed.
+    package var directoryPath: String { place.directory }
 
-    /// Throws `alreadyExists` where the name is taken, `busy` where another process writes a backup to it.
-    init(_ source: Engine, _ path: String) throws(FileError) {
-        (self.source, files) = (source, source.log.files)
+    /// The file has the permissions of `mode`, and its owner may write it.
+    ///
+    /// Throws `alreadyExists` where the name is taken, `busy` where another process writes for the same purpose to it.
+    package init(
+        _ purpose: Purpose, _ path: String, mode: UInt32, files: any FileSystem, environment: any Environment
+    ) throws(FileError) {
+        (self.files, self.environment) = (files, environment)
         do throws(FileError) {
             place = try files.resolve(path)
-            // A name that nobody gives to a file by chance: what has it is taken for a leftover.
-            temporary = ".\(place.name).annals-backup"
+            temporary = "." + place.name + purpose.rawValue
             directory = try files.openDirectory(place.directory)
             do throws(FileError) {
                 try Self.checkFree(place.name, files, directory)
-                file = try Self.make(temporary, source, files, directory)
+                let range = WriterLock.compaction(processID: environment.processID())
+                file = try Self.make(temporary, mode & 0o777 | 0o600, range, purpose, files, directory)
             } catch {
                 files.close(directory)
                 throw error
@@ -45,11 +57,10 @@ struct BackupFile {
     }
 
     private static func make(
-        _ name: String, _ source: Engine, _ files: any FileSystem, _ directory: Descriptor
+        _ name: String, _ mode: UInt32, _ range: LockRange, _ purpose: Purpose, _ files: any FileSystem,
+        _ directory: Descriptor
     ) throws(FileError) -> Descriptor {
-        let mode = try source.log.whileOpen { () throws(FileError) in try files.status(source.log.file).mode }
-        let range = WriterLock.compaction(processID: source.log.processID)
-        let busy = FileError(.busy, "Another process is writing a backup to that name: give another name.")
+        let busy = FileError(.busy, "Another process is writing a \(purpose) to that name: give another name.")
         do throws(FileError) {
             return try create(name, mode, range, busy, files, directory)
         } catch  where error.code == .alreadyExists {
@@ -95,7 +106,7 @@ struct BackupFile {
     }
 
     /// Writes the header and opens the file as a store.
-    func open(_ header: FileHeader, _ options: EngineOptions) throws(FileError) -> Engine {
+    package func open(_ header: FileHeader, _ options: EngineOptions) throws(FileError) -> Engine {
         let spare = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
         var failure: FileError?
         (header.encoded() + spare).withUnsafeBytes { bytes in
@@ -103,11 +114,11 @@ struct BackupFile {
         }
         if let failure { throw failure }
         return try Engine.open(
-            place.directory + "/" + temporary, options: options, files: files, environment: source.log.environment)
+            place.directory + "/" + temporary, options: options, files: files, environment: environment)
     }
 
     /// Gives the complete file its name, for good. Throws `alreadyExists` where somebody else has taken it meanwhile.
-    func publish() throws(FileError) {
+    package func publish() throws(FileError) {
         do throws(FileError) {
             try files.renameExclusively(temporary, to: place.name, in: directory)
             try files.synchronizeDirectory(directory)
@@ -117,7 +128,7 @@ struct BackupFile {
     }
 
     /// What did not get its name goes.
-    func close() {
+    package func close() {
         if let named = try? files.identity(of: temporary, in: directory), let own = try? files.status(file).identity,
             named.inode == own.inode, named.device == own.device
         {
