@@ -58,7 +58,11 @@ struct DecimalText: Equatable {
     /// The `Decimal` that is this number; nil where none is.
     var decimal: Decimal? {
         if digits.isEmpty { return Decimal(0) }
-        let text = (isNegative ? "-" : "") + String(decoding: digits, as: UTF8.self) + "e\(exponent)"
+        // A `Decimal` has up to 38 digits and an exponent up to 127, and may need the ones to be no higher.
+        let zeros = max(0, exponent - 127)
+        guard digits.count + zeros <= 39 else { return nil }
+        let all = digits + [UInt8](repeating: UInt8(ascii: "0"), count: zeros)
+        let text = (isNegative ? "-" : "") + String(decoding: all, as: UTF8.self) + "e\(exponent - zeros)"
         guard let decimal = Decimal(string: text), DecimalText(decimal.description) == self else { return nil }
         return decimal
     }

@@ -23,7 +23,6 @@ final class LoadRun {
     /// Attributes that have had no value yet.
     private var untyped: [String] = []
     /// The last transaction, as long as all of them were about the schema.
-    private var prepared: HistoryToken?
     private var hasRows = false
 
     init(_ options: LoadOptions, _ reader: LineReader) {
@@ -45,7 +44,7 @@ final class LoadRun {
             try finish(store)
         } catch {
             progress.clear()
-            _ = try? store.abandon(ifNothingIsBehind: hasRows ? nil : prepared)
+            _ = try? store.abandon(ownTransactions: hasRows ? 0 : UInt64(counts.transactions))
             throw error
         }
         progress.clear()
@@ -140,10 +139,7 @@ final class LoadRun {
             let token = try store.write(author: options.author, context: options.context) { transaction in
                 try plan.apply(to: transaction, untyped: missing)
             }.token
-            if let token {
-                counts.transactions += 1
-                if !hasRows { prepared = token }
-            }
+            if token != nil { counts.transactions += 1 }
         }
     }
 

@@ -18,10 +18,22 @@ import Testing
         #expect(try !store.abandon(), "There is nothing any more.")
         // With what the handle itself has written.
         let second = try folder.open([Sample.clip])
-        let token = try second.currentToken
-        #expect(token.number == 1)
-        #expect(try second.abandon(ifNothingIsBehind: token))
+        #expect(try second.currentToken.number == 1)
+        #expect(try second.abandon(ownTransactions: 1))
         #expect(folder.temporary.names == [])
+    }
+
+    /// Two make a store at once, and the one that made the file commits last.
+    @Test func whatSomebodyElseHasCommittedBeforeStays() throws {
+        let first = try folder.open()
+        let second = try folder.open([Sample.clip])
+        try second.close()
+        _ = try first.write { try $0.changeSchema([.addEntity(EntityDescription("Own", attributes: []))]) }
+        #expect(try first.currentToken.number == 2)
+        #expect(try !first.abandon(ownTransactions: 1))
+        let again = try folder.open()
+        #expect(try again.currentToken.number == 2)
+        try again.close()
     }
 
     @Test func whatWasThereOrIsUsedStays() throws {

@@ -15,6 +15,25 @@ import Testing
         try #require(try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }.token)
     }
 
+    /// Cleaned, or hidden: also while the file still has it.
+    @Test func versionsAreNoneOfWhatWasCleaned() throws {
+        let store = try folder.open([Sample.clip])
+        let object = try store.commit(author: "app") { try $0.insert("Clip", ["title": "a"]) }.result
+        for (author, title) in [("bob", "b"), ("app", "c"), ("bob", "d")] {
+            _ = try store.commit(author: author) { try $0.update(object, ["title": .string(title)]) }
+        }
+        #expect(try store.versions(of: object).map(\.number) == [5, 4, 3, 2])
+        _ = try store.deleteHistory(before: 5, authors: ["bob"])
+        #expect(try store.versions(of: object).map(\.number) == [5, 4, 2])
+        _ = try store.deleteHistory(before: 4)
+        #expect(try store.versions(of: object).map(\.number) == [5, 4])
+        try store.compact()
+        #expect(try store.versions(of: object).map(\.number) == [5, 4])
+        #expect(try store.snapshot().row(object)?["title"] == "d")
+        try store.close()
+        try folder.expectIntact()
+    }
+
     @Test func aConsumerReadsOnFromWhereItStopped() throws {
         let store = try folder.open([Sample.clip])
         try insert(store)

@@ -98,6 +98,10 @@ import Testing
         (.addEntity(.init(String(repeating: "x", count: 256), attributes: [])), .schemaRefused, "1 to 255 bytes"),
         (.addEntity(.init("A", attributes: [.init("x", .int), .init("x", .int)])), .schemaRefused, "already"),
         (
+            .addEntity(.init("A", attributes: (0..<100_000).map { .init("x\($0)", .int) })), .schemaRefused,
+            "at most 1000 attributes"
+        ),
+        (
             .addEntity(.init("A", attributes: [.init("x", .int, target: "Clip")])), .schemaRefused,
             "refers to no objects"
         ),

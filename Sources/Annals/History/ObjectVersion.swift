@@ -46,6 +46,9 @@ extension Store {
         let report = try gap.map { (gap) throws(StoreError) in try GapReport(gap, engine, identifier) }
         if let report, report.last == nil { throw report.refusal(path: path) }
         var isWhole = true
+        // What was cleaned stands there until compaction passes it, and is no history any more.
+        let tracking = engine.tracking
+        let oldest = max(number, tracking.horizon)
         // Of what was deleted before history began nothing may be left.
         var isFound = gap == nil
         var lending = HistoryLending(self, view, ChangeFilter.showing(view, gaps))
@@ -54,7 +57,8 @@ extension Store {
             let isFolded = try engine.forEachVersion(of: object.file, in: view) {
                 (transaction, change) throws(FileError) in
                 (isEnded, isFound) = (true, true)
-                guard transaction.number > number else { return false }
+                guard transaction.number > oldest else { return false }
+                if transaction.number < tracking.hiddenBefore(transaction.authorNumber) { return true }
                 if let gap, gap.hides(version: transaction.schemaVersion) {
                     isWhole = false
                     return false
@@ -72,7 +76,7 @@ extension Store {
         }
         try lending.finish()
         // What was cleaned is no gap.
-        guard !isWhole, let report, let last = report.last, last > max(number, engine.oldestNumber) else { return }
+        guard !isWhole, let report, let last = report.last, last > oldest else { return }
         throw report.refusal(path: path)
     }
 

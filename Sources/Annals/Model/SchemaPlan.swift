@@ -173,6 +173,13 @@ package struct SchemaPlan {
 
     private mutating func add(_ attribute: AttributeDescription, at position: Int, to index: Int) throws(StoreError) {
         let entity = entities[index]
+        // Looked at first: what follows takes time for each attribute that is there.
+        guard entity.attributes.count < FormatLimits.maximumAttributes else {
+            throw StoreError(
+                .schemaRefused,
+                "An entity has at most \(FormatLimits.maximumAttributes) attributes, and “\(entity.name)” would have more: make two of it."
+            )
+        }
         try requireFreeAttribute(attribute.name, in: index, except: nil)
         guard attribute.isOptional || attribute.defaultValue != nil || !catalog.isUsed(entity: entity.number) else {
             throw StoreError(

@@ -18,20 +18,21 @@ extension Store {
     ///
     /// Throws what `close` and `destroy` throw; the store is closed all the same.
     ///
-    /// - Parameter token: What this handle itself has committed last; nil for nothing. What stands behind it is somebody else's, and keeps the store.
+    /// - Parameter ownTransactions: How many the caller has committed to it, as far as they may go too. Where there are more, they are somebody else's,
+    ///   and keep the store.
     /// - Returns: Whether it was removed.
     @discardableResult
-    public func abandon(ifNothingIsBehind token: HistoryToken? = nil) throws(StoreError) -> Bool {
+    public func abandon(ownTransactions: UInt64 = 0) throws(StoreError) -> Bool {
         try close()
         guard wasMade else { return false }
         do throws(StoreError) {
-            return try removeUnlessUsed(token)
+            return try removeUnlessUsed(ownTransactions)
         } catch  where error.code == .notFound {
             return false
         }
     }
 
-    private func removeUnlessUsed(_ token: HistoryToken?) throws(StoreError) -> Bool {
+    private func removeUnlessUsed(_ ownTransactions: UInt64) throws(StoreError) -> Bool {
         try mapping { () throws(FileError) in
             try Self.destroy(path) { (header) throws(FileError) in
                 guard UUID(header.storeID) == identifier else { return false }
@@ -40,7 +41,7 @@ extension Store {
                     path, access: .readOnly, files: RealFileSystem(), environment: RealEnvironment())
                 defer { try? engine.close() }
                 let tracking = engine.tracking
-                return try engine.view().number == token?.number ?? 0 && tracking.consumers.isEmpty
+                return try engine.view().number == ownTransactions && tracking.consumers.isEmpty
                     && tracking.retention == .standard
             }
         }

@@ -20,6 +20,8 @@ package struct CompactionOptions: Sendable {
     package var turnMicroseconds: UInt64 = 2_000
     /// Told what was copied, of how much; false ends the compaction, and `cancelled` is thrown.
     package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
+    /// Called beside it as long as nobody waits: may sleep.
+    package var pace: (@Sendable () -> Void)?
 
     package init() {}
 
@@ -172,6 +174,7 @@ final class Compactor {
     }
 
     private func report(_ done: UInt64) throws(FileError) {
+        if !isCaughtUp { options.pace?() }
         guard let progress = options.progress else { return }
         guard progress(done, source.log.current.end) else {
             throw FileError(.cancelled, "It was cancelled: the store is as it was.", path: source.log.path)
@@ -187,8 +190,10 @@ final class Compactor {
             for (index, name) in names.enumerated() {
                 try writer.add(.name(number: UInt32(index + 1), text: name), &appender)
             }
-            for entity in 0..<source.indexes.totals.entityLimit {
-                let next = (base.totals ?? source.indexes.totals)[UInt16(entity)].nextNumber
+            // Of the state that this began with: what was deleted without history behind the base is not copied, and had numbers too.
+            guard let totals = folded.state.totals else { return }
+            for entity in 0..<totals.entityLimit {
+                let next = totals[UInt16(entity)].nextNumber
                 if next > 1 { try writer.add(.objectNumbers(entity: UInt16(entity), next: next), &appender) }
             }
             try writer.finish(&appender)
@@ -337,20 +342,26 @@ final class Compactor {
 
     /// Copies the rest while others wait, and gives the new file the store's name. Gives back where it ends.
     private func finish(_ file: CompactionFile) throws(FileError) -> UInt64 {
+        var rounds = 0
         while true {
-            if let end = try finishIfLittleIsLeft(file) { return end }
+            // Who writes large transactions may always leave more than little, and waits for it then.
+            let most = rounds < Self.patientRounds ? options.finalBytes * 4 : .max
+            if let end = try finish(file, ifAtMost: most) { return end }
+            rounds += 1
             // A schema change in the last piece may ask for an index: that is not built while others wait.
             if !target.indexes.isComplete { try buildIndexes() }
             try catchUp()
         }
     }
 
-    private func finishIfLittleIsLeft(_ file: CompactionFile) throws(FileError) -> UInt64? {
+    private static let patientRounds = 4
+
+    private func finish(_ file: CompactionFile, ifAtMost most: UInt64) throws(FileError) -> UInt64? {
         let log = source.log
         return try log.whileAppending(.relaxed, longestPause: WriterLock.eagerPause) { (appender) throws(FileError) in
             try log.checkIdentity()
             // Much may have been written before this had the lock.
-            if appender.state.end - position > options.finalBytes * 4 { return nil }
+            if appender.state.end - position > most { return nil }
             try copy(to: appender.state.end, othersWait: true)
             guard target.indexes.isComplete else { return nil }
             let end = target.log.current.end

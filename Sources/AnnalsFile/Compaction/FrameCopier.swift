@@ -12,10 +12,12 @@ final class FrameCopier {
     private let target: Engine
     private let folded: FoldedHistory
     private var values: [UInt64: (first: UInt64, checksum: UInt64)] = [:]
-    private let hasValues: Bool
+    /// Whether rows may name any: the first may come while this works.
+    private var hasValues: Bool
     private var buffer = ByteWriter(capacity: 1 << 16)
-    /// Of the transaction that is being copied.
+    /// Of the transaction that is being copied: where it begins, and what its rows are encoded with.
     private var start: UInt64?
+    private var catalog = SchemaCatalog()
     /// Of the value whose pieces are being copied.
     private var openValue: UInt64 = 0
 
@@ -32,10 +34,14 @@ final class FrameCopier {
 
     /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes are to follow.
     func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(FileError) {
-        if frame.header.kind == .value, try isLeftOut(value: frame) { return }
+        if frame.header.kind == .value {
+            hasValues = true
+            if try isLeftOut(value: frame) { return }
+        }
         let offset = appender.state.reach
         buffer.truncate()
         buffer.appendZeros(FrameField.bytes)
+        catalog = appender.state.rowCatalog
         switch frame.header.kind {
         case .part, .transaction:
             let kept = try appendChanges(of: frame, start: start ?? offset)
@@ -213,7 +219,7 @@ final class FrameCopier {
     private func relocate(row: Int, _ object: ObjectID) throws(FileError) {
         let bytes = buffer.bytes.slice(row, buffer.count - row)
         let version = try RowHeader(bytes).schemaVersion
-        guard let layout = source.indexes.shape.layout(version: version, entity: object.entity) else {
+        guard let layout = catalog.layout(version: version, entity: object.entity) else {
             throw ReadCore.badLink(UInt64(row))
         }
         try relocate(row: row, try RowView(bytes, layout: layout))

@@ -129,10 +129,8 @@ extension Generations {
         guard now >= earliest else { return wakeMaintenance(at: earliest) }
         isCompactionDue.store(false, ordering: .relaxed)
         var options = CompactionOptions()
-        options.progress = { [pace = Pace(environment)] (_, _) in
-            pace.pause()
-            return !self.isStopping.load(ordering: .relaxed)
-        }
+        options.progress = { (_, _) in !self.isStopping.load(ordering: .relaxed) }
+        options.pace = { [pace = Pace(environment)] in pace.pause() }
         // Another process may be doing it, or there is no room: the next look at retention finds out again.
         let result = try? compact(options)
         let pause = result == nil ? trigger.pauseMicroseconds : trigger.openMicroseconds

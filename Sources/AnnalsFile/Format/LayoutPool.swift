@@ -5,8 +5,13 @@ internal import Synchronization
 /// Gives equal definitions the same layout: who holds one goes on with it when compaction has put another file in the store's place. Grows with the
 /// definitions that the store has had.
 package final class LayoutPool: Sendable {
-    /// By entity number.
-    private let layouts = Mutex<[[RowLayout]]>([])
+    private struct Known {
+        let hash: Int
+        let layout: RowLayout
+    }
+
+    /// By entity number. An entity may have many definitions that differ in little: their hashes are compared first.
+    private let layouts = Mutex<[[Known]]>([])
 
     package init() {}
 
@@ -14,9 +19,12 @@ package final class LayoutPool: Sendable {
         layouts.withLock { layouts in
             let number = Int(definition.number)
             if number >= layouts.count { layouts += repeatElement([], count: number + 1 - layouts.count) }
-            if let layout = layouts[number].first(where: { $0.entity == definition }) { return layout }
+            let hash = definition.hashValue
+            for known in layouts[number] where known.hash == hash && known.layout.entity == definition {
+                return known.layout
+            }
             let layout = RowLayout(definition, after: earlier)
-            layouts[number].append(layout)
+            layouts[number].append(Known(hash: hash, layout: layout))
             return layout
         }
     }

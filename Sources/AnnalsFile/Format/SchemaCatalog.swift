@@ -19,6 +19,18 @@ package struct SchemaCatalog: Sendable {
         var steps: [Step] = []
         /// Every attribute number that the entity ever had, and the type that goes with it.
         var types = AttributeTypes()
+        /// Up to where its history is not kept; nil where it always was.
+        var gapEnd: HistoryGap.End?
+
+        mutating func append(_ step: Step) {
+            steps.append(step)
+            switch (step.layout, gapEnd) {
+            case (let layout?, _) where layout.entity.keepsNoHistory: gapEnd = .open
+            case (.some, .open): gapEnd = .resumed(step.version)
+            case (nil, .open): gapEnd = .removed(step.version)
+            default: break
+            }
+        }
     }
 
     package private(set) var newestVersion: UInt16 = 0
@@ -94,17 +106,10 @@ package struct SchemaCatalog: Sendable {
 
     /// What is not kept of the entity's history; nil where it has never been off.
     package func historyGap(ofEntity number: UInt16) -> HistoryGap? {
-        guard let steps = history(number)?.steps, let first = steps.first else { return nil }
-        var end: HistoryGap.End?
-        for step in steps {
-            switch (step.layout, end) {
-            case (let layout?, _) where layout.entity.keepsNoHistory: end = .open
-            case (.some, .open): end = .resumed(step.version)
-            case (nil, .open): end = .removed(step.version)
-            default: break
-            }
+        guard let history = history(number), let end = history.gapEnd, let first = history.steps.first else {
+            return nil
         }
-        return end.map { HistoryGap(entity: number, first: first.version, end: $0) }
+        return HistoryGap(entity: number, first: first.version, end: end)
     }
 
     @inline(__always)
@@ -169,8 +174,11 @@ package struct SchemaCatalog: Sendable {
         let earlier = histories[place].steps.last?.layout
         let layout: RowLayout? =
             isPresent ? layouts?.layout(definition, after: earlier) ?? RowLayout(definition, after: earlier) : nil
-        histories[place].steps.append(Step(version: version, layout: layout))
-        for attribute in definition.attributes { histories[place].types.insert(attribute.number, attribute.type) }
+        histories[place].append(Step(version: version, layout: layout))
+        // In ascending order, because then each is added at the end.
+        for attribute in definition.attributes.sorted(by: { $0.number < $1.number }) {
+            histories[place].types.insert(attribute.number, attribute.type)
+        }
     }
 
     /// The entity's definition in the newest version, nil where it has none or is removed.

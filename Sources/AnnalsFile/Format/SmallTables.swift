@@ -52,7 +52,7 @@ package struct NameNumbers: Sendable {
     }
 
     private mutating func changeableRest() -> Rest {
-        if let rest, isKnownUniquelyReferenced(&self.rest) { return rest }
+        if isKnownUniquelyReferenced(&rest), let rest { return rest }
         let own = Rest(rest?.numbers ?? [:])
         rest = own
         return own

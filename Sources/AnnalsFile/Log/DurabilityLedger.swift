@@ -188,8 +188,10 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// Lets those who were covered by the last sync commit again, so that one sync covers them all, and not every second one half of them. Who is alone
     /// waits for nobody, and nobody for those who do not come soon. With `monitor` locked.
     private func waitForOthers() {
+        guard callers < lastCallers else { return }
+        let deadline = environment.monotonicMicroseconds() &+ Self.longestGathering
         var looks = 0
-        while callers < lastCallers, looks < Self.mostLooks {
+        while callers < lastCallers, looks < Self.mostLooks, environment.monotonicMicroseconds() < deadline {
             monitor.unlock()
             SystemCalls.yield()
             monitor.lock()
@@ -197,8 +199,10 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Where nobody else has anything to do these take less than a short sync.
+    /// Where nobody else has anything to do these take less than a short sync; where others compute, each look may take long.
     private static let mostLooks = 64
+    /// In microseconds.
+    private static let longestGathering: UInt64 = 200
 
     /// Returns when what this handle has written cannot be lost before what it writes next. Claims nothing durable: others may have written
     /// before, too. Throws `durabilityUnknown` if the sync fails.

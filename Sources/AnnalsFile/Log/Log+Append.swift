@@ -119,11 +119,11 @@ extension Log {
         _ durability: Durability, longestPause: UInt64 = WriterLock.politePause,
         _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
-        try lockWriter()
+        try lockWriter(options.lockTimeoutMicroseconds)
         defer { writer.unlock() }
         do throws(FileError) {
             try ledger.checkUsable()
-            let time = try lockFile(longestPause)
+            let time = try lockFile(longestPause, options.lockTimeoutMicroseconds)
             defer { try? files.unlock(file, WriterLock.everything) }
             return try append(durability, at: time, body)
         } catch {
@@ -131,24 +131,25 @@ extension Log {
         }
     }
 
-    /// Lets nobody write for so long, and only that. Throws what taking the lock throws.
+    /// Lets nobody write for so long, and only that. Throws what taking the lock throws, but does not wait for it for long.
     package func keepWritersOut(microseconds: UInt64) throws(FileError) {
         try whileOpen { () throws(FileError) in
-            try lockWriter()
+            let patience = min(options.lockTimeoutMicroseconds, 100_000)
+            try lockWriter(patience)
             defer { writer.unlock() }
-            _ = try lockFile(WriterLock.eagerPause)
+            _ = try lockFile(WriterLock.eagerPause, patience)
             defer { try? files.unlock(file, WriterLock.everything) }
             environment.sleep(microseconds: microseconds)
         }
     }
 
-    private func lockWriter() throws(FileError) {
+    private func lockWriter(_ timeoutMicroseconds: UInt64) throws(FileError) {
         guard access == .readWrite else {
             throw FileError(
                 .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
         }
         // Threads wait in real time, whatever clock the environment has.
-        guard writer.lock(timeoutMicroseconds: options.lockTimeoutMicroseconds) else {
+        guard writer.lock(timeoutMicroseconds: timeoutMicroseconds) else {
             throw FileError(
                 .busy,
                 "Another thread of this process is writing and did not finish in time: try again, or wait longer.",
@@ -156,9 +157,9 @@ extension Log {
         }
     }
 
-    private func lockFile(_ longestPause: UInt64) throws(FileError) -> Int64 {
+    private func lockFile(_ longestPause: UInt64, _ timeoutMicroseconds: UInt64) throws(FileError) -> Int64 {
         try WriterLock.acquire(
-            files, environment, file, processID: processID, timeoutMicroseconds: options.lockTimeoutMicroseconds,
+            files, environment, file, processID: processID, timeoutMicroseconds: timeoutMicroseconds,
             longestPause: longestPause)
     }
 

@@ -17,7 +17,7 @@ enum LookAbove {
         let step = 1 << 16
         // What was reserved and never written, often some MiB, is passed over. A header may begin in the zeros before other bytes.
         while let content = try window.content(from: offset) {
-            offset = max(offset, content - min(content, UInt64(FrameField.bytes)))
+            offset = max(offset, (content - min(content, UInt64(FrameField.bytes))) & ~7)
             let bytes = try window.bytes(at: offset, count: step)
             var index = 0
             while index + FrameField.bytes <= bytes.count {
