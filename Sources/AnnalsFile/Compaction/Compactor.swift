@@ -191,7 +191,7 @@ final class Compactor {
                 try writer.add(.name(number: UInt32(index + 1), text: name), &appender)
             }
             // Of the state that this began with: what was deleted without history behind the base is not copied, and had numbers too.
-            guard let totals = folded.state.totals else { return }
+            let totals = folded.state.totals ?? StoreTotals()
             for entity in 0..<totals.entityLimit {
                 let next = totals[UInt16(entity)].nextNumber
                 if next > 1 { try writer.add(.objectNumbers(entity: UInt16(entity), next: next), &appender) }
@@ -257,6 +257,7 @@ final class Compactor {
     /// Copies up to there; without what others need not wait for, where they wait.
     func copy(to end: UInt64, othersWait: Bool = false) throws(FileError) {
         let limit = options.sliceBytes
+        copier.catalog = source.log.current.catalog
         while position < end {
             try appending(othersWait: othersWait) { (appender) throws(FileError) in
                 let start = appender.state.reach

@@ -15,9 +15,10 @@ final class FrameCopier {
     /// Whether rows may name any: the first may come while this works.
     private var hasValues: Bool
     private var buffer = ByteWriter(capacity: 1 << 16)
-    /// Of the transaction that is being copied: where it begins, and what its rows are encoded with.
+    /// What rows that are copied next are encoded with, as the source knows it: it has every version that they can be of.
+    var catalog: SchemaCatalog
+    /// Of the transaction that is being copied.
     private var start: UInt64?
-    private var catalog = SchemaCatalog()
     /// Of the value whose pieces are being copied.
     private var openValue: UInt64 = 0
 
@@ -29,6 +30,7 @@ final class FrameCopier {
 
     init(_ source: Engine, _ target: Engine, _ folded: FoldedHistory) {
         (self.source, self.target, self.folded) = (source, target, folded)
+        catalog = folded.state.catalog
         hasValues = source.indexes.frameBytes[Int(FrameKind.value.rawValue)] > 0
     }
 
@@ -41,7 +43,6 @@ final class FrameCopier {
         let offset = appender.state.reach
         buffer.truncate()
         buffer.appendZeros(FrameField.bytes)
-        catalog = appender.state.rowCatalog
         switch frame.header.kind {
         case .part, .transaction:
             let kept = try appendChanges(of: frame, start: start ?? offset)

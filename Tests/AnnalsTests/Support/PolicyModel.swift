@@ -39,21 +39,9 @@ struct PolicyModel {
     private(set) var horizon: UInt64 = 0
     private var values: [String: [ObjectID: String]] = ["Clip": [:], "Log": [:]]
     private(set) var gone: [ObjectID] = []
-    private var random: SplitMix
+    private var random: SeededRandom
 
-    /// A number generator that is the same everywhere.
-    struct SplitMix: RandomNumberGenerator {
-        var state: UInt64
-        mutating func next() -> UInt64 {
-            state &+= 0x9e37_79b9_7f4a_7c15
-            var z = state
-            z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-            z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-            return z ^ (z >> 31)
-        }
-    }
-
-    init(seed: UInt64) { random = SplitMix(state: seed) }
+    init(seed: UInt64) { random = SeededRandom(seed) }
 
     var last: UInt64 { UInt64(done.count - 1) }
     var objects: [ObjectID] { (Array(values["Clip"]!.keys) + Array(values["Log"]!.keys)).sorted() + gone }
