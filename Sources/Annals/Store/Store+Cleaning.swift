@@ -72,9 +72,10 @@ extension Store {
     /// Writes the store anew, without what nobody can read any more: history that was cleaned, that of entities whose history is off or was, rows that it
     /// alone kept, old indexes.
     ///
-    /// Others read and write meanwhile; they wait for short pieces of it, for longer where they write large transactions at full speed. Snapshots and histories that are being read stay valid, and keep the old
-    /// file's space until they end. It takes space for the new file beside the old one, named like the store with `.compacting` behind. Killed, out of
-    /// space or cancelled, it leaves the store as it was.
+    /// Others read and write meanwhile. Who writes waits for the last piece, and where it is written about as fast as this copies, for 10 of every 12
+    /// milliseconds until this has caught up; for longer where single transactions are as large as what is copied meanwhile. Snapshots and histories
+    /// that are being read stay valid, and keep the old file's space until they end. It takes space for the new file beside the old one, named like the
+    /// store with `.compacting` behind. Killed, out of space or cancelled, it leaves the store as it was.
     ///
     /// - Parameter progress: Called every few MiB, on this thread; false cancels.
     ///
