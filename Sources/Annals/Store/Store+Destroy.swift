@@ -73,12 +73,10 @@ extension Store {
         }
         let (header, _) = try Log.readHeader(ByteWindow(files, file, stepBytes: FormatLimits.pageBytes))
         let environment = RealEnvironment()
-        let lock = WriterLock.range(
-            processID: environment.processID(), timeMicroseconds: environment.wallClockMicroseconds())
-        if case .held(let range, let process) = try files.tryLock(file, lock) {
-            guard let other = WriterLock.holder(of: range) else { throw WriterLock.foreign(process) }
-            throw FileError(.busy, "Process \(other.processID) is writing to the store: try again later.")
-        }
+        // Longer than anybody keeps the lock who does not write.
+        _ = try WriterLock.acquire(
+            files, environment, file, processID: environment.processID(), timeoutMicroseconds: 100_000,
+            longestPause: WriterLock.eagerPause)
         // The lock ends with the descriptor. The name may mean another file by now.
         guard try files.identity(of: name, in: directory) == files.status(file).identity else {
             throw FileError(.storeReplaced, "Another file has taken the place of the store just now: look again.")

@@ -61,7 +61,7 @@ private final class Brake: Sendable {
             holdMicroseconds.store(longer, ordering: .relaxed)
         }
         if work.isStarted { return }
-        try work.start { [self] in
+        try work.start(name: "annals-brake") { [self] in
             // Where that is not possible those who write find out why themselves.
             try? log.keepWritersOut(microseconds: holdMicroseconds.load(ordering: .relaxed))
             return .again(at: log.environment.monotonicMicroseconds() &+ options.turnMicroseconds)

@@ -98,7 +98,7 @@ extension Generations {
         // Sound: `deinit` and `close` wait until the thread has ended.
         let handle = Unmanaged.passUnretained(self)
         // Without a thread the next call, or closing, does it.
-        try? maintenance.start {
+        try? maintenance.start(name: "annals-compact") {
             let generations = handle.takeUnretainedValue()
             return withExtendedLifetime(generations) { generations.maintainStep() }
         }

@@ -5,8 +5,8 @@ internal import Synchronization
 /// Runs a step on a thread of its own, again and again, until it is stopped.
 ///
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked.
-final class BackgroundWork: @unchecked Sendable {
-    enum Next {
+package final class BackgroundWork: @unchecked Sendable {
+    package enum Next {
         /// Nothing to do until somebody calls `wake`.
         case wait
         /// Again at this moment of the monotonic clock, or when somebody calls `wake`.
@@ -23,10 +23,10 @@ final class BackgroundWork: @unchecked Sendable {
     var isStarted: Bool { hasStarted.load(ordering: .acquiring) }
 
     /// Starts the thread, once. `step` must not keep alive what stops it.
-    func start(_ step: @escaping @Sendable () -> Next) throws(FileError) {
+    func start(name: String, _ step: @escaping @Sendable () -> Next) throws(FileError) {
         try monitor.withLock { () throws(FileError) in
             guard thread == nil, !isStopping else { return }
-            thread = try BackgroundThread(name: "annals-sync") { [self] in
+            thread = try BackgroundThread(name: name) { [self] in
                 while !isOver(after: step()) {}
             }
             hasStarted.store(true, ordering: .releasing)

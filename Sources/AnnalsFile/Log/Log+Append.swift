@@ -68,7 +68,9 @@ extension Log {
     ) throws(FileError) -> Result {
         let isBackground = durability == .relaxed && options.synchronizesInBackground
         if isBackground, !background.isStarted { try startBackgroundSync() }
-        let result = try withWriterLock(durability, longestPause: longestPause, body)
+        let mayKeepLock = isBackground || (durability == .relaxed && options.releasesLockByHand)
+        let result = try withWriterLock(
+            durability, longestPause: longestPause, mayKeepLock: mayKeepLock, body)
         if isBackground, ledger.needsAttention() { background.wake() }
         return result
     }
@@ -113,62 +115,13 @@ extension Log {
         do throws(FileError) { try ledger.makeDurable(through: end) } catch { throw error.at(path: path) }
     }
 
-    /// Runs `body` with the store's writer lock, everything adopted, and publishes what it appended; rolls back what failed.
     @inline(__always)
-    func withWriterLock<Result>(
-        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause,
+    func append<Result>(
+        _ durability: Durability, at time: Int64, isNewest: Bool,
         _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
-        try lockWriter(options.lockTimeoutMicroseconds)
-        defer { writer.unlock() }
-        do throws(FileError) {
-            try ledger.checkUsable()
-            let time = try lockFile(longestPause, options.lockTimeoutMicroseconds)
-            defer { try? files.unlock(file, WriterLock.everything) }
-            return try append(durability, at: time, body)
-        } catch {
-            throw error.at(path: path)
-        }
-    }
-
-    /// Lets nobody write for so long, and only that. Throws what taking the lock throws, but does not wait for it for long.
-    package func keepWritersOut(microseconds: UInt64) throws(FileError) {
-        try whileOpen { () throws(FileError) in
-            let patience = min(options.lockTimeoutMicroseconds, 100_000)
-            try lockWriter(patience)
-            defer { writer.unlock() }
-            _ = try lockFile(WriterLock.eagerPause, patience)
-            defer { try? files.unlock(file, WriterLock.everything) }
-            environment.sleep(microseconds: microseconds)
-        }
-    }
-
-    private func lockWriter(_ timeoutMicroseconds: UInt64) throws(FileError) {
-        guard access == .readWrite else {
-            throw FileError(
-                .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
-        }
-        // Threads wait in real time, whatever clock the environment has.
-        guard writer.lock(timeoutMicroseconds: timeoutMicroseconds) else {
-            throw FileError(
-                .busy,
-                "Another thread of this process is writing and did not finish in time: try again, or wait longer.",
-                path: path)
-        }
-    }
-
-    private func lockFile(_ longestPause: UInt64, _ timeoutMicroseconds: UInt64) throws(FileError) -> Int64 {
-        try WriterLock.acquire(
-            files, environment, file, processID: processID, timeoutMicroseconds: timeoutMicroseconds,
-            longestPause: longestPause)
-    }
-
-    @inline(__always)
-    private func append<Result>(
-        _ durability: Durability, at time: Int64, _ body: (inout Appender) throws(FileError) -> Result
-    ) throws(FileError) -> Result {
         try checkIdentity(always: durability == .full, at: time)
-        var appender = try beginAppending(at: time)
+        var appender = try beginAppending(at: time, isNewest: isNewest)
         do throws(FileError) {
             if durability == .full { try rewriteInheritedPart() }
             let result = try body(&appender)
@@ -186,22 +139,32 @@ extension Log {
         }
     }
 
-    /// Adopts what others appended and, the first time, looks at everything above the end.
+    /// Adopts what others appended, where any can have, and, the first time, looks at everything above the end.
     @inline(never)
-    private func beginAppending(at time: Int64) throws(FileError) -> Appender {
+    private func beginAppending(at time: Int64, isNewest: Bool) throws(FileError) -> Appender {
         try follow.withLock { () throws(FileError) -> Appender in
-            let isKnown = if isTailJudged { try isNothingNew() } else { false }
-            if !isKnown { isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
+            var hasNews = true
+            if isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
+            if hasNews, try !isJudgedTailAdopted() { isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
             if !isTailJudged || state.isReplacing {
                 // Before anything is removed: beside a file that was replaced stands what compacts the new one.
                 try checkIdentity()
-                if !isKnown { removeLeftover() }
+                if hasNews { removeLeftover() }
             }
             isTailJudged = true
             isAppending = true
             return Appender(
                 self, state: state, tail: isTailTorn ? .torn : .clean, fileSize: knownSize, time: time)
         }
+    }
+
+    /// Adopts what others appended, where this handle has judged the end before: whether nothing stands behind it. Then it need not be judged once more,
+    /// which means looking at all that is above. Since it was, only they have written, each right behind the other, and who died writing has left
+    /// the beginning of something. With `follow` locked.
+    private func isJudgedTailAdopted() throws(FileError) -> Bool {
+        guard isTailJudged else { return false }
+        _ = try adopt(asker: .follower)
+        return try isNothingNew()
     }
 
     /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was read already: where that is set to

@@ -16,7 +16,7 @@ extension Log {
         // Not weak: that would make every counting of a reference to this handle slow. Sound: `deinit` waits until the thread has ended, and what the
         // thread refers to while it runs a step lives as long.
         let handle = Unmanaged.passUnretained(self)
-        try background.start {
+        try background.start(name: "annals-sync") {
             let log = handle.takeUnretainedValue()
             return withExtendedLifetime(log) { log.backgroundStep() }
         }
@@ -41,8 +41,7 @@ extension Log {
     /// made durable; the handle is closed all the same. Closing twice does nothing, and neither does closing in a child after `fork`.
     package func close() throws(FileError) {
         if process.wasForked { return }
-        background.stop()
-        background.join()
+        stopThreads()
         guard refuseCalls() else { return }
         defer { release() }
         guard access == .readWrite, writer.withLock({ hasAppended }) else { return }

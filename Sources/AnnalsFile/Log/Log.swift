@@ -53,7 +53,10 @@ package final class Log: @unchecked Sendable {
     /// On the wall clock; nil for never.
     var lastIdentityCheck: Int64?
     var lastOrigin: TransactionOrigin?
+    /// Touched with `writer` locked.
+    var keeping: LockKeeping
     let background = BackgroundWork()
+    let lockWatch = BackgroundWork()
     let follower: (any LogFollower)?
     /// The checkpoint that a hint names, as far as this handle knows. Touched with `writer` locked.
     var hintedCheckpoint: UInt64
@@ -72,6 +75,7 @@ package final class Log: @unchecked Sendable {
         path = opened.path
         access = opened.access
         limits = options.limits
+        keeping = LockKeeping(options.limits.lockKeeping)
         openingReport = opened.report
         files = opened.files
         environment = opened.environment
@@ -96,14 +100,21 @@ package final class Log: @unchecked Sendable {
     deinit {
         // Its locks may be held for ever there, and its descriptors are closed.
         if process.wasForked { return }
-        background.stop()
-        background.join()
+        stopThreads()
         if uses.load(ordering: .acquiring) & Log.closingBit != 0 { return }
         // Dropped without `close`: what was promised for the last second still holds, but in a file that was replaced.
         if access == .readWrite, hasAppended, !isRetired.load(ordering: .relaxed), ledger.hasUnproven {
             try? files.synchronize(file)
         }
         release()
+    }
+
+    /// Returns when no thread of this handle runs any more.
+    func stopThreads() {
+        background.stop()
+        lockWatch.stop()
+        background.join()
+        lockWatch.join()
     }
 
     /// Gives the descriptors back. Called once, when nobody uses them.

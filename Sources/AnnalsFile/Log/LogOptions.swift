@@ -12,6 +12,7 @@ package struct LogLimits: Equatable, Sendable {
     package var syncLagBytes: UInt64 = 16 << 20
     /// ... or the oldest of it is so old.
     package var syncLagMicroseconds: UInt64 = 1_000_000
+    package var lockKeeping = LockKeepingLimits()
     /// Addresses reserved for reading the file through a mapping; 0 for none.
     package var mappingReserveBytes = 1 << 36
     /// A transaction that is longer waits in an unnamed file for its commit.
@@ -50,6 +51,8 @@ package struct LogOptions: Sendable {
     package var lockTimeoutMicroseconds: UInt64 = 5_000_000
     /// Whether a thread of this handle synchronises what relaxed commits wrote. Without, `synchronizeIfDue` is to be called.
     package var synchronizesInBackground = true
+    /// Whether the writer lock is kept between commits although there is no such thread: `giveBackIdleLock` is to be called.
+    package var releasesLockByHand = false
     /// Whether the file is mapped. A foreign program that truncates a mapped file, or a full file system in memory, can end the process.
     package var maps = true
     /// Permissions of a new store file, before the process's mask.

@@ -18,6 +18,19 @@ package enum WriterLock {
         return UInt32(exactly: range.end - start - 1)
     }
 
+    /// What somebody locks who waits for a writer, for as long as he waits: who keeps the lock between commits looks for it.
+    private static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
+
+    /// Whether somebody waits for the lock that this descriptor holds.
+    static func isAwaited(_ files: any FileSystem, _ file: Descriptor) throws(FileError) -> Bool {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.keepsLockFromWaiters) { return false }
+        #endif
+        guard case .acquired = try files.tryLock(file, waiting) else { return true }
+        try files.unlock(file, waiting)
+        return false
+    }
+
     /// The whole file, which is what is unlocked: a descriptor holds no other lock, and for a part of a file the system would prepare two more
     /// locks, for what might be left on both sides of it (0.14 us of a commit).
     static let everything = LockRange(start: 0, end: UInt64(Int64.max))
@@ -52,29 +65,38 @@ package enum WriterLock {
     /// How many microseconds who waits sleeps at most between two looks: among fast writers the lock is seldom free, and who must have it soon looks
     /// more often.
     static let politePause: UInt64 = 1000
-    static let eagerPause: UInt64 = 100
+    package static let eagerPause: UInt64 = 100
 
-    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed.
+    /// Who gives way lets so much time pass at most for the other one to take the lock, who may have died.
+    private static let longestDeference: UInt64 = 2000
+
+    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed. Who gives way asks for it only when the one has had
+    /// it who was waiting.
     ///
     /// - Returns: What the wall clock showed when it was asked for the last time.
-    static func acquire(
+    package static func acquire(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
-        timeoutMicroseconds: UInt64, longestPause: UInt64
+        timeoutMicroseconds: UInt64, longestPause: UInt64, givesWay: Bool = false
     ) throws(FileError) -> Int64 {
         let asked = environment.wallClockMicroseconds()
         let mine = range(processID: processID, timeMicroseconds: asked)
-        guard case .held(let first, let firstProcess) = try files.tryLock(file, mine) else { return asked }
-        var (other, process) = (first, firstProcess)
-        let end = environment.monotonicMicroseconds().addingReportingOverflow(timeoutMicroseconds)
+        if !givesWay, case .acquired = try files.tryLock(file, mine) { return asked }
+        let start = environment.monotonicMicroseconds()
+        let end = start.addingReportingOverflow(timeoutMicroseconds)
         let deadline = end.overflow ? UInt64.max : end.partialValue
+        var isAnnounced = false
+        defer { if isAnnounced { try? files.unlock(file, waiting) } }
         var pause: UInt64 = 20
         while environment.monotonicMicroseconds() < deadline {
+            if !isAnnounced, case .acquired = try files.tryLock(file, waiting) { isAnnounced = true }
             environment.sleep(microseconds: pause)
-            pause = min(pause * 2, longestPause)
-            guard case .held(let now, let nowProcess) = try files.tryLock(file, mine) else {
-                return environment.wallClockMicroseconds()
-            }
-            (other, process) = (now, nowProcess)
+            // Who is announced is let in soon.
+            pause = min(pause * 2, isAnnounced ? min(eagerPause, longestPause) : longestPause)
+            if givesWay, !isAnnounced, environment.monotonicMicroseconds() &- start < longestDeference { continue }
+            if case .acquired = try files.tryLock(file, mine) { return environment.wallClockMicroseconds() }
+        }
+        guard case .held(let other, let process) = try files.tryLock(file, mine) else {
+            return environment.wallClockMicroseconds()
         }
         guard let (holderID, since) = holder(of: other) else { throw foreign(process) }
         throw FileError(

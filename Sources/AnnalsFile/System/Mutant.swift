@@ -22,6 +22,9 @@
         case tagWithoutChain
         case posixLocks
         case marksBeforeSync
+        case keepsLockFromWaiters
+        case keepsIdleLock
+        case keptLockIsNeverGivenAway
 
         private static let chosen = SystemCalls.environmentVariable("ANNALS_MUTANT")
 

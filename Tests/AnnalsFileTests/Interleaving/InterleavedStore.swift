@@ -33,11 +33,13 @@ struct InterleavedStore: Sendable {
     private let objects: [String: ObjectID]
     let rows: [String: Int64]
 
-    static func options(isMapped: Bool = true) -> EngineOptions {
+    static func options(isMapped: Bool = true, keepsLock: Bool = false) -> EngineOptions {
         var options = EngineOptions.lowered
         options.log.synchronizesInBackground = false
         // Nobody gives up waiting for a writer.
         options.log.lockTimeoutMicroseconds = 1 << 45
+        options.log.releasesLockByHand = keepsLock
+        options.log.limits.lockKeeping = .always
         options.log.limits.windowBytes = 64 << 10
         options.log.limits.mappingReserveBytes = isMapped ? 1 << 20 : 0
         return options

@@ -7,6 +7,8 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
     var name: String
     var beginning = InterleavedStore.Beginning.sealed
     var isMapped = true
+    /// Whether handles keep the writer lock behind every relaxed commit, look at each whether somebody waits, and give it back when told to.
+    var keepsLock = false
     /// Both do the same: it makes no difference which one begins.
     var isSymmetric = false
     /// Before the race, one after the other.
@@ -44,6 +46,30 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
                 try $0.commit("B1")
                 try $0.commit("B2", .relaxed)
             }, authors: ["A1", "A2", "B1", "B2"]),
+        InterleavingScenario(
+            name: "kept-lock", keepsLock: true, isSymmetric: true, prepare: bothOpen,
+            first: {
+                try $0.commit("A1", .relaxed)
+                try $0.commit("A2", .relaxed)
+                try $0.giveBackLock()
+            },
+            second: {
+                try $0.commit("B1", .relaxed)
+                try $0.commit("B2", .relaxed)
+                try $0.giveBackLock()
+            }, authors: ["A1", "A2", "B1", "B2"], limits: (2000, 500)),
+        InterleavingScenario(
+            name: "kept-lock-compact", keepsLock: true, prepare: bothOpen,
+            first: {
+                try $0.commit("A1", .relaxed)
+                try $0.commit("A2", .relaxed)
+                try $0.giveBackLock()
+            },
+            second: {
+                try $0.commit("B1", .relaxed)
+                try $0.compact()
+                try $0.giveBackLock()
+            }, allowed: [.busy], authors: ["A1", "A2", "B1"], seen: ["compacted"], limits: (2000, 500)),
         InterleavingScenario(
             name: "commit-compact",
             prepare: { first, second in

@@ -27,7 +27,7 @@ final class Player: @unchecked Sendable {
         let id = UInt32(11 + index)
         (self.index, self.model, self.journal, self.baton) = (index, run.model, journal, baton)
         files = InterleavedFiles(disk, id, baton, index, sabotage: run.sabotage)
-        options = InterleavedStore.options(isMapped: run.scenario.isMapped)
+        options = InterleavedStore.options(isMapped: run.scenario.isMapped, keepsLock: run.scenario.keepsLock)
         environment = SimulatedEnvironment(seed: UInt64(id), process: id, name: "process \(index)")
         environment.setOnSleep { _ in baton.sleep(index) }
     }
@@ -78,6 +78,9 @@ final class Player: @unchecked Sendable {
         journal.isDurable(through: known)
         seen.insert("compacted")
     }
+
+    /// What a thread does when commits have ceased.
+    func giveBackLock() throws { try opened().newest().engine.log.giveBackIdleLock() }
 
     func clean(before number: UInt64) throws {
         _ = try opened().onNewest { (engine) throws(FileError) in

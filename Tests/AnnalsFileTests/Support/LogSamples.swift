@@ -34,6 +34,17 @@ struct Machine {
     }
 }
 
+extension LockKeepingLimits {
+    /// Behind every relaxed commit, with a look at each whether somebody waits.
+    static var always: LockKeepingLimits {
+        var limits = LockKeepingLimits()
+        limits.commits = 0
+        limits.leaseMicroseconds = 0
+        limits.idleMicroseconds = 0
+        return limits
+    }
+}
+
 /// The schema of most tests: one entity with a required and some optional attributes.
 enum Note {
     static let entity: UInt16 = 1

@@ -1,0 +1,62 @@
+// When the writer lock is kept from one commit to the next: while a handle makes one short commit right behind the other.
+//
+// Taking the lock and giving it back costs more than writing a row. Who keeps it still holds it, as the system sees it: a kept lock changes who
+// waits, and for how long, and never who may write.
+//
+// Invariants:
+// K1  As long as it is kept nobody else has appended: what was known at the last commit is the newest there is.
+// K2  Whoever waits announces it, and who keeps the lock looks for that each time a lease has passed, and then lets the other one go first.
+// K3  When commits cease a thread gives it back: nobody waits longer than a lease, or twice the idle time, for who does nothing.
+
+/// When the lock is kept and for how long.
+package struct LockKeepingLimits: Equatable, Sendable {
+    /// So many commits must follow one another ...
+    package var commits = 8
+    /// ... each begun so soon after the one before.
+    package var gapMicroseconds: Int64 = 20
+    /// After so long, who keeps it looks whether somebody waits.
+    package var leaseMicroseconds: Int64 = 500
+    /// So long after the last commit it is given back.
+    package var idleMicroseconds: Int64 = 1000
+
+    package init() {}
+}
+
+/// What a handle knows about the lock between its commits. Times are of the wall clock, which every commit reads: where that is set to another time the
+/// lock is given back sooner.
+struct LockKeeping {
+    private let limits: LockKeepingLimits
+    /// Whether the lock is held although nobody commits.
+    private(set) var isKept = false
+    /// Whether the thread that gives it back is awake.
+    var isWatched = false
+    private var closeCommits = 0
+    private var lastCommit: Int64 = 0
+    private var leaseStart: Int64 = 0
+
+    init(_ limits: LockKeepingLimits) { self.limits = limits }
+
+    private static func isWithin(_ length: Int64, since start: Int64, _ now: Int64) -> Bool {
+        now >= start && now &- start < length
+    }
+
+    func isLeaseOver(_ now: Int64) -> Bool { !Self.isWithin(limits.leaseMicroseconds, since: leaseStart, now) }
+
+    mutating func renewLease(_ now: Int64) { leaseStart = now }
+
+    func isIdle(_ now: Int64) -> Bool { !Self.isWithin(limits.idleMicroseconds, since: lastCommit, now) }
+
+    /// A commit has begun that asks for no more than to survive the process: whether the lock is to be kept behind it.
+    mutating func isWorthKeeping(behindCommitAt now: Int64) -> Bool {
+        closeCommits = Self.isWithin(limits.gapMicroseconds, since: lastCommit, now) ? closeCommits + 1 : 0
+        lastCommit = now
+        return closeCommits >= limits.commits
+    }
+
+    mutating func keep(_ now: Int64) {
+        if !isKept { leaseStart = now }
+        isKept = true
+    }
+
+    mutating func giveBack() { isKept = false }
+}
