@@ -114,6 +114,22 @@ import Testing
         try expectIntact(machine, transactions: 4)
     }
 
+    /// Two handles on one thread, by turns: neither may wait for the other one's thread.
+    @Test func handlesThatTakeTurnsKeepNothing() throws {
+        var limits = LockKeepingLimits()
+        limits.commits = 3
+        limits.gapMicroseconds = 1_000_000
+        let (machine, log) = try machine(limits)
+        let other = try machine.open(2)
+        for number in 1...20 {
+            try insert(number % 2 == 0 ? log : other, number)
+            #expect(try isFree(machine), "\(number)")
+        }
+        try log.close()
+        try other.close()
+        try expectIntact(machine, transactions: 21)
+    }
+
     /// Where who waits has stopped, the one who gives way goes on after a moment; afterwards each adopts what the other one wrote.
     @Test func whoGivesWayDoesNotWaitForEver() throws {
         let (machine, log) = try machine(.always)

@@ -53,6 +53,9 @@ struct LockKeeping {
         return closeCommits >= limits.commits
     }
 
+    /// Somebody else has written: it may be his turn again.
+    mutating func beginAnew() { closeCommits = -1 }
+
     mutating func keep(_ now: Int64) {
         if !isKept { leaseStart = now }
         isKept = true

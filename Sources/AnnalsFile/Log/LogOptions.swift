@@ -34,6 +34,8 @@ package struct LogLimits: Equatable, Sendable {
         limits.mappingReserveBytes = 1 << 20
         limits.spoolBytes = 16384
         limits.windowBytes = 8192
+        // Simulated time passes faster than a thread gives back what is kept.
+        limits.lockKeeping.commits = .max
         return limits
     }
 }
