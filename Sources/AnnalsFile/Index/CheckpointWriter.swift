@@ -71,7 +71,65 @@ final class NodesWriter {
     }
 }
 
+/// What is written of a checkpoint behind a commit.
+enum CheckpointStep: Equatable {
+    case none
+    /// Nodes of so many bytes, which no checkpoint names yet: those that are changed again before the end are written again.
+    case part(bytes: Int)
+    /// What there is still to write, and the frame that names it all.
+    case end
+}
+
 extension Engine {
+    /// With the writer lock, behind a transaction. `dirtyBefore` is what was to be written before it, where parts were written already.
+    func nextCheckpointStep(_ end: UInt64, transactionBytes: UInt64, dirtyBefore: Int?) -> CheckpointStep {
+        if indexes.hasBuiltIndex { return .end }
+        guard dirtyBefore != nil || isCheckpointDue(end) else { return .none }
+        let dirty = indexes.dirtyBytes
+        let least = options.indexSliceBytes
+        // Who writes that much is waited for anyway; and where nodes come faster than parts take them away, that has to end.
+        if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
+        guard let dirtyBefore else {
+            return dirty <= options.undividedCheckpointBytes ? .end : .part(bytes: least)
+        }
+        // Twice what comes anew, so that it becomes less.
+        let part = max(least, (dirty - min(dirty, dirtyBefore)) * 2)
+        return dirty <= part ? .end : .part(bytes: part)
+    }
+
+    /// Where others have written a checkpoint meanwhile, there is nothing to do.
+    func write(_ step: CheckpointStep) throws(FileError) {
+        try log.whileOpen { () throws(FileError) in
+            try log.withWriterLock(.relaxed) { (appender) throws(FileError) in
+                guard indexes.isCheckpointBegun || indexes.hasBuiltIndex || isCheckpointDue(appender.state.end) else {
+                    return
+                }
+                if case .part(let bytes) = step { return try writePart(ofBytes: bytes, &appender) }
+                log.removeLeftover()
+                try writeCheckpoint(&appender)
+            }
+        }
+    }
+
+    private func writePart(ofBytes bytes: Int, _ appender: inout Appender) throws(FileError) {
+        indexes.core.file.beginReading()
+        defer { indexes.core.file.endReading() }
+        let count = bytes / IndexNode.bytes
+        var leaves: [RowIndex.WrittenLeaf] = []
+        // Written from copies, which share what they do not change: should it fail, nothing has happened.
+        var ordered = indexes.ordered
+        try appendNodes(atMost: count, &appender) { (writer) throws(FileError) in
+            leaves = try indexes.rows.writeLeaves(atMost: count) { (node) throws(FileError) in try writer.add(node) }
+            var left = count - leaves.count
+            for index in ordered.indices where left > 0 {
+                left -=
+                    try ordered[index]?.writeNodes(atMost: left) { (node) throws(FileError) in try writer.add(node) }
+                    ?? 0
+            }
+        }
+        indexes.took(leaves, ordered)
+    }
+
     /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too much memory.
     func isCheckpointDue(_ end: UInt64) -> Bool {
         let tail = end - min(end, indexes.checkpointEnd)

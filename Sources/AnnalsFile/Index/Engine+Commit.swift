@@ -95,10 +95,10 @@ extension Engine {
         return appended.transaction
     }
 
-    /// A transaction that was appended, and whether there should be a checkpoint behind it: asked with the writer lock, which guards the indexes.
+    /// A transaction that was appended, and what of a checkpoint should stand behind it: asked with the writer lock, which guards the indexes.
     struct Appended {
         var transaction: AppendedTransaction
-        var needsCheckpoint: Bool
+        var checkpoint: CheckpointStep
         var needsRetentionCheck: Bool
     }
 
@@ -116,6 +116,7 @@ extension Engine {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let before = appender.state.end
+        let dirtyBefore = indexes.isCheckpointBegun ? indexes.dirtyBytes : nil
         try indexes.core.file.checkReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
         let next = try indexes.orderedState(behind: builder, prepared)
         let appended = try log.append(builder, with: &appender)
@@ -130,13 +131,15 @@ extension Engine {
         expectedChanges.store(Int(clamping: builder.changes), ordering: .relaxed)
         // Where an index was built, others need not build it as well.
         return Appended(
-            transaction: appended, needsCheckpoint: isCheckpointDue(appended.end) || indexes.hasBuiltIndex,
+            transaction: appended,
+            checkpoint: nextCheckpointStep(
+                appended.end, transactionBytes: builder.bytes, dirtyBefore: dirtyBefore),
             needsRetentionCheck: isRetentionCheckDue(appended))
     }
 
     /// Behind the lock: a checkpoint where one is due, and what durability asks for.
     func finish(_ appended: Appended, _ durability: Durability) throws(FileError) {
-        if appended.needsCheckpoint { try? writeCheckpoint() }
+        if appended.checkpoint != .none { try? write(appended.checkpoint) }
         if appended.needsRetentionCheck { try? applyRetention() }
         if durability == .full { try log.makeDurable(through: appended.transaction.end) }
     }

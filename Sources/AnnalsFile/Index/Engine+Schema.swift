@@ -47,7 +47,7 @@ extension Engine {
                 guard appended != nil, indexes.hasBuiltIndex else { return }
                 log.publish(appender)
                 try writeCheckpoint(&appender)
-                appended?.needsCheckpoint = false
+                appended?.checkpoint = .none
             }
         } catch {
             // What a checkpoint saves is time: without it the transaction is there all the same.
@@ -67,9 +67,19 @@ extension Engine {
         }
     }
 
-    /// The same, with the writer lock. What is behind it in the hold must not fail before this was published.
+    /// The same, with the writer lock.
     func appendNodes(of index: inout OrderedIndex, _ appender: inout Appender) throws(FileError) {
         let count = options.indexSliceBytes / IndexNode.bytes
+        try appendNodes(atMost: count, &appender) { (writer) throws(FileError) in
+            try index.writeNodes(atMost: count) { (node) throws(FileError) in try writer.add(node) }
+        }
+    }
+
+    /// Lets `body` write at most so many nodes behind the end, which no checkpoint names yet. With the writer lock; what is behind it in the hold must not
+    /// fail before this was published.
+    func appendNodes(
+        atMost count: Int, _ appender: inout Appender, _ body: (NodesWriter) throws(FileError) -> Void
+    ) throws(FileError) {
         let start = appender.state.end
         let room = UInt64(count * IndexNode.bytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes)
         try indexes.core.file.checkReach(start + room)
@@ -79,7 +89,7 @@ extension Engine {
         let writer = NodesWriter(appender, landmarks)
         defer { appender = writer.appender }
         let first = writer.appender.state.end
-        try index.writeNodes(atMost: count) { (node) throws(FileError) in try writer.add(node) }
+        try body(writer)
         try writer.flush()
         let end = writer.appender.state.end
         indexes.tookNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)

@@ -7,11 +7,13 @@ package struct EngineOptions: Sendable {
     package var dirtyNodeBytes = 64 << 20
     /// ... or when so much stands behind the last one, and it is at least twice what the checkpoint would take.
     package var checkpointTailBytes: UInt64 = 16 << 20
+    /// Where it would take more than this, it is written part by part, each behind a commit.
+    package var undividedCheckpointBytes = 8 << 20
     /// Closing writes a checkpoint where so much would have to be read again at opening.
     package var closingTailBytes: UInt64 = 64 << 10
     /// The keys of an index that is built take so much memory; what is more waits in a file.
     package var keySortBytes = 24 << 20
-    /// So much of an index that is built is written at once, while others wait: whole nodes.
+    /// So much of an index that is built, or of a checkpoint in parts, is written at once, while others wait: whole nodes.
     package var indexSliceBytes = 1 << 20
 
     /// Reading by copies forgets them when they have come to so much, and nobody reads.
@@ -45,6 +47,7 @@ package struct EngineOptions: Sendable {
         options.log.limits.mappingReserveBytes = 16 << 20
         options.dirtyNodeBytes = 64 << 10
         options.checkpointTailBytes = 16 << 10
+        options.undividedCheckpointBytes = 12 << 10
         options.closingTailBytes = 4 << 10
         options.keySortBytes = 6 << 10
         options.indexSliceBytes = 16 << 10

@@ -32,6 +32,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
     @exclusivity(unchecked) private(set) var changes: UInt64 = 0
     /// Whether an ordered index was built that no checkpoint has.
     @exclusivity(unchecked) private(set) var hasBuiltIndex = false
+    /// Whether nodes were written that the next checkpoint is to name.
+    @exclusivity(unchecked) private(set) var isCheckpointBegun = false
     /// Where what is not in a checkpoint begins.
     @exclusivity(unchecked) private(set) var checkpointEnd: UInt64
     /// The state that was published last.
@@ -305,6 +307,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
         take(content)
         checkpointEnd = frame.end
+        isCheckpointBegun = false
     }
 
     /// The roots of a checkpoint are the indexes from now on.
@@ -389,6 +392,13 @@ final class Indexes: LogFollower, @unchecked Sendable {
         frameBytes[Int(FrameKind.nodes.rawValue)] &+= nodeBytes
     }
 
+    /// These nodes stand in the file now, where no checkpoint names them yet.
+    func took(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
+        rows.takeLeaves(leaves)
+        ordered = stored
+        isCheckpointBegun = true
+    }
+
     /// This handle has just written a checkpoint: its nodes are the indexes from now on.
     func tookCheckpoint(
         _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ content: CheckpointContent,
@@ -405,5 +415,6 @@ final class Indexes: LogFollower, @unchecked Sendable {
         landmarkFrames = content.landmarkFrames
         checkpointEnd = place.end
         hasBuiltIndex = false
+        isCheckpointBegun = false
     }
 }

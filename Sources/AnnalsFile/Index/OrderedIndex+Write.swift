@@ -41,11 +41,14 @@ extension OrderedIndex {
     // MARK: Some of them
 
     /// Hands out at most `limit` nodes, those with the least keys first: while ascending keys are added, these are full, and the nodes that the
-    /// next keys go to stay in memory. Where `write` throws, the index is of no use any more.
+    /// next keys go to stay in memory. Where `write` throws, the index is of no use any more; copies of it are as they were.
+    ///
+    /// - Returns: how many there were.
+    @discardableResult
     package mutating func writeNodes(
         atMost limit: Int, _ write: (UnsafeRawBufferPointer) throws(FileError) -> UInt64
-    ) throws(FileError) {
-        guard let root = ownRoot() else { return }
+    ) throws(FileError) -> Int {
+        guard let root = ownRoot() else { return 0 }
         let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
         defer { scratch.deallocate() }
         var left = limit
@@ -54,6 +57,7 @@ extension OrderedIndex {
         } else {
             becameClean(nodes: limit - left)
         }
+        return limit - left
     }
 
     /// Where the node stands then; nil where it must wait for the next time.

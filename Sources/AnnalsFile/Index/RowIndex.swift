@@ -5,6 +5,7 @@
 // X2  One thread changes the index at a time (who holds the log's `follow` lock, or the writer while it appends); readers are inside read sections.
 // X3  A node in memory is changed by single atomic stores; a node in the file never. What is taken out of reach is retired, not freed.
 // X4  A node that was read from the file never holds a reference to memory: its words are checked before anything follows them.
+// X5  Nodes in memory stand only below nodes in memory or a root, and each below one; `dirtyNodes` counts them.
 
 internal import Synchronization
 
@@ -20,8 +21,7 @@ final class RowIndex: @unchecked Sendable {
     private let source: VerifiedFile
     /// Entities that have a root.
     private(set) var entities: [UInt16] = []
-    /// All nodes in memory.
-    private var nodes: [UnsafeMutableRawPointer] = []
+    private var dirtyNodes = 0
     /// The leaf that was changed last.
     private var lastLeaf: UnsafeMutableRawPointer?
     private var lastLeafKey: UInt64 = 0
@@ -35,10 +35,40 @@ final class RowIndex: @unchecked Sendable {
         self.sections = sections
     }
 
-    deinit { for node in nodes { node.deallocate() } }
+    deinit { for node in nodesInMemory() { node.deallocate() } }
 
     /// The memory of nodes that are not in the file.
-    var dirtyBytes: Int { nodes.count * IndexNode.bytes }
+    var dirtyBytes: Int { dirtyNodes * IndexNode.bytes }
+
+    private func nodesInMemory() -> [UnsafeMutableRawPointer] {
+        var nodes: [UnsafeMutableRawPointer] = []
+        nodes.reserveCapacity(dirtyNodes)
+        for entity in entities {
+            let root = root(entity).pointee.load(ordering: .relaxed)
+            guard let node = NodeReference(word: root & Self.referenceMask).memory else { continue }
+            nodes.append(node)
+            _ = forEachNode(below: node, depth: root >> Self.depthShift) { (_, node, _) in
+                nodes.append(node)
+                return true
+            }
+        }
+        return nodes
+    }
+
+    /// Hands out the nodes in memory below one, each with the word that refers to it and its depth, parents before children. Gives back false where
+    /// `body` did, and ends there.
+    private func forEachNode(
+        below parent: UnsafeMutableRawPointer, depth: UInt64,
+        _ body: (UnsafeMutablePointer<Atomic<UInt64>>, UnsafeMutableRawPointer, UInt64) -> Bool
+    ) -> Bool {
+        guard depth > 1 else { return true }
+        for index in 0..<UInt64(IndexNode.words) {
+            let slot = Self.word(parent, index)
+            guard let node = NodeReference(word: slot.pointee.load(ordering: .relaxed)).memory else { continue }
+            guard body(slot, node, depth - 1), forEachNode(below: node, depth: depth - 1, body) else { return false }
+        }
+        return true
+    }
 
     // MARK: Words
 
@@ -189,7 +219,7 @@ final class RowIndex: @unchecked Sendable {
     private func makeNode() -> UnsafeMutableRawPointer {
         let node = UnsafeMutableRawPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
         node.initializeMemory(as: UInt8.self, repeating: 0, count: IndexNode.bytes)
-        nodes.append(node)
+        dirtyNodes += 1
         return node
     }
 
@@ -203,7 +233,7 @@ final class RowIndex: @unchecked Sendable {
         }
         let node = UnsafeMutableRawPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
         node.copyMemory(from: content.baseAddress.unsafelyUnwrapped, byteCount: IndexNode.bytes)
-        nodes.append(node)
+        dirtyNodes += 1
         return node
     }
 
@@ -253,6 +283,7 @@ final class RowIndex: @unchecked Sendable {
     ///
     /// A root is replaced by one store: somebody may be reading, and must find every object all the time.
     func take(_ stored: [StoredRoot]) {
+        let nodes = nodesInMemory()
         let kept = stored.map(\.entity).sorted()
         for entity in entities where !kept.hasSorted(entity) { root(entity).pointee.store(0, ordering: .releasing) }
         entities = stored.map(\.entity)
@@ -261,7 +292,48 @@ final class RowIndex: @unchecked Sendable {
                 root.offset | UInt64(root.depth) << Self.depthShift, ordering: .releasing)
         }
         for node in nodes { sections.retire(node) }
-        nodes = []
+        dirtyNodes = 0
+        lastLeaf = nil
+        sections.reclaim()
+    }
+
+    // MARK: Some of them
+
+    /// A leaf that was written, and where it is referred to.
+    struct WrittenLeaf {
+        fileprivate var slot: UnsafeMutablePointer<Atomic<UInt64>>
+        fileprivate var memory: UnsafeMutableRawPointer
+        fileprivate var offset: UInt64
+    }
+
+    /// Hands out at most `limit` leaves in memory that stand below other nodes; `write` says at which offset they will stand. Nothing has changed until `takeLeaves`.
+    func writeLeaves(
+        atMost limit: Int, _ write: (UnsafeRawBufferPointer) throws(FileError) -> UInt64
+    ) throws(FileError) -> [WrittenLeaf] {
+        var leaves: [WrittenLeaf] = []
+        for entity in entities.sorted() {
+            let root = root(entity).pointee.load(ordering: .relaxed)
+            guard let node = NodeReference(word: root & Self.referenceMask).memory else { continue }
+            let isComplete = forEachNode(below: node, depth: root >> Self.depthShift) { (slot, node, depth) in
+                if depth == 1 { leaves.append(WrittenLeaf(slot: slot, memory: node, offset: 0)) }
+                return leaves.count < limit
+            }
+            if !isComplete { break }
+        }
+        for index in leaves.indices {
+            leaves[index].offset = try write(
+                UnsafeRawBufferPointer(start: leaves[index].memory, count: IndexNode.bytes))
+        }
+        return leaves
+    }
+
+    /// From now on these leaves stand in the file, where they can be read already, as they were handed out.
+    func takeLeaves(_ leaves: [WrittenLeaf]) {
+        for leaf in leaves {
+            leaf.slot.pointee.store(NodeReference(offset: leaf.offset).word, ordering: .releasing)
+            sections.retire(leaf.memory)
+        }
+        dirtyNodes -= leaves.count
         lastLeaf = nil
         sections.reclaim()
     }
