@@ -74,7 +74,7 @@ enum ForkCheck {
 
     /// A thread waits for changes, in the descriptor that the child has no more; the child has a hub of its own.
     private static func forkWhileOthersWait(_ engine: Engine) throws {
-        let (log, hub) = (engine.log, engine.options.hub)
+        let (log, hub) = (engine.log, ChangeHub.shared)
         let listener = try hub.listen(directory: log.directoryPath, name: log.name, asynchronously: true)
         let thread = try BackgroundThread(name: "waits") {
             while hub.wait(for: listener, untilMonotonicMicroseconds: nil) != .stopped {}

@@ -24,7 +24,7 @@ final class ChangeWait: Sendable {
     init(_ store: Store, asynchronously: Bool) throws(StoreError) {
         self.store = store
         let engine = store.engine
-        hub = engine.options.hub
+        hub = engine.options.hub ?? .shared
         let hub = hub
         listener = try mapping { () throws(FileError) in
             try engine.checkNotWriting()

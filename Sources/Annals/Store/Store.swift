@@ -109,11 +109,11 @@ public final class Store: Sendable {
         var chosen = EngineOptions()
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
         chosen.reading = options.reading == .mapped ? .mapped : .copied
-        if let hub = options.hub { chosen.hub = hub }
+        chosen.hub = options.hub
         let files = RealFileSystem()
         let environment = RealEnvironment()
         let access: FileAccess = options.access == .readWrite ? .readWrite : .readOnly
-        guard access == .readWrite, options.creates else {
+        guard options.access == .readWrite, options.creates else {
             return (
                 try Engine.open(path, access: access, options: chosen, files: files, environment: environment), false
             )

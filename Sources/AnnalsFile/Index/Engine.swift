@@ -100,7 +100,7 @@ package final class Engine: Sendable {
         if log.process.wasForked { return }
         try checkNotWriting()
         // Who waits for changes learns that there will be none.
-        defer { options.hub.poke(directory: log.directoryPath, name: log.name) }
+        defer { (options.hub ?? .existing)?.poke(directory: log.directoryPath, name: log.name) }
         if log.access == .readWrite, isCheckpointWorthClosing() {
             // What a checkpoint saves is time: closing goes on without it.
             try? writeCheckpoint()

@@ -25,8 +25,8 @@ package struct EngineOptions: Sendable {
     package var retentionCheckMicroseconds: Int64 = 60_000_000
     package var retentionCheckBytes: UInt64 = 16 << 20
 
-    /// Where those wait who want to know of changes.
-    package var hub = ChangeHub.shared
+    /// Where those wait who want to know of changes; nil for where all of the process do.
+    package var hub: ChangeHub?
 
     /// Layouts of rows: the same for all files that take one another's place.
     package var layouts = LayoutPool()

@@ -54,6 +54,9 @@ package final class ChangeHub: @unchecked Sendable {
         return made.takeUnretainedValue()
     }
 
+    /// The same, if anybody has asked for it yet.
+    package static var existing: ChangeHub? { hub(at: current.load(ordering: .acquiring)) }
+
     private static func hub(at address: UInt) -> ChangeHub? {
         UnsafeRawPointer(bitPattern: address).map { Unmanaged<ChangeHub>.fromOpaque($0).takeUnretainedValue() }
     }
@@ -100,7 +103,8 @@ package final class ChangeHub: @unchecked Sendable {
     package func poke(directory: String, name: String) {
         if process.wasForked { return }
         let concerned = monitor.withLock {
-            listeners.values.filter { $0.directory == directory && $0.name == name }
+            // Dictionaries of a kind cost at their first use.
+            listeners.isEmpty ? [] : listeners.values.filter { $0.directory == directory && $0.name == name }
         }
         if !concerned.isEmpty { wake(concerned) { $0.hasNews = true } }
     }

@@ -31,7 +31,7 @@ package final class Log: @unchecked Sendable {
     let process = OwnProcess()
     /// Who writes: asked once, because asking costs system calls.
     package let processID: UInt32
-    package let processName: String
+    package var processName: String { environment.processName() }
     let mapping: SharedMapping?
     let ledger: DurabilityLedger
 
@@ -91,7 +91,6 @@ package final class Log: @unchecked Sendable {
         openedChecksum = opened.state.endChecksum
         seenSize = opened.size
         processID = opened.environment.processID()
-        processName = opened.environment.processName()
         ledger = DurabilityLedger(
             opened.files, opened.environment, file: opened.file, directory: opened.directory, end: opened.state.end,
             durableMark: opened.state.durableMark, syncLagBytes: options.limits.syncLagBytes)

@@ -9,8 +9,13 @@ package struct RealEnvironment: Environment {
     package func random() -> UInt64 { UInt64.random(in: .min ... .max) }
     package func processID() -> UInt32 { SystemCalls.processID() }
 
+    package func processName() -> String { Self.ownName }
+
+    /// Asked once, and not before somebody wants to know.
+    private static let ownName = nameOfExecutable()
+
     /// Taken from the kernel, not from the arguments, which say what the caller likes. "unknown" without `/proc`.
-    package func processName() -> String {
+    private static func nameOfExecutable() -> String {
         guard let path = try? SystemCalls.readlink("/proc/self/exe") else { return "unknown" }
         var name = String(decoding: path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
         // The kernel says so of a program that was replaced or removed while it runs.

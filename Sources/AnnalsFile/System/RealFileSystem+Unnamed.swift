@@ -12,11 +12,17 @@ final class TemporaryNames: Sendable {
         var name: String
     }
 
-    private let places = Mutex<[Int32: Place]>([:])
+    /// Few, and mostly none.
+    private let places = Mutex<[(file: Int32, place: Place)]>([])
 
-    func remember(_ place: Place, for file: Int32) { places.withLock { $0[file] = place } }
-    func place(of file: Int32) -> Place? { places.withLock { $0[file] } }
-    func take(_ file: Int32) -> Place? { places.withLock { $0.removeValue(forKey: file) } }
+    func remember(_ place: Place, for file: Int32) { places.withLock { $0.append((file, place)) } }
+    func place(of file: Int32) -> Place? { places.withLock { $0.first { $0.file == file }?.place } }
+
+    func take(_ file: Int32) -> Place? {
+        places.withLock { places in
+            places.firstIndex { $0.file == file }.map { places.remove(at: $0).place }
+        }
+    }
 }
 
 extension RealFileSystem {
