@@ -88,6 +88,68 @@ import Testing
         try machine.closeAndCheck(again)
     }
 
+    /// Nodes that are no leaves below others are written at the end only: where there are more of them than a part takes, the end comes all the same.
+    @Test func manyEntitiesAreWrittenAtTheEnd() throws {
+        var machine = machine()
+        machine.options.dirtyNodeBytes = 96 << 10
+        machine.options.undividedCheckpointBytes = 40 << 10
+        let engine = try machine.create()
+        let entities = (2...13).map { number in
+            EntityDefinition(
+                number: UInt16(number), name: "E\(number)",
+                attributes: [AttributeDefinition(number: 1, type: .int, flags: [.optional], name: "rank")])
+        }
+        _ = try engine.commit { try $0.changeSchema(entities) }
+        let ids = try engine.insertNotes(1...6_000)
+        let (few, _) = try engine.commit { transaction in
+            try entities.map { try transaction.insert(entity: $0.number, [.int(1)]) }
+        }
+        try engine.writeCheckpoint()
+        var random = SeededRandom(9)
+        var checkpoints = 0
+        var last = try engine.statistics().checkpointEnd
+        for turn in 0..<200 {
+            _ = try engine.commit(durability: .relaxed) { transaction in
+                try transaction.update(few[turn % few.count], [(0, .int(Int64(turn)))])
+                try transaction.update(
+                    ids[Int(random.next() % 6_000)], [(EngineNote.rank, .int(Int64(turn) + 10_000))])
+            }
+            let end = try engine.statistics().checkpointEnd
+            if end != last { checkpoints += 1 }
+            last = end
+        }
+        #expect(checkpoints > 3)
+        try machine.closeAndCheck(engine)
+    }
+
+    /// Handles that write by turns have the same nodes to write: one of them does.
+    @Test func oneOfManyHandlesWritesTheCheckpoint() throws {
+        func nodeBytes(_ handles: Int) throws -> (bytes: UInt64, checkpoints: Int) {
+            let machine = machine()
+            let (engine, ids) = try store(machine)
+            let others = try (1..<handles).map { try machine.open(UInt32($0 + 1)) }
+            let all = [engine] + others
+            let before = try engine.statistics().frameBytes[.nodes] ?? 0
+            var random = SeededRandom(10)
+            var last = try engine.statistics().checkpointEnd
+            var checkpoints = 0
+            for turn in 0..<240 {
+                try update(all[turn % handles], ids[Int(random.next() % 6_000)], Int64(turn) + 10_000)
+                _ = try engine.view()
+                let end = try engine.statistics().checkpointEnd
+                if end != last { checkpoints += 1 }
+                last = end
+            }
+            let bytes = (try engine.statistics().frameBytes[.nodes] ?? 0) - before
+            for other in others { try other.close() }
+            try machine.closeAndCheck(engine)
+            return (bytes, checkpoints)
+        }
+        let (one, three) = (try nodeBytes(1), try nodeBytes(3))
+        #expect(one.checkpoints > 1 && three.checkpoints > 1)
+        #expect(three.bytes < one.bytes * 2, "\(three) and \(one)")
+    }
+
     /// A part that the disk has no space for takes nothing away from the commit before it; the next one is written when there is space.
     @Test func aPartThatCannotBeWrittenIsWrittenLater() throws {
         let machine = machine()

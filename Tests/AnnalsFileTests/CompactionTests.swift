@@ -203,7 +203,7 @@ import Testing
             return try transaction.insert(entity: EngineNote.entity, EngineNote.row("note 21", 21))
         }
         // It has made the new file by then, and waits for the writer as a commit does.
-        #expect(met.message?.contains("has been writing for 5.") == true, "\(met.message ?? "no error")")
+        #expect(met.message?.contains("has held the writer lock for 5.") == true, "\(met.message ?? "no error")")
         #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
         _ = try store.compact(.lowered)
         #expect(try writer.newest().view.titles().count == 21)

@@ -73,7 +73,7 @@ import Testing
     /// Whoever set the clock back, nobody is kept out for longer.
     @Test func aClockThatIsSetBackEndsIt() throws {
         var limits = LockKeepingLimits()
-        limits.commits = 0
+        (limits.commits, limits.commitsBehindOthers) = (0, 0)
         limits.gapMicroseconds = 1000
         let (machine, log) = try machine(limits)
         for number in 1...2 { try insert(log, number) }
@@ -159,6 +159,82 @@ import Testing
         try log.close()
         try other.close()
         try expectIntact(machine, transactions: 5)
+    }
+
+    /// One who has stopped while he waited slows nobody down for long.
+    @Test func whoWaitsAndDoesNotComeIsAskedSeldom() throws {
+        var limits = LockKeepingLimits.always
+        limits.leaseMicroseconds = 10
+        limits.gapMicroseconds = 1_000_000
+        let (machine, log) = try machine(limits)
+        try insert(log, 1)
+        let stopped = try machine.open(2)
+        var options = machine.options
+        options.lockTimeoutMicroseconds = 1
+        let files = machine.files(77)
+        let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
+        // What is locked while one waits, far above the writers' range.
+        let centre = WriterLock.range(processID: 0, timeMicroseconds: 0).start
+        let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
+        #expect(try files.tryLock(file, waiting) == .acquired)
+        let before = machine.environment.monotonicMicroseconds()
+        for number in 2...3000 { try insert(log, number) }
+        let lost = machine.environment.monotonicMicroseconds() - before
+        #expect(lost > 2000 && lost < 2000 * 20, "\(lost)")
+        machine.disk.kill(77)
+        try insert(log, 3001)
+        log.giveBackIdleLock()
+        try insert(stopped, 3002)
+        stopped.giveBackIdleLock()
+        try stopped.close()
+        try log.close()
+        try expectIntact(machine, transactions: 3003)
+    }
+
+    /// However short the patience: it is longer than anybody keeps the lock who does not write.
+    @Test func whoWouldNotWaitWaitsForAKeptLock() throws {
+        let (machine, log) = try machine(.always)
+        try insert(log, 1)
+        let environment = SimulatedEnvironment(seed: 2, process: 2, name: "other")
+        var options = machine.options
+        options.releasesLockByHand = false
+        options.lockTimeoutMicroseconds = 0
+        let other = try Log.open(Machine.path, options: options, files: machine.files(2), environment: environment)
+        environment.setOnSleep { _ in log.giveBackIdleLock() }
+        try insert(other, 2)
+        environment.setOnSleep(nil)
+        try insert(log, 3)
+        let error = #expect(throws: FileError.self) { try insert(other, 4) }
+        #expect(error?.code == .busy)
+        log.giveBackIdleLock()
+        try other.close()
+        try log.close()
+        try expectIntact(machine, transactions: 4)
+    }
+
+    /// A process dies while it recovers, with its frame written and the beginning of what was torn cleared: who has judged the end before that must do so
+    /// again.
+    @Test func whoDiesRecoveringLeavesATornTail() throws {
+        var machine = Machine(limits: .lowered)
+        machine.options.releasesLockByHand = false
+        let log = try machine.create()
+        try log.defineNotes()
+        try insert(log, 1, .full)
+        let torn = try machine.open(2)
+        machine.disk.addFault(Fault(.death(afterBytes: 2500), on: .write, process: 2))
+        let body = [UInt8](repeating: 0xAA, count: 6000)
+        #expect(throws: (any Error).self) { try torn.insertNote(2, Note.row("t2", nil, body), durability: .relaxed) }
+        machine.disk.removeAllFaults()
+        machine.disk.kill(2)
+        let recovering = try machine.open(3)
+        machine.disk.addFault(Fault(.death(afterBytes: 1200), on: .write, occurrence: 2, process: 3))
+        #expect(throws: (any Error).self) { try recovering.insertNote(3, Note.row("t3"), durability: .relaxed) }
+        machine.disk.removeAllFaults()
+        machine.disk.kill(3)
+        try insert(log, 4, .full)
+        #expect(log.current.recoveries == 2)
+        try log.close()
+        try expectIntact(machine, transactions: 3)
     }
 
     /// Real handles: one commits as fast as it can until the other one, which waits with its default patience, has had so many turns.

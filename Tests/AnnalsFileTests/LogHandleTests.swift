@@ -63,7 +63,7 @@ import Testing
             Issue.record("the lock was ignored")
         } catch let error as FileError {
             #expect(error.code == .busy)
-            let hasWords = error.message.contains(/Process 4711 has been writing for \d+\.\d seconds/)
+            let hasWords = error.message.contains(/Process 4711 has held the writer lock for \d+\.\d seconds/)
             #expect(hasWords, "\(error.message)")
             #expect(error.path == Machine.path)
         }

@@ -359,7 +359,9 @@ final class Compactor {
 
     private func finish(_ file: CompactionFile, ifAtMost most: UInt64) throws(FileError) -> UInt64? {
         let log = source.log
-        return try log.whileAppending(.relaxed, longestPause: WriterLock.eagerPause) { (appender) throws(FileError) in
+        // The lock of a file that was replaced is of no use to anybody.
+        return try log.whileAppending(.relaxed, longestPause: WriterLock.eagerPause, mayKeepLock: false) {
+            (appender) throws(FileError) in
             try log.checkIdentity()
             // Much may have been written before this had the lock.
             if appender.state.end - position > most { return nil }

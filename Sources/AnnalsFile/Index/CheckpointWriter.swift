@@ -80,47 +80,69 @@ enum CheckpointStep: Equatable {
     case end
 }
 
+/// What was written of a checkpoint in parts.
+struct CheckpointParts {
+    /// What there was to write when it began, has been written since, and was left behind the last part.
+    var dirtyAtFirst: Int
+    var written = 0
+    var dirtyBehind = 0
+}
+
 extension Engine {
-    /// With the writer lock, behind a transaction. `dirtyBefore` is what was to be written before it, where parts were written already.
-    func nextCheckpointStep(_ end: UInt64, transactionBytes: UInt64, dirtyBefore: Int?) -> CheckpointStep {
+    /// With the writer lock, behind a transaction.
+    func nextCheckpointStep(_ end: UInt64, transactionBytes: UInt64) -> CheckpointStep {
         if indexes.hasBuiltIndex { return .end }
-        guard dirtyBefore != nil || isCheckpointDue(end) else { return .none }
+        guard indexes.parts != nil || isCheckpointDue(end) else { return .none }
         let dirty = indexes.dirtyBytes
         let least = options.indexSliceBytes
         // Who writes that much is waited for anyway; and where nodes come faster than parts take them away, that has to end.
         if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
-        guard let dirtyBefore else {
-            return dirty <= options.undividedCheckpointBytes ? .end : .part(bytes: least)
+        guard let parts = indexes.parts else {
+            if dirty <= options.undividedCheckpointBytes { return .end }
+            return isAnotherWritingNodes(end, dirty) ? .none : .part(bytes: least)
         }
-        // Twice what comes anew, so that it becomes less.
-        let part = max(least, (dirty - min(dirty, dirtyBefore)) * 2)
-        return dirty <= part ? .end : .part(bytes: part)
+        // Twice what has come anew, so that it becomes less.
+        let part = max(least, (dirty - min(dirty, parts.dirtyBehind)) * 2)
+        return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
+    }
+
+    /// Whether another handle seems to be at it, who has the same to write: it ends with a checkpoint for all.
+    private func isAnotherWritingNodes(_ end: UInt64, _ dirty: Int) -> Bool {
+        indexes.parts == nil && indexes.foreignNodesEnd > indexes.checkpointEnd
+            && end - min(end, indexes.foreignNodesEnd) < UInt64(options.indexSliceBytes) * 8
+            && dirty < options.dirtyNodeBytes / 4 * 5
     }
 
     /// Where others have written a checkpoint meanwhile, there is nothing to do.
     func write(_ step: CheckpointStep) throws(FileError) {
         try log.whileOpen { () throws(FileError) in
             try log.withWriterLock(.relaxed) { (appender) throws(FileError) in
-                guard indexes.isCheckpointBegun || indexes.hasBuiltIndex || isCheckpointDue(appender.state.end) else {
-                    return
+                let end = appender.state.end
+                guard indexes.parts != nil || indexes.hasBuiltIndex || isCheckpointDue(end) else { return }
+                if case .part(let bytes) = step {
+                    if isAnotherWritingNodes(end, indexes.dirtyBytes) { return }
+                    if try writePart(ofBytes: bytes, &appender) { return }
+                    // There are no more nodes than those that only the end can write.
+                    log.publish(appender)
                 }
-                if case .part(let bytes) = step { return try writePart(ofBytes: bytes, &appender) }
                 log.removeLeftover()
                 try writeCheckpoint(&appender)
             }
         }
     }
 
-    private func writePart(ofBytes bytes: Int, _ appender: inout Appender) throws(FileError) {
+    /// Gives back whether there was so much.
+    private func writePart(ofBytes bytes: Int, _ appender: inout Appender) throws(FileError) -> Bool {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let count = bytes / IndexNode.bytes
+        var left = count
         var leaves: [RowIndex.WrittenLeaf] = []
         // Written from copies, which share what they do not change: should it fail, nothing has happened.
         var ordered = indexes.ordered
         try appendNodes(atMost: count, &appender) { (writer) throws(FileError) in
             leaves = try indexes.rows.writeLeaves(atMost: count) { (node) throws(FileError) in try writer.add(node) }
-            var left = count - leaves.count
+            left -= leaves.count
             for index in ordered.indices where left > 0 {
                 left -=
                     try ordered[index]?.writeNodes(atMost: left) { (node) throws(FileError) in try writer.add(node) }
@@ -128,6 +150,7 @@ extension Engine {
             }
         }
         indexes.took(leaves, ordered)
+        return left == 0
     }
 
     /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too much memory.

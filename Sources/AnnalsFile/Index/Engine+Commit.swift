@@ -116,7 +116,6 @@ extension Engine {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let before = appender.state.end
-        let dirtyBefore = indexes.isCheckpointBegun ? indexes.dirtyBytes : nil
         try indexes.core.file.checkReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
         let next = try indexes.orderedState(behind: builder, prepared)
         let appended = try log.append(builder, with: &appender)
@@ -132,8 +131,7 @@ extension Engine {
         // Where an index was built, others need not build it as well.
         return Appended(
             transaction: appended,
-            checkpoint: nextCheckpointStep(
-                appended.end, transactionBytes: builder.bytes, dirtyBefore: dirtyBefore),
+            checkpoint: nextCheckpointStep(appended.end, transactionBytes: builder.bytes),
             needsRetentionCheck: isRetentionCheckDue(appended))
     }
 
@@ -149,9 +147,11 @@ extension Log {
     /// `appending`, holding the handle open.
     @inline(__always)
     func whileAppending<Result>(
-        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause,
+        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = true,
         _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
-        try whileOpen { () throws(FileError) in try appending(durability, longestPause: longestPause, body) }
+        try whileOpen { () throws(FileError) in
+            try appending(durability, longestPause: longestPause, mayKeepLock: mayKeepLock, body)
+        }
     }
 }

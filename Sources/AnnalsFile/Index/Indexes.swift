@@ -32,8 +32,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
     @exclusivity(unchecked) private(set) var changes: UInt64 = 0
     /// Whether an ordered index was built that no checkpoint has.
     @exclusivity(unchecked) private(set) var hasBuiltIndex = false
-    /// Whether nodes were written that the next checkpoint is to name.
-    @exclusivity(unchecked) private(set) var isCheckpointBegun = false
+    /// Nodes were written that the next checkpoint is to name; nil where none were.
+    @exclusivity(unchecked) private(set) var parts: CheckpointParts?
+    /// Where the last nodes end that another handle has written.
+    @exclusivity(unchecked) private(set) var foreignNodesEnd: UInt64 = 0
     /// Where what is not in a checkpoint begins.
     @exclusivity(unchecked) private(set) var checkpointEnd: UInt64
     /// The state that was published last.
@@ -101,6 +103,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
             case .schema: take(state.catalog)
             case .rows: try apply(frame, maintainingOrdered: true)
             case .metadata: try takeObjectNumbers(frame)
+            case .nodes: foreignNodesEnd = frame.end
             default: break
             }
         case .commit(let record):
@@ -307,7 +310,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
         take(content)
         checkpointEnd = frame.end
-        isCheckpointBegun = false
+        parts = nil
     }
 
     /// The roots of a checkpoint are the indexes from now on.
@@ -394,9 +397,13 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// These nodes stand in the file now, where no checkpoint names them yet.
     func took(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
+        let before = dirtyBytes
         rows.takeLeaves(leaves)
         ordered = stored
-        isCheckpointBegun = true
+        var parts = parts ?? CheckpointParts(dirtyAtFirst: before)
+        parts.written += before - dirtyBytes
+        parts.dirtyBehind = dirtyBytes
+        self.parts = parts
     }
 
     /// This handle has just written a checkpoint: its nodes are the indexes from now on.
@@ -415,6 +422,6 @@ final class Indexes: LogFollower, @unchecked Sendable {
         landmarkFrames = content.landmarkFrames
         checkpointEnd = place.end
         hasBuiltIndex = false
-        isCheckpointBegun = false
+        parts = nil
     }
 }

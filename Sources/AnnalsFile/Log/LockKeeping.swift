@@ -5,19 +5,23 @@
 //
 // Invariants:
 // K1  As long as it is kept nobody else has appended: what was known at the last commit is the newest there is.
-// K2  Whoever waits announces it, and who keeps the lock looks for that each time a lease has passed, and then lets the other one go first.
+// K2  Whoever waits announces it, and who keeps the lock looks for that each time a lease has passed, and then lets the other one go first. A lease is
+//     longer only behind one that went by without the other one coming.
 // K3  When commits cease a thread gives it back: nobody waits longer than a lease, or twice the idle time, for who does nothing.
 
 /// When the lock is kept and for how long.
 package struct LockKeepingLimits: Equatable, Sendable {
     /// So many commits must follow one another ...
     package var commits = 8
-    /// ... each begun so soon after the one before.
+    /// ... each begun so soon after the one before; and so many where somebody else wrote before them.
     package var gapMicroseconds: Int64 = 20
+    package var commitsBehindOthers = 24
     /// After so long, who keeps it looks whether somebody waits.
     package var leaseMicroseconds: Int64 = 500
+    /// After so long at most, where who waits does not come when he may: he may have been stopped.
+    package var longestLeaseMicroseconds: Int64 = 1_000_000
     /// So long after the last commit it is given back.
-    package var idleMicroseconds: Int64 = 1000
+    package var idleMicroseconds: Int64 = 500
 
     package init() {}
 }
@@ -33,16 +37,29 @@ struct LockKeeping {
     private var closeCommits = 0
     private var lastCommit: Int64 = 0
     private var leaseStart: Int64 = 0
+    private var lease: Int64
 
-    init(_ limits: LockKeepingLimits) { self.limits = limits }
+    init(_ limits: LockKeepingLimits) {
+        self.limits = limits
+        lease = limits.leaseMicroseconds
+    }
 
     private static func isWithin(_ length: Int64, since start: Int64, _ now: Int64) -> Bool {
         now >= start && now &- start < length
     }
 
-    func isLeaseOver(_ now: Int64) -> Bool { !Self.isWithin(limits.leaseMicroseconds, since: leaseStart, now) }
+    func isLeaseOver(_ now: Int64) -> Bool { !Self.isWithin(lease, since: leaseStart, now) }
 
-    mutating func renewLease(_ now: Int64) { leaseStart = now }
+    /// Nobody waits.
+    mutating func renewLease(_ now: Int64) {
+        leaseStart = now
+        lease = limits.leaseMicroseconds
+    }
+
+    /// Somebody waited, and has taken the lock, or not.
+    mutating func gaveWay(_ hasCome: Bool) {
+        lease = hasCome ? limits.leaseMicroseconds : min(max(lease, 1) * 2, limits.longestLeaseMicroseconds)
+    }
 
     func isIdle(_ now: Int64) -> Bool { !Self.isWithin(limits.idleMicroseconds, since: lastCommit, now) }
 
@@ -54,7 +71,10 @@ struct LockKeeping {
     }
 
     /// Somebody else has written: it may be his turn again.
-    mutating func beginAnew() { closeCommits = -1 }
+    mutating func beginAnew() {
+        closeCommits = limits.commits - max(limits.commits, limits.commitsBehindOthers) - 1
+        lease = limits.leaseMicroseconds
+    }
 
     mutating func keep(_ now: Int64) {
         if !isKept { leaseStart = now }

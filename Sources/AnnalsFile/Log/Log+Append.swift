@@ -63,14 +63,14 @@ extension Log {
     /// This and what it calls are inlined, because a commit of one row would else spend a tenth of its time on counting references of closures.
     @inline(__always)
     func appending<Result>(
-        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause,
+        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = true,
         _ body: (inout Appender) throws(FileError) -> Result
     ) throws(FileError) -> Result {
         let isBackground = durability == .relaxed && options.synchronizesInBackground
         if isBackground, !background.isStarted { try startBackgroundSync() }
-        let mayKeepLock = isBackground || (durability == .relaxed && options.releasesLockByHand)
+        let isGivenBack = isBackground || (durability == .relaxed && options.releasesLockByHand)
         let result = try withWriterLock(
-            durability, longestPause: longestPause, mayKeepLock: mayKeepLock, body)
+            durability, longestPause: longestPause, mayKeepLock: mayKeepLock && isGivenBack, body)
         if isBackground, ledger.needsAttention() { background.wake() }
         return result
     }
@@ -161,10 +161,12 @@ extension Log {
 
     /// Adopts what others appended, where this handle has judged the end before: whether nothing stands behind it. Then it need not be judged once more,
     /// which means looking at all that is above. Since it was, only they have written, each right behind the other, and who died writing has left
-    /// the beginning of something. With `follow` locked.
+    /// the beginning of something; but who died recovering may have left what was torn. With `follow` locked.
     private func isJudgedTailAdopted() throws(FileError) -> Bool {
         guard isTailJudged else { return false }
+        let recoveries = state.recoveries
         _ = try adopt(asker: .follower)
+        if state.recoveries > recoveries { return false }
         return try isNothingNew()
     }
 

@@ -51,20 +51,19 @@ extension Log {
 
     /// With `writer` locked. Gives back what the wall clock shows.
     private func lockFile(_ longestPause: UInt64, _ timeoutMicroseconds: UInt64) throws(FileError) -> Int64 {
-        var givesWay = false
         if keeping.isKept {
             let now = environment.wallClockMicroseconds()
             if !keeping.isLeaseOver(now) { return now }
-            givesWay = try WriterLock.isAwaited(files, file)
-            if !givesWay {
+            guard try WriterLock.isAwaited(files, file) else {
                 keeping.renewLease(now)
                 return now
             }
             unlockFile()
+            keeping.gaveWay(try WriterLock.giveWay(files, environment, file))
         }
         return try WriterLock.acquire(
             files, environment, file, processID: processID, timeoutMicroseconds: timeoutMicroseconds,
-            longestPause: longestPause, givesWay: givesWay)
+            longestPause: longestPause)
     }
 
     /// With `writer` locked: false where the lock was given to others in between, who may have appended.

@@ -40,8 +40,7 @@ extension Log {
     /// Closes a handle of a file that was replaced: nothing in it needs to be made durable any more.
     package func closeReplaced() throws(FileError) {
         if process.wasForked { return }
-        background.stop()
-        background.join()
+        stopThreads()
         if refuseCalls() { release() }
     }
 }

@@ -67,22 +67,39 @@ package enum WriterLock {
     static let politePause: UInt64 = 1000
     package static let eagerPause: UInt64 = 100
 
-    /// Who gives way lets so much time pass at most for the other one to take the lock, who may have died.
+    /// Who gives way lets so much time pass at most for the other one to take the lock, who may have stopped.
     private static let longestDeference: UInt64 = 2000
+    /// So long waits whoever may wait at all: a little longer than somebody keeps the lock who does not write.
+    private static let leastPatience: UInt64 = 3000
 
-    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed. Who gives way asks for it only when the one has had
-    /// it who was waiting.
+    /// Without the lock, lets somebody else have it who waits for it.
+    ///
+    /// - Returns: whether he has taken it, or waits no more.
+    static func giveWay(
+        _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor
+    ) throws(FileError) -> Bool {
+        let start = environment.monotonicMicroseconds()
+        var pause: UInt64 = 20
+        while environment.monotonicMicroseconds() &- start < longestDeference {
+            environment.sleep(microseconds: pause)
+            if try !isAwaited(files, file) { return true }
+            pause = min(pause * 2, eagerPause)
+        }
+        return false
+    }
+
+    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed, and 3 milliseconds at least.
     ///
     /// - Returns: What the wall clock showed when it was asked for the last time.
     package static func acquire(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
-        timeoutMicroseconds: UInt64, longestPause: UInt64, givesWay: Bool = false
+        timeoutMicroseconds: UInt64, longestPause: UInt64
     ) throws(FileError) -> Int64 {
         let asked = environment.wallClockMicroseconds()
         let mine = range(processID: processID, timeMicroseconds: asked)
-        if !givesWay, case .acquired = try files.tryLock(file, mine) { return asked }
-        let start = environment.monotonicMicroseconds()
-        let end = start.addingReportingOverflow(timeoutMicroseconds)
+        guard case .held(let first, let firstProcess) = try files.tryLock(file, mine) else { return asked }
+        var (other, process) = (first, firstProcess)
+        let end = environment.monotonicMicroseconds().addingReportingOverflow(max(timeoutMicroseconds, leastPatience))
         let deadline = end.overflow ? UInt64.max : end.partialValue
         var isAnnounced = false
         defer { if isAnnounced { try? files.unlock(file, waiting) } }
@@ -92,16 +109,15 @@ package enum WriterLock {
             environment.sleep(microseconds: pause)
             // Who is announced is let in soon.
             pause = min(pause * 2, isAnnounced ? min(eagerPause, longestPause) : longestPause)
-            if givesWay, !isAnnounced, environment.monotonicMicroseconds() &- start < longestDeference { continue }
-            if case .acquired = try files.tryLock(file, mine) { return environment.wallClockMicroseconds() }
-        }
-        guard case .held(let other, let process) = try files.tryLock(file, mine) else {
-            return environment.wallClockMicroseconds()
+            guard case .held(let now, let nowProcess) = try files.tryLock(file, mine) else {
+                return environment.wallClockMicroseconds()
+            }
+            (other, process) = (now, nowProcess)
         }
         guard let (holderID, since) = holder(of: other) else { throw foreign(process) }
         throw FileError(
             .busy,
-            "Process \(holderID) has been writing for \(seconds(environment.wallClockMicroseconds() &- since)) and did not finish in time: "
+            "Process \(holderID) has held the writer lock for \(seconds(environment.wallClockMicroseconds() &- since)) and did not finish in time: "
                 + "try again, or wait longer.")
     }
 }

@@ -38,7 +38,7 @@ extension LockKeepingLimits {
     /// Behind every relaxed commit, with a look at each whether somebody waits.
     static var always: LockKeepingLimits {
         var limits = LockKeepingLimits()
-        limits.commits = 0
+        (limits.commits, limits.commitsBehindOthers) = (0, 0)
         limits.leaseMicroseconds = 0
         limits.idleMicroseconds = 0
         return limits
