@@ -19,7 +19,7 @@ package struct LockKeepingLimits: Equatable, Sendable {
     /// After so long, who keeps it looks whether somebody waits.
     package var leaseMicroseconds: Int64 = 500
     /// After so long at most, where who waits does not come when he may: he may have been stopped.
-    package var longestLeaseMicroseconds: Int64 = 1_000_000
+    package var longestLeaseMicroseconds: Int64 = 100_000
     /// So long after the last commit it is given back.
     package var idleMicroseconds: Int64 = 500
 
@@ -34,6 +34,7 @@ struct LockKeeping {
     private(set) var isKept = false
     /// Whether the thread that gives it back is awake.
     var isWatched = false
+    /// Below zero behind somebody else's.
     private var closeCommits = 0
     private var lastCommit: Int64 = 0
     private var leaseStart: Int64 = 0
@@ -65,7 +66,8 @@ struct LockKeeping {
 
     /// A commit has begun that asks for no more than to survive the process: whether the lock is to be kept behind it.
     mutating func isWorthKeeping(behindCommitAt now: Int64) -> Bool {
-        closeCommits = Self.isWithin(limits.gapMicroseconds, since: lastCommit, now) ? closeCommits + 1 : 0
+        let isClose = Self.isWithin(limits.gapMicroseconds, since: lastCommit, now)
+        closeCommits = isClose ? closeCommits + 1 : min(closeCommits, 0)
         lastCommit = now
         return closeCommits >= limits.commits
     }

@@ -145,7 +145,7 @@ extension Log {
         try follow.withLock { () throws(FileError) -> Appender in
             var hasNews = true
             if isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
-            if hasNews { keeping.beginAnew() }
+            if hasNews, isTailJudged { keeping.beginAnew() }
             if hasNews, try !isJudgedTailAdopted() { isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
             if !isTailJudged || state.isReplacing {
                 // Before anything is removed: beside a file that was replaced stands what compacts the new one.
