@@ -12,7 +12,7 @@ public final class Store: Sendable {
     public struct Options: Sendable {
         /// What a commit waits for unless it says otherwise.
         public var durability = Durability.full
-        /// How long a commit waits for another process before it throws `busy`.
+        /// How long a commit waits for another process before it throws `busy`: 3 milliseconds at least.
         public var lockTimeout = Duration.seconds(5)
         public var access = Access.readWrite
         public var reading = Reading.mapped

@@ -31,7 +31,7 @@ final class FrameCopier {
     init(_ source: Engine, _ target: Engine, _ folded: FoldedHistory) {
         (self.source, self.target, self.folded) = (source, target, folded)
         catalog = folded.state.catalog
-        hasValues = source.indexes.frameBytes[Int(FrameKind.value.rawValue)] > 0
+        hasValues = source.hasFrames(.value)
     }
 
     /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes are to follow.
