@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 export ANNALS_MUTANTS=1
 scratch=${MUTANTS_SCRATCH:-.build/mutants}
-seconds=${MUTANT_SECONDS:-120}
+seconds=${MUTANT_SECONDS:-400}
 swift build -c release --build-tests --scratch-path "$scratch" || exit 1
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
