@@ -16,6 +16,18 @@ import Testing
         return (machine, log)
     }
 
+    /// A handle of another process, with clocks of its own, that keeps nothing.
+    private func other(
+        _ machine: Machine, lockTimeoutMicroseconds: UInt64 = 5_000_000
+    ) throws -> (log: Log, environment: SimulatedEnvironment) {
+        let environment = SimulatedEnvironment(seed: 2, process: 2, name: "other")
+        var options = machine.options
+        options.releasesLockByHand = false
+        options.lockTimeoutMicroseconds = lockTimeoutMicroseconds
+        let log = try Log.open(Machine.path, options: options, files: machine.files(2), environment: environment)
+        return (log, environment)
+    }
+
     private func insert(_ log: Log, _ number: Int, _ durability: Durability = .relaxed) throws {
         try log.insertNote(number, Note.row("t\(number)"), durability: durability)
     }
@@ -134,10 +146,7 @@ import Testing
     @Test func whoGivesWayDoesNotWaitForEver() throws {
         let (machine, log) = try machine(.always)
         try insert(log, 1)
-        let environment = SimulatedEnvironment(seed: 2, process: 2, name: "other")
-        var options = machine.options
-        options.releasesLockByHand = false
-        let other = try Log.open(Machine.path, options: options, files: machine.files(2), environment: environment)
+        let (other, environment) = try self.other(machine)
         let sleeps = Mutex<[FileError?]>([])
         environment.setOnSleep { _ in
             // The other one waits, and is not here to take what it is given.
@@ -169,14 +178,9 @@ import Testing
         let (machine, log) = try machine(limits)
         try insert(log, 1)
         let stopped = try machine.open(2)
-        var options = machine.options
-        options.lockTimeoutMicroseconds = 1
         let files = machine.files(77)
         let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
-        // What is locked while one waits, far above the writers' range.
-        let centre = WriterLock.range(processID: 0, timeMicroseconds: 0).start
-        let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
-        #expect(try files.tryLock(file, waiting) == .acquired)
+        #expect(try files.tryLock(file, WriterLock.waiting) == .acquired)
         let before = machine.environment.monotonicMicroseconds()
         for number in 2...3000 { try insert(log, number) }
         let lost = machine.environment.monotonicMicroseconds() - before
@@ -195,11 +199,7 @@ import Testing
     @Test func whoWouldNotWaitWaitsForAKeptLock() throws {
         let (machine, log) = try machine(.always)
         try insert(log, 1)
-        let environment = SimulatedEnvironment(seed: 2, process: 2, name: "other")
-        var options = machine.options
-        options.releasesLockByHand = false
-        options.lockTimeoutMicroseconds = 0
-        let other = try Log.open(Machine.path, options: options, files: machine.files(2), environment: environment)
+        let (other, environment) = try self.other(machine, lockTimeoutMicroseconds: 0)
         environment.setOnSleep { _ in log.giveBackIdleLock() }
         try insert(other, 2)
         environment.setOnSleep(nil)

@@ -74,24 +74,4 @@ extension Engine {
             try index.writeNodes(atMost: count) { (node) throws(FileError) in try writer.add(node) }
         }
     }
-
-    /// Lets `body` write at most so many nodes behind the end, which no checkpoint names yet. With the writer lock; what is behind it in the hold must not
-    /// fail before this was published.
-    func appendNodes(
-        atMost count: Int, _ appender: inout Appender, _ body: (NodesWriter) throws(FileError) -> Void
-    ) throws(FileError) {
-        let start = appender.state.end
-        let room = UInt64(count * IndexNode.bytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes)
-        try indexes.core.file.checkReach(start + room)
-        try appender.prepare(bytes: room)
-        var landmarks = indexes.landmarks
-        if appender.state.end > start { _ = landmarks.note(start, number: appender.state.lastNumber) }
-        let writer = NodesWriter(appender, landmarks)
-        defer { appender = writer.appender }
-        let first = writer.appender.state.end
-        try body(writer)
-        try writer.flush()
-        let end = writer.appender.state.end
-        indexes.tookNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
-    }
 }

@@ -31,6 +31,7 @@ package final class Log: @unchecked Sendable {
     let process = OwnProcess()
     /// Who writes: asked once, because asking costs system calls.
     package let processID: UInt32
+    /// Which the environment asks for once.
     package var processName: String { environment.processName() }
     let mapping: SharedMapping?
     let ledger: DurabilityLedger

@@ -19,7 +19,7 @@ package enum WriterLock {
     }
 
     /// What somebody locks who waits for a writer, for as long as he waits: who keeps the lock between commits looks for it.
-    private static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
+    package static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
 
     /// Whether somebody waits for the lock that this descriptor holds.
     static func isAwaited(_ files: any FileSystem, _ file: Descriptor) throws(FileError) -> Bool {

@@ -48,23 +48,12 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
             }, authors: ["A1", "A2", "B1", "B2"]),
         InterleavingScenario(
             name: "kept-lock", keepsLock: true, isSymmetric: true, prepare: bothOpen,
-            first: {
-                try $0.commit("A1", .relaxed)
-                try $0.commit("A2", .relaxed)
-                try $0.giveBackLock()
-            },
-            second: {
-                try $0.commit("B1", .relaxed)
-                try $0.commit("B2", .relaxed)
-                try $0.giveBackLock()
-            }, authors: ["A1", "A2", "B1", "B2"], limits: (2000, 500)),
+            first: { try commitTwiceAndGiveBack($0, "A1", "A2") },
+            second: { try commitTwiceAndGiveBack($0, "B1", "B2") },
+            authors: ["A1", "A2", "B1", "B2"], limits: (2000, 500)),
         InterleavingScenario(
             name: "kept-lock-compact", keepsLock: true, prepare: bothOpen,
-            first: {
-                try $0.commit("A1", .relaxed)
-                try $0.commit("A2", .relaxed)
-                try $0.giveBackLock()
-            },
+            first: { try commitTwiceAndGiveBack($0, "A1", "A2") },
             second: {
                 try $0.commit("B1", .relaxed)
                 try $0.compact()
@@ -150,6 +139,14 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
                 try $0.close()
             }, authors: ["A1", "B1"]),
     ]
+
+    @Sendable private static func commitTwiceAndGiveBack(
+        _ player: Player, _ first: String, _ second: String
+    ) throws {
+        try player.commit(first, .relaxed)
+        try player.commit(second, .relaxed)
+        try player.giveBackLock()
+    }
 
     @Sendable private static func openAndCommit(_ player: Player, _ author: String) throws {
         try player.open()
