@@ -52,7 +52,7 @@ package struct JSONReader {
 
     private init(_ bytes: [UInt8]) throws(JSONError) {
         self.bytes = bytes
-        guard String(validating: bytes, as: UTF8.self) != nil else {
+        guard (try? UTF8Span(validating: bytes.span)) != nil else {
             throw JSONError(message: "it is not valid UTF-8", column: 1)
         }
     }

@@ -107,7 +107,7 @@ public struct StoredRow: ~Copyable {
         var text: String?
         var isText = true
         _ = try withBytes(at: position) { bytes in
-            text = bytes.isEmpty ? "" : String(validating: bytes, as: UTF8.self)
+            text = bytes.text
             isText = text != nil
         }
         guard isText else {

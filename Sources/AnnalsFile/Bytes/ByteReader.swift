@@ -57,8 +57,9 @@ package struct ByteReader {
     /// The next `count` bytes as text; not valid UTF-8 is damage.
     package mutating func readText(_ count: Int) throws(FileError) -> String {
         let start = currentOffset
-        let text = String(validating: try readBytes(count), as: UTF8.self)
-        guard let text else { throw FileError(.damaged, "A text is not valid UTF-8.", offset: start) }
+        guard let text = try readBytes(count).text else {
+            throw FileError(.damaged, "A text is not valid UTF-8.", offset: start)
+        }
         return text
     }
 

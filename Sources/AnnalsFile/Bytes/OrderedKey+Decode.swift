@@ -52,7 +52,7 @@ package struct OrderedKeyReader {
 
     package mutating func readString() throws(FileError) -> String? {
         guard let data = try readData() else { return nil }
-        guard let string = String(validating: data, as: UTF8.self) else { throw malformed() }
+        guard let string = data.withUnsafeBytes(\.text) else { throw malformed() }
         return string
     }
 

@@ -43,6 +43,25 @@ extension String {
     }
 }
 
+extension UnsafeRawBufferPointer {
+    /// The bytes as text; nil where they are not valid UTF-8. Linear in the bytes.
+    ///
+    /// `String(validating:as:)` is generic code of the library that is not specialized, and takes four times as long.
+    package var text: String? { isEmpty ? "" : withValidText { String(copying: $0) } }
+
+    /// Whether the bytes are valid UTF-8. Linear in the bytes.
+    package var isText: Bool { isEmpty || withValidText { _ in true } != nil }
+
+    /// Nil where they are not valid, or empty. Sound because bytes may always be read as `UInt8`, and the spans do not outlive the call.
+    @inline(__always)
+    private func withValidText<Result>(_ body: (borrowing UTF8Span) -> Result) -> Result? {
+        guard let first = baseAddress else { return nil }
+        let bytes = UnsafeBufferPointer(start: first.assumingMemoryBound(to: UInt8.self), count: count)
+        guard let text = try? UTF8Span(validating: bytes.span) else { return nil }
+        return body(text)
+    }
+}
+
 extension Int {
     /// The next multiple of 8.
     @inline(__always)

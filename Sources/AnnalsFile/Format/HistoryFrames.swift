@@ -80,7 +80,7 @@ package struct ConsumerRecord: Hashable, Sendable {
         guard bytes > 0, bytes <= FormatLimits.maximumNameBytes, ConsumerKind.all.isSuperset(of: kind),
             table.count == (ConsumerField.bytes + bytes).paddedTo8,
             table[(ConsumerField.bytes + bytes)...].allSatisfy({ $0 == 0 }),
-            let name = String(validating: table.slice(ConsumerField.bytes, bytes), as: UTF8.self)
+            let name = table.slice(ConsumerField.bytes, bytes).text
         else { return nil }
         let record = ConsumerRecord(
             name: name, kind: kind, cursor: table.integer(at: ConsumerField.cursor, as: UInt64.self),

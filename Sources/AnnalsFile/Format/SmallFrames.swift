@@ -120,7 +120,7 @@ package enum MetadataRecord: Equatable, Sendable {
         switch type {
         case 1:
             guard content.count > 4, content.count - 4 <= FormatLimits.maximumNameBytes,
-                let text = String(validating: content[4...], as: UTF8.self)
+                let text = content.slice(4, content.count - 4).text
             else { return nil }
             return .name(number: content.integer(at: 0, as: UInt32.self), text: text)
         case 2:

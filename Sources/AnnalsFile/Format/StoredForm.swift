@@ -10,24 +10,10 @@ enum StoredForm {
         case .decimal: DecimalValue(slot: content) != nil
         case .object: content.count == 8 && object(content, 0) != nil
         case .data: true
-        case .string, .json: isText(content)
+        case .string, .json: content.isText
         case .orderedObjects: orderedObjects(content) != nil
         case .objects: objects(content) != nil
         }
-    }
-
-    /// Sound because an empty buffer, which alone may have no address, is dealt with first, and bytes may always be read as
-    /// `UInt8`. The span does not outlive the call.
-    static func isText(_ content: UnsafeRawBufferPointer) -> Bool {
-        guard let base = content.baseAddress, content.count > 0 else { return true }
-        let bytes = UnsafeBufferPointer(start: base.assumingMemoryBound(to: UInt8.self), count: content.count)
-        return (try? UTF8Span(validating: bytes.span)) != nil
-    }
-
-    static func text(_ content: UnsafeRawBufferPointer) -> String? {
-        guard let base = content.baseAddress, content.count > 0 else { return "" }
-        let bytes = UnsafeBufferPointer(start: base.assumingMemoryBound(to: UInt8.self), count: content.count)
-        return String(validating: bytes, as: UTF8.self)
     }
 
     /// Strictly ascending object IDs; nil where they are not.

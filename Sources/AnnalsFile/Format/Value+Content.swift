@@ -15,8 +15,8 @@ extension Value {
                 .uuid(UUIDBytes(high: Value.load8(content, 0).byteSwapped, low: Value.load8(content, 8).byteSwapped))
             case .decimal: DecimalValue(slot: content).map { .decimal($0) }
             case .object: ObjectID(rawValue: Value.load8(content, 0)).map { .object($0) }
-            case .string: StoredForm.text(content).map { .string($0) }
-            case .json: StoredForm.text(content).map { .json($0) }
+            case .string: content.text.map { .string($0) }
+            case .json: content.text.map { .json($0) }
             case .data: .data(Array(content))
             case .orderedObjects: StoredForm.orderedObjects(content).map { .orderedObjects($0) }
             case .objects: StoredForm.objects(content).map { .objects($0) }

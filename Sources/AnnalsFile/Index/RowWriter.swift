@@ -133,7 +133,7 @@ package struct RowWriter: ~Copyable {
     /// A text as its UTF-8; throws where it is not valid.
     package mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
         try touchText(position)
-        guard StoredForm.isText(utf8) else { throw refused("A text is not valid UTF-8.") }
+        guard utf8.isText else { throw refused("A text is not valid UTF-8.") }
         try append(utf8, at: position)
     }
 

@@ -22,7 +22,8 @@ package enum Reading: Sendable {
 /// Sound although it is shared: bits and borders are atomic; everything else that changes is touched only with `monitor` locked; copied memory is
 /// cleared only while nobody reads (`beginReading`).
 final class VerifiedFile: @unchecked Sendable {
-    static let blockBits: UInt64 = 16
+    /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, and mostly that is one.
+    private static let blockBits: UInt64 = 14
     private static let blockBytes: UInt64 = 1 << blockBits
     private let files: any FileSystem
     private let file: Descriptor
@@ -34,9 +35,8 @@ final class VerifiedFile: @unchecked Sendable {
     private let maximumCopiedBytes: UInt64
     private let base: UnsafeRawPointer
     private let capacity: UInt64
-    private let bits: PrivateMemory
-    /// Two bits for each block. Touched only with `monitor` locked.
-    private let edges: PrivateMemory
+    /// For each 64 blocks a word for each kind of `Mark`. Edges are touched only with `monitor` locked.
+    private let marks: PrivateMemory
     private let trustedStart = Atomic<UInt64>(.max)
     private let readable = Atomic<UInt64>(0)
     private let monitor = Monitor()
@@ -70,13 +70,12 @@ final class VerifiedFile: @unchecked Sendable {
             base = UnsafeRawPointer(start)
             capacity = UInt64(reservedBytes)
         }
-        let blocks = Int(capacity >> Self.blockBits)
-        guard let bits = PrivateMemory(count: blocks / 8 + 16), let edges = PrivateMemory(count: blocks / 4 + 16) else {
+        let groups = Int(capacity >> (Self.blockBits + 6)) + 2
+        guard let marks = PrivateMemory(count: groups * 8 * Mark.count) else {
             throw FileError(
                 .outOfMemory, "The process has not enough addresses left to read the store: raise its limit.")
         }
-        self.bits = bits
-        self.edges = edges
+        self.marks = marks
     }
 
     var isMapped: Bool { copies == nil }
@@ -126,8 +125,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     private func forgetCopies() {
         tail = 0..<0
-        bits.clear()
-        edges.clear()
+        marks.clear()
         copies?.clear()
         copiedBytes = 0
     }
@@ -148,24 +146,38 @@ final class VerifiedFile: @unchecked Sendable {
         if offset >= trustedStart.load(ordering: .acquiring) { return true }
         let first = offset >> Self.blockBits
         let last = (end &- 1) >> Self.blockBits
-        return isSet(first) && (first == last || isEverySet(first, last))
+        return has(.verified, first) && (first == last || isEverySet(first, last))
+    }
+
+    /// What is known of a block.
+    private enum Mark: Int {
+        case verified
+        case firstEdge
+        case lastEdge
+
+        static let count = 3
     }
 
     @inline(__always)
-    private func word(_ block: UInt64) -> UnsafeMutablePointer<Atomic<UInt64>> {
-        let address = bits.bytes.baseAddress.unsafelyUnwrapped + Int(truncatingIfNeeded: block >> 6) &* 8
+    private func word(_ block: UInt64, _ mark: Mark) -> UnsafeMutablePointer<Atomic<UInt64>> {
+        let group = Int(truncatingIfNeeded: block >> 6)
+        let address = marks.bytes.baseAddress.unsafelyUnwrapped + (group &* Mark.count &+ mark.rawValue) &* 8
         return address.assumingMemoryBound(to: Atomic<UInt64>.self)
     }
 
     @inline(__always)
-    private func isSet(_ block: UInt64) -> Bool {
-        word(block).pointee.load(ordering: .acquiring) >> (block & 63) & 1 == 1
+    private func has(_ mark: Mark, _ block: UInt64) -> Bool {
+        word(block, mark).pointee.load(ordering: .acquiring) >> (block & 63) & 1 == 1
+    }
+
+    private func set(_ mark: Mark, _ block: UInt64) {
+        word(block, mark).pointee.bitwiseOr(1 << (block & 63), ordering: .releasing)
     }
 
     private func isEverySet(_ first: UInt64, _ last: UInt64) -> Bool {
         let trusted = trustedStart.load(ordering: .acquiring)
         // Where the verified blocks end and the trusted range begins, both count.
-        return (first...last).allSatisfy { isSet($0) || $0 << Self.blockBits >= trusted }
+        return (first...last).allSatisfy { has(.verified, $0) || $0 << Self.blockBits >= trusted }
     }
 
     /// Bytes of the mapping that nobody has verified, but that count: for who checks them alone. Nil while reading by copies.
@@ -189,7 +201,7 @@ final class VerifiedFile: @unchecked Sendable {
         try monitor.withLock { () throws(FileError) in
             var block = offset >> Self.blockBits
             while block << Self.blockBits < end.partialValue {
-                if !isSet(block), !isTrusted(block, to: end.partialValue) { try verifyBlock(block) }
+                if !has(.verified, block), !isTrusted(block, to: end.partialValue) { try verifyBlock(block) }
                 block += 1
             }
         }
@@ -220,8 +232,8 @@ final class VerifiedFile: @unchecked Sendable {
             let next = position + UInt64(header.frameBytes)
             if next > start {
                 let isVerified =
-                    (position < start && hasEdge(.first, block))
-                    || (next > start + Self.blockBytes && hasEdge(.last, block))
+                    (position < start && has(.firstEdge, block))
+                    || (next > start + Self.blockBytes && has(.lastEdge, block))
                 if !isVerified { try verifyFrame(header, at: position, window) }
                 firstVerified = firstVerified ?? position
             }
@@ -230,25 +242,12 @@ final class VerifiedFile: @unchecked Sendable {
             position = next
         }
         let reached = firstVerified.map { min($0, start) } ?? start
-        if reached < start { setEdge(.last, reached >> Self.blockBits) }
-        if position >> Self.blockBits > block { setEdge(.first, position >> Self.blockBits) }
+        if reached < start { set(.lastEdge, reached >> Self.blockBits) }
+        if position >> Self.blockBits > block { set(.firstEdge, position >> Self.blockBits) }
         noteVerified(from: reached, to: position, limit: limit)
     }
 
     private static let apartBytes: UInt64 = 1 << 14
-
-    private enum Edge: UInt8 {
-        case first = 1
-        case last = 2
-    }
-
-    private func hasEdge(_ edge: Edge, _ block: UInt64) -> Bool {
-        edges.bytes[Int(block >> 2)] >> UInt8((block & 3) * 2) & edge.rawValue != 0
-    }
-
-    private func setEdge(_ edge: Edge, _ block: UInt64) {
-        edges.bytes[Int(block >> 2)] |= edge.rawValue << UInt8((block & 3) * 2)
-    }
 
     private func header(at position: UInt64, limit: UInt64, _ window: ByteWindow?) throws(FileError) -> FrameHeader {
         guard position + UInt64(FrameField.bytes) <= limit else { throw damaged(position) }
@@ -284,7 +283,7 @@ final class VerifiedFile: @unchecked Sendable {
             let block = place >> Self.blockBits
             let end = min(frameEnd, (block + 1) << Self.blockBits)
             if tail.contains(place) { place = min(end, tail.upperBound) }
-            if !isSet(block), place < end {
+            if !has(.verified, block), place < end {
                 let count = Int(end - place)
                 copies.bytes.slice(Int(place), count).copyMemory(from: bytes.slice(Int(place - position), count))
                 copiedBytes += UInt64(count)
@@ -300,7 +299,7 @@ final class VerifiedFile: @unchecked Sendable {
         // The block in which the trusted range begins is verified below it, and trusted above.
         let reached = isMapped && end >= limit ? (end + mask) & ~mask : end
         while (block + 1) << Self.blockBits <= reached {
-            word(block).pointee.bitwiseOr(1 << (block & 63), ordering: .releasing)
+            set(.verified, block)
             block += 1
         }
         if !isMapped, end == limit, end > block << Self.blockBits { tail = block << Self.blockBits..<end }
