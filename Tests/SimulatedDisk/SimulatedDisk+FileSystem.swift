@@ -71,6 +71,10 @@ extension SimulatedDisk: FileSystem {
 
     package func synchronize(_ file: Descriptor) throws(FileError) { try ownProcess.synchronize(file) }
 
+    package func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {
+        ownProcess.startWriting(file, offset: offset, count: count)
+    }
+
     package func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {
         try ownProcess.synchronizeDirectory(directory)
     }

@@ -61,6 +61,8 @@ final class Compactor {
     /// Whether the first, long round is done. Then consumers and cleaning marks are written as they were at that time, indexes are built, and all of it
     /// is kept up to date by what is copied further.
     private var isCaughtUp = false
+    /// Up to here the system was asked to bring the new file to the disk.
+    private var startedEnd: UInt64 = 0
 
     /// Compacts the store of an engine. Afterwards the engine is of a file that was replaced.
     ///
@@ -146,6 +148,8 @@ final class Compactor {
     private static func targetOptions(_ source: Engine) -> EngineOptions {
         var chosen = source.options
         chosen.dirtyNodeBytes = min(chosen.dirtyNodeBytes, 16 << 20)
+        // Nobody relies on a part of it: it is synchronised when it is complete.
+        chosen.log.synchronizesInBackground = false
         return chosen
     }
 
@@ -170,7 +174,17 @@ final class Compactor {
             try body(&appender)
             try appender.flush()
         }
-        if !othersWait, target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
+        if othersWait { return }
+        startWriting()
+        if target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
+    }
+
+    /// The disk is busy from the first slice on, and the one sync that counts finds little left to do.
+    private func startWriting() {
+        let log = target.log
+        let end = log.current.end
+        log.files.startWriting(log.file, offset: startedEnd, count: end - startedEnd)
+        startedEnd = end
     }
 
     private func report(_ done: UInt64) throws(FileError) {

@@ -117,6 +117,8 @@ package protocol FileSystem: Sendable {
     func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64?
     /// Makes the file's bytes and size durable. An error is reported once to each descriptor open at the time.
     func synchronize(_ file: Descriptor) throws(FileError)
+    /// Asks the system to begin with bringing these bytes to the disk. A hint: nothing is promised, and nobody told of an error.
+    func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64)
     /// Makes the directory's names durable.
     func synchronizeDirectory(_ directory: Descriptor) throws(FileError)
     func status(_ file: Descriptor) throws(FileError) -> FileStatus

@@ -199,6 +199,11 @@ extension RealFileSystem {
         try about(file) { () throws(SystemError) in try SystemCalls.fdatasync(file.number) }
     }
 
+    package func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {
+        guard let start = Int64(exactly: offset), let count = Int64(exactly: count) else { return }
+        SystemCalls.startWriting(file.number, start, count)
+    }
+
     package func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {
         try about(directory) { () throws(SystemError) in try SystemCalls.fsync(directory.number) }
     }

@@ -131,6 +131,9 @@ final class InterleavedFiles: FileSystem {
         return try process.identity(of: name, in: directory)
     }
 
+    /// What was written and not synchronised may be on the disk or not anyhow.
+    func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {}
+
     func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {
         try step(.synchronizeDirectory)
         if sabotage == .noSynchronizeDirectory { return }

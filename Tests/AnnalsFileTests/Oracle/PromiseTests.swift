@@ -169,6 +169,9 @@ final class CountingFileSystem: FileSystem {
         try base.content(file, from: offset)
     }
     func synchronize(_ file: Descriptor) throws(FileError) { try base.synchronize(file) }
+    func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {
+        base.startWriting(file, offset: offset, count: count)
+    }
     func synchronizeDirectory(_ directory: Descriptor) throws(FileError) { try base.synchronizeDirectory(directory) }
     func status(_ file: Descriptor) throws(FileError) -> FileStatus { try base.status(file) }
     func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(FileError) {
