@@ -1,0 +1,21 @@
+// What a long transaction or a compaction appends, gathered so that it takes few system calls.
+
+/// Frames that follow each other, to be written in one piece.
+final class GatheredFrames {
+    private static let limitBytes = 1 << 20
+    private(set) var offset: UInt64
+    private var writer = ByteWriter(capacity: GatheredFrames.limitBytes + FormatLimits.maximumFrameBytes)
+
+    init(at offset: UInt64) { self.offset = offset }
+
+    var isFull: Bool { writer.count >= Self.limitBytes }
+    var bytes: UnsafeRawBufferPointer { writer.bytes }
+
+    func append(_ frame: UnsafeRawBufferPointer) { writer.append(frame) }
+
+    /// What was gathered is in the file.
+    func goOn() {
+        offset += UInt64(writer.count)
+        writer.truncate()
+    }
+}

@@ -1,0 +1,27 @@
+// Who wrote the last transaction: a writer that goes on looks for no names.
+
+/// The names of a transaction that is in the log, and their numbers, which never change.
+final class TransactionOrigin: Sendable {
+    private let author: String?
+    private let context: String?
+    let authorNumber: UInt32
+    let contextNumber: UInt32
+    let processNumber: UInt32
+
+    init(author: String?, context: String?, authorNumber: UInt32, contextNumber: UInt32, processNumber: UInt32) {
+        self.author = author
+        self.context = context
+        self.authorNumber = authorNumber
+        self.contextNumber = contextNumber
+        self.processNumber = processNumber
+    }
+
+    func isOrigin(of author: String?, _ context: String?) -> Bool {
+        Self.isSame(self.author, author) && Self.isSame(self.context, context)
+    }
+
+    private static func isSame(_ left: String?, _ right: String?) -> Bool {
+        guard let left, let right else { return left == nil && right == nil }
+        return left.hasSameBytes(as: right)
+    }
+}
