@@ -54,6 +54,8 @@ struct InterleavingRun: Sendable {
         disk.removeAllFaults()
         let steps = baton.steps
         tally.lastSteps = steps
+        // Behind the last step too: that is when everything was promised.
+        if !schedule.cuts.isEmpty { lookAtImages(of: disk, journal) }
         if let failure = tally.failure ?? baton.failure { throw InterleavingFailure(failure) }
         tally.steps = max(tally.steps, steps.count)
         tally.calls = max(tally.calls, baton.callCount)
