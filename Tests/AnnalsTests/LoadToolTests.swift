@@ -72,6 +72,23 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// Objects that are older than the attribute have no value of it, and a line that has none either does not differ.
+    @Test(arguments: [false, true]) func anAttributeThatIsAddedChangesOnlyWhoHasIt(fromFile: Bool) throws {
+        #expect(try load("{\"k\":1,\"n\":1}\n{\"k\":2}\n{\"k\":3}\n", "--key", "k").status == 0)
+        let lines = "{\"k\":1,\"n\":1}\n{\"k\":2,\"w\":null,\"v\":null}\n{\"k\":3,\"w\":5}\n"
+        for expected in ["\"updated\":1,\"deleted\":0,\"unchanged\":2", "\"updated\":0,\"deleted\":0,\"unchanged\":3"] {
+            let run =
+                try fromFile
+                ? loadFile(lines, "--key", "k", "--format", "json") : load(lines, "--key", "k", "--format", "json")
+            #expect(run.output.contains(expected), "\(run.output)")
+        }
+        #expect(try runTool(["set", store, "Item", "1", "w=null"]).status == 0)
+        // Widening: 2 and 3 have no “n”, before and behind it.
+        let run = try load("{\"k\":1,\"n\":1.5}\n{\"k\":2}\n{\"k\":3,\"w\":5}\n", "--key", "k", "--format", "json")
+        #expect(run.output.contains("\"updated\":1,\"deleted\":0,\"unchanged\":2"), "\(run.output)")
+        try folder.expectIntact()
+    }
+
     @Test func aBadLineEndsTheLoadWithItsNumber() throws {
         let run = try load("{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"a\":4,}\n{\"a\":5}\n", "--batch", "2")
         #expect(run.status == 1 && run.errors.contains("Line 4 ") && run.output == "")

@@ -72,6 +72,51 @@ import Testing
         try store.close()
     }
 
+    /// An object that is older than an attribute reads as its default: setting that is no change, of whatever type it is.
+    @Test func settingWhatAYoungerAttributeReadsAsChangesNothing() throws {
+        let (store, ids) = try filled()
+        let defaults: [(name: String, type: AttributeType, value: Value, other: Value)] = [
+            ("a", .string, .string("grey"), .string("red")), ("b", .bool, .bool(true), .bool(false)),
+            ("c", .int, .int(3), .int(4)), ("d", .double, .double(0), .double(-0.0)),
+            ("e", .date, .date(Date(timeIntervalSince1970: 5)), .date(Date(timeIntervalSince1970: 6))),
+            ("f", .uuid, .uuid(UUID(uuidString: "00000000-0000-0000-0000-000000000001")!), .uuid(UUID())),
+            ("g", .decimal, .decimal(Decimal(15) / 10), .decimal(2)), ("h", .data, .data(Data([1])), .data(Data())),
+            ("i", .json, .json("[1]"), .json("[1 ]")),
+        ]
+        try store.changeSchema(
+            defaults.flatMap { item -> [SchemaChange] in
+                [
+                    .addAttribute(AttributeDescription(item.name, item.type, defaultValue: item.value), to: "Clip"),
+                    .addAttribute(AttributeDescription("no " + item.name, item.type), to: "Clip"),
+                ]
+            })
+        let clips = try store.entity("Clip")
+        let token = try store.currentToken
+        for item in defaults {
+            let isChanged = try store.write { transaction in
+                try transaction.update(ids[0], [item.name: item.value, "no " + item.name: .absent])
+            }.result
+            #expect(!isChanged, "\(item.name)")
+        }
+        let row = try #require(try store.snapshot().row(ids[0]))
+        #expect(
+            try !store.write { try $0.update(ids[0], of: clips, clips.attributes.map { row[$0] ?? .absent }) }.result)
+        #expect(try store.currentToken == token)
+        for item in defaults {
+            for value in [item.other, .absent] {
+                let change = try store.write { try $0.update(ids[1], [item.name: value]) }
+                #expect(change.result, "\(item.name)")
+                #expect(try store.snapshot().row(ids[1])?[item.name] == value)
+            }
+            try store.commit { try $0.update(ids[1], ["no " + item.name: item.value]) }
+        }
+        let changes = try store.history(after: token).flatMap(\.changes)
+        #expect(changes.allSatisfy { $0.object == ids[1] && $0.attributes.count == 1 })
+        #expect(changes.count == 3 * defaults.count)
+        try store.close()
+        try folder.expectIntact()
+    }
+
     /// IDs may come from outside.
     @Test func anObjectOfAnotherEntityIsNotThere() throws {
         let (store, _) = try filled()

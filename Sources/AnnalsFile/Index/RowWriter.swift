@@ -3,7 +3,8 @@
 // Invariants:
 // W1  Variable attributes reach the row in the order of their positions: those that were passed over are filled in first.
 // W2  An update's row has every attribute of the row before it that was not set; an insert's has the defaults.
-// W3  What was absent before and may not be any more has the default in an update's row, and counts as changed.
+// W3  What differs is what reads differently: an old row that is without an attribute reads as its default.
+// W4  What was absent before and may not be any more has the default in an update's row, and counts as changed.
 
 /// A row while a closure sets its attributes. Positions are those of the entity's newest layout.
 ///
@@ -50,14 +51,17 @@ package struct RowWriter: ~Copyable {
             try compared({ () throws(FileError) in try old.bool(at: place) == bool })
         {
         } else {
-            changed.insert(position)
+            noteChange(position, .bool(bool))
         }
         row.pointee.set(bool: bool, at: position, in: &bytes.pointee)
     }
 
     package mutating func set(int: Int64, at position: Int) throws(FileError) {
         try touch(position, .int)
-        if let old, let place = oldPosition(position), old.int(at: place) == int {} else { changed.insert(position) }
+        if let old, let place = oldPosition(position), old.int(at: place) == int {
+        } else {
+            noteChange(position, .int(int))
+        }
         row.pointee.set(int: int, at: position, in: &bytes.pointee)
     }
 
@@ -65,7 +69,7 @@ package struct RowWriter: ~Copyable {
         try touch(position, .double)
         if let old, let place = oldPosition(position), old.double(at: place)?.bitPattern == double.bitPattern {
         } else {
-            changed.insert(position)
+            noteChange(position, .double(double))
         }
         row.pointee.set(double: double, at: position, in: &bytes.pointee)
     }
@@ -73,13 +77,19 @@ package struct RowWriter: ~Copyable {
     /// Microseconds since 1970.
     package mutating func set(date: Int64, at position: Int) throws(FileError) {
         try touch(position, .date)
-        if let old, let place = oldPosition(position), old.date(at: place) == date {} else { changed.insert(position) }
+        if let old, let place = oldPosition(position), old.date(at: place) == date {
+        } else {
+            noteChange(position, .date(microseconds: date))
+        }
         row.pointee.set(date: date, at: position, in: &bytes.pointee)
     }
 
     package mutating func set(uuid: UUIDBytes, at position: Int) throws(FileError) {
         try touch(position, .uuid)
-        if let old, let place = oldPosition(position), old.uuid(at: place) == uuid {} else { changed.insert(position) }
+        if let old, let place = oldPosition(position), old.uuid(at: place) == uuid {
+        } else {
+            noteChange(position, .uuid(uuid))
+        }
         row.pointee.set(uuid: uuid, at: position, in: &bytes.pointee)
     }
 
@@ -89,7 +99,7 @@ package struct RowWriter: ~Copyable {
             try compared({ () throws(FileError) in try old.decimal(at: place) == decimal })
         {
         } else {
-            changed.insert(position)
+            noteChange(position, .decimal(decimal))
         }
         row.pointee.set(decimal: decimal, at: position, in: &bytes.pointee)
     }
@@ -100,7 +110,7 @@ package struct RowWriter: ~Copyable {
             try compared({ () throws(FileError) in try old.object(at: place) == object })
         {
         } else {
-            changed.insert(position)
+            noteChange(position, .object(object))
         }
         row.pointee.set(object: object, at: position, in: &bytes.pointee)
     }
@@ -111,7 +121,10 @@ package struct RowWriter: ~Copyable {
         guard shape.slot(position).isOptional else { throw missing(position) }
         if shape.slot(position).isVariable { try fillVariables(below: position) }
         touched.insert(position)
-        if let old, let place = oldPosition(position), !old.isPresent(place) {} else { changed.insert(position) }
+        if let old, let place = oldPosition(position), !old.isPresent(place) {
+        } else {
+            noteChange(position, .absent)
+        }
     }
 
     // MARK: Variable values
@@ -220,11 +233,31 @@ package struct RowWriter: ~Copyable {
 
     /// Values in value frames count as different: they are not read to be compared.
     private mutating func differs(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) -> Bool {
-        guard let old, let place = oldPosition(position) else { return true }
+        guard let old else { return true }
+        guard let place = oldPosition(position) else {
+            let before = layout.entity.attributes[position].valueBeforeItExisted
+            if case .absent = before { return true }
+            var written = ByteWriter(capacity: max(64, before.variableBytes))
+            before.appendContent(to: &written)
+            return !written.bytes.hasSameBytes(as: content)
+        }
         return try compared { () throws(FileError) in
             guard case .inline(let before) = try old.variable(at: place) else { return true }
             return !before.hasSameBytes(as: content)
         }
+    }
+
+    /// The attribute was set, and does not stand like that in the old row. An old row without the attribute read as if it had the value from before
+    /// the attribute existed.
+    @inline(__always)
+    private mutating func noteChange(_ position: Int, _ value: @autoclosure () -> Value) {
+        if hasOldLayout, oldPosition(position) == nil, isValueBeforeItExisted(value(), position) { return }
+        changed.insert(position)
+    }
+
+    @inline(never)
+    private func isValueBeforeItExisted(_ value: Value, _ position: Int) -> Bool {
+        layout.entity.attributes[position].valueBeforeItExisted == value
     }
 
     /// Looks at the old row: where that is damaged the new one is not written, even if whoever set the value has caught the error.
