@@ -156,7 +156,15 @@ enum CleanCommands {
 
     private static func number(of place: Place, in store: Store) throws(StoreError) -> UInt64 {
         switch place {
-        case .place(.number(let number)): return number
+        case .place(.number(let number)):
+            let last = try store.currentToken.number
+            guard number <= last + 1 else {
+                throw StoreError(
+                    .tokenUnknown,
+                    "The store has no transaction \(number), its newest is \(last): nothing was cleaned. For everything say \(last + 1)."
+                )
+            }
+            return number
         case .place(.token(let token)):
             try store.check(token)
             return token.number

@@ -133,23 +133,46 @@ enum HistoryCommand {
 
     // MARK: JSON
 
-    /// Change by change, so that a transaction of millions takes little memory.
+    /// A line is there whole or not at all.
     private static func json(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
     ) throws(StoreError) -> ToolFailure? {
-        let line = head(transaction)
-        let start = String(line.text.dropLast()) + ",\"changes\":["
-        var failure = printing(&output) { (output) throws(ToolFailure) in try output.data(Array(start.utf8)) }
+        var line = jsonStart(transaction)
         var isFirst = true
         try transaction.forEachChange { (change) throws(StoreError) in
-            guard failure == nil else { return false }
-            let text = (isFirst ? "" : ",") + (try json(change, hasValues))
+            if !isFirst { line.append(UInt8(ascii: ",")) }
             isFirst = false
-            failure = printing(&output) { (output) throws(ToolFailure) in try output.data(Array(text.utf8)) }
+            line += try json(change, hasValues).utf8
+            return line.count <= longestHeldLine
+        }
+        if line.count > longestHeldLine { return try longJSON(transaction, hasValues, &output) }
+        line += "]}\n".utf8
+        return printing(&output) { (output) throws(ToolFailure) in try output.data(line) }
+    }
+
+    private static let longestHeldLine = 1 << 20
+
+    /// Change by change, so that a transaction of millions takes little memory. What is wrong with one shows before anything is printed.
+    private static func longJSON(
+        _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
+    ) throws(StoreError) -> ToolFailure? {
+        try transaction.forEachChange { (change) throws(StoreError) in
+            _ = try json(change, hasValues)
+            return true
+        }
+        var separator = jsonStart(transaction)
+        var failure: ToolFailure?
+        try transaction.forEachChange { (change) throws(StoreError) in
+            let text = separator + Array(try json(change, hasValues).utf8)
+            separator = [UInt8(ascii: ",")]
+            failure = printing(&output) { (output) throws(ToolFailure) in try output.data(text) }
             return failure == nil
         }
-        if let failure { return failure }
-        return printing(&output) { (output) throws(ToolFailure) in try output.data(Array("]}\n".utf8)) }
+        return failure ?? printing(&output) { (output) throws(ToolFailure) in try output.data(Array("]}\n".utf8)) }
+    }
+
+    private static func jsonStart(_ transaction: borrowing HistoryTransactionView) -> [UInt8] {
+        Array(head(transaction).text.utf8.dropLast()) + Array(",\"changes\":[".utf8)
     }
 
     /// The transaction without its changes.

@@ -276,12 +276,16 @@ import Testing
         try store.close()
         let path = folder.path
         #expect(
-            try tool("clean", path, "--before", "9", "--author", "b", "--dry-run").output.hasPrefix(
+            try tool("clean", path, "--before", "5", "--author", "b", "--dry-run").output.hasPrefix(
                 "{\"transactions\":1,"))
         #expect(
             try tool("clean", path, "--before", "2000-01-01T00:00:00Z").output.hasPrefix(
                 "{\"transactions\":0,\"horizon\":0,"))
-        #expect(try tool("clean", path, "--before", "9", "--author", "").status == 0)
+        #expect(try tool("clean", path, "--before", "5", "--author", "").status == 0)
+        for arguments in [["--before", "6"], ["--before", "6", "--author", "a"], ["--before", "6", "--dry-run"]] {
+            let run = try runTool(["clean", path] + arguments)
+            #expect(run.status == 1 && run.errors.contains("no transaction 6, its newest is 4"), "\(run.errors)")
+        }
         #expect(try tool("history", path).status == 1)
         #expect(
             try tool("clean", path, "--before", "9999-01-01T00:00:00Z").output.hasPrefix(

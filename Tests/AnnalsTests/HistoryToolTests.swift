@@ -31,6 +31,32 @@ import Testing
         try store.close()
     }
 
+    /// Also of a transaction whose line is too long to be held in memory.
+    @Test(arguments: [10, 700_000]) func aLineOfADamagedTransactionIsNotPrintedInPart(valueBytes: Int) throws {
+        let store = try folder.open([Sample.clip, RandomHistory.note])
+        try store.commit { transaction in
+            for mark in ["one", "two", "victim"] {
+                try transaction.insert("Note", ["text": .string(mark + String(repeating: "x", count: valueBytes))])
+            }
+        }
+        try store.close()
+        let whole = try run("history", "--values", "--format", "jsonl")
+        #expect(whole.status == 0)
+        let lines = whole.output.split(separator: "\n")
+        #expect(lines.count == all.count + 1)
+        for line in lines { _ = try JSONSerialization.jsonObject(with: Data(line.utf8)) }
+        var bytes = try Data(contentsOf: URL(filePath: folder.path))
+        let place = try #require(bytes.range(of: Data("victimx".utf8)))
+        bytes[place.upperBound] ^= 1
+        try bytes.write(to: URL(filePath: folder.path))
+        let damaged = try run("history", "--values", "--format", "jsonl")
+        #expect(damaged.status == 65)
+        #expect(damaged.output.isEmpty || damaged.output.hasSuffix("\n"))
+        #expect(
+            damaged.output.split(separator: "\n").elementsEqual(
+                lines.prefix(damaged.output.split(separator: "\n").count)))
+    }
+
     func run(_ arguments: String...) throws -> ToolRun {
         try runTool([arguments[0], folder.path] + arguments.dropFirst())
     }
