@@ -125,8 +125,8 @@ package struct LogWalk {
     private func damage(_ stop: ScanStop, at place: UInt64) -> FileError {
         FileError(
             .damaged,
-            "\(stop.sentence), and bytes above were durable: the store is damaged. Nothing is written to it any more. "
-                + "Restore it from a backup.",
+            "\(stop.sentence), and bytes above were durable: the store is damaged. Restore it from a backup, or salvage what can still "
+                + "be read of it.",
             offset: place
         ).under("F4")
     }
