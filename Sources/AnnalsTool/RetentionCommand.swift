@@ -71,6 +71,7 @@ enum RetentionCommand {
         let age = arguments.operands[1]
         let named: [String: Store.Retention] = ["forever": .forever, "standard": .standard, "none": .none]
         if arguments.operands.count == 2, let named = named[age] { return named }
+        if named[age] != nil, age != "forever" { throw refusal("“\(age)” says it all: leave BYTES out.") }
         var bytes: UInt64?
         if arguments.operands.count > 2 {
             guard let number = number(arguments.operands[2]) else {

@@ -45,7 +45,30 @@ enum ApplySchema {
             }
             changes.append(change)
         }
-        return changes + (try SchemaPlan.additions(of: schema, to: renamed))
+        do throws(StoreError) {
+            return changes + (try SchemaPlan.additions(of: schema, to: renamed))
+        } catch  where error.code == .schemaMismatch {
+            throw Self.mismatch(schema, renamed) ?? error
+        }
+    }
+
+    /// What the declarations of a program could do about a type is not in the hands of who applies transactions.
+    private static func mismatch(_ schema: [EntityDescription], _ catalog: SchemaCatalog) -> StoreError? {
+        for entity in schema {
+            guard let number = catalog.number(ofEntity: entity.name),
+                let definition = catalog.entity(number, version: catalog.newestVersion),
+                let present = try? EntityDescription(definition, catalog)
+            else { continue }
+            for attribute in entity.attributes {
+                guard let there = present[attribute.name], there.type != attribute.type else { continue }
+                return StoreError(
+                    .schemaMismatch,
+                    "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction and \(there.type) in this store, "
+                        + "and applying changes no type: replace the attribute in this store first (“annals load” widens it), or clean the "
+                        + "other store's history up to here and apply its export to a new store.")
+            }
+        }
+        return nil
     }
 
     /// Nil where the store does not have what is renamed, or has the new name already.
