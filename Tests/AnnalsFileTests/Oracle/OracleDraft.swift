@@ -76,6 +76,8 @@ struct OracleDraft {
             if let value = values.first(where: { $0.position == position })?.value {
                 if case .absent = value, !attribute.isOptional { return (.refused(.requiredMissing), nil) }
                 new.values.append(value)
+                // A row from before the attribute existed reads as if it had this.
+                if place == nil, attribute.valueBeforeItExisted == value { continue }
                 if let place, old.values[place] == value, !isLarge(value) { continue }
                 changed.insert(attribute.number)
             } else if let place, old.values[place] != .absent || attribute.isOptional {
