@@ -22,8 +22,8 @@ package enum Reading: Sendable {
 /// Sound although it is shared: bits and borders are atomic; everything else that changes is touched only with `monitor` locked; copied memory is
 /// cleared only while nobody reads (`beginReading`).
 final class VerifiedFile: @unchecked Sendable {
-    /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, and mostly that is one.
-    private static let blockBits: UInt64 = 14
+    /// Each block that is verified costs the way from the last landmark: smaller ones make a store of small frames slow.
+    private static let blockBits: UInt64 = 16
     private static let blockBytes: UInt64 = 1 << blockBits
     private let files: any FileSystem
     private let file: Descriptor
