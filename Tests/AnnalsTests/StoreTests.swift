@@ -117,6 +117,39 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// The way to an object leads over frames that are verified on the way: a bad one there is the matter of who reads it.
+    @Test func damageConcernsOnlyWhoReadsIt() throws {
+        let store = try folder.open([Sample.clip])
+        let filler = String(repeating: "x", count: 400)
+        let ids = try (0..<400).map { number in
+            try store.commit {
+                try $0.insert("Clip", ["title": .string("mark \(number);" + filler), "url": .string("\(number)")])
+            }
+            .result
+        }
+        try store.close()
+        var bytes = try Data(contentsOf: URL(filePath: folder.path))
+        let place = try #require(bytes.range(of: Data("mark 40;".utf8)))
+        bytes[place.lowerBound] ^= 1
+        try bytes.write(to: URL(filePath: folder.path))
+        for order in [[399, 40, 399, 80, 0], [40, 80, 399], [0, 399, 200, 80, 40]] {
+            let again = try folder.open([Sample.clip])
+            let snapshot = try again.snapshot()
+            for number in order {
+                if number == 40 {
+                    let error = #expect(throws: StoreError.self) { try snapshot.row(ids[number]) }
+                    #expect(error?.code == .damaged)
+                } else {
+                    #expect(try snapshot.row(ids[number])?["url"] == .string("\(number)"))
+                }
+            }
+            try again.close()
+        }
+        let copied = try runTool(["dump", folder.path, "--bare"])
+        #expect(copied.status == 65 && copied.output.contains("mark 0;"))
+        #expect(try runTool(["verify", folder.path]).status == 65)
+    }
+
     /// IDs may come from outside.
     @Test func anObjectOfAnotherEntityIsNotThere() throws {
         let (store, _) = try filled()

@@ -22,8 +22,8 @@ package enum Reading: Sendable {
 /// Sound although it is shared: bits and borders are atomic; everything else that changes is touched only with `monitor` locked; copied memory is
 /// cleared only while nobody reads (`beginReading`).
 final class VerifiedFile: @unchecked Sendable {
-    /// Each block that is verified costs the way from the last landmark: smaller ones make a store of small frames slow.
-    private static let blockBits: UInt64 = 16
+    /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, and mostly that is one.
+    private static let blockBits: UInt64 = 14
     private static let blockBytes: UInt64 = 1 << blockBits
     private let files: any FileSystem
     private let file: Descriptor
@@ -234,8 +234,12 @@ final class VerifiedFile: @unchecked Sendable {
                 let isVerified =
                     (position < start && has(.firstEdge, block))
                     || (next > start + Self.blockBytes && has(.lastEdge, block))
-                if !isVerified { try verifyFrame(header, at: position, window) }
+                if !isVerified, try !isGood(header, at: position, window) { throw damaged(position) }
                 firstVerified = firstVerified ?? position
+            } else if try isVerifiedOnTheWay(header, at: position, window) {
+                firstVerified = firstVerified ?? position
+            } else {
+                firstVerified = nil
             }
             previous = header.checksum
             stride = next - position
@@ -245,6 +249,17 @@ final class VerifiedFile: @unchecked Sendable {
         if reached < start { set(.lastEdge, reached >> Self.blockBits) }
         if position >> Self.blockBits > block { set(.firstEdge, position >> Self.blockBits) }
         noteVerified(from: reached, to: position, limit: limit)
+    }
+
+    /// Small frames that lead to a block are touched anyhow. Verified too, they make the next way to a block beside it short: else a store of small
+    /// frames would cost a way for each block. What is wrong with one concerns only who reads it.
+    private func isVerifiedOnTheWay(
+        _ header: FrameHeader, at position: UInt64, _ window: ByteWindow?
+    ) throws(FileError) -> Bool {
+        let next = position + UInt64(header.frameBytes)
+        if has(.verified, position >> Self.blockBits), has(.verified, (next - 1) >> Self.blockBits) { return true }
+        if header.frameBytes > Self.apartBytes { return false }
+        return try isGood(header, at: position, window)
     }
 
     private static let apartBytes: UInt64 = 1 << 14
@@ -258,12 +273,14 @@ final class VerifiedFile: @unchecked Sendable {
         return header
     }
 
-    private func verifyFrame(_ header: FrameHeader, at position: UInt64, _ window: ByteWindow?) throws(FileError) {
+    /// Whether the frame matches its checksums. While reading by copies a good one is copied.
+    private func isGood(_ header: FrameHeader, at position: UInt64, _ window: ByteWindow?) throws(FileError) -> Bool {
         let bytes = try raw(at: position, count: Int(header.frameBytes), window)
         guard bytes.count == Int(header.frameBytes),
             FrameView(bytes, header: header, offset: position).checksumsMatch(salt: salt)
-        else { throw damaged(position) }
+        else { return false }
         if copies != nil { copy(bytes, to: position) }
+        return true
     }
 
     private func raw(at position: UInt64, count: Int, _ window: ByteWindow?) throws(FileError) -> UnsafeRawBufferPointer
