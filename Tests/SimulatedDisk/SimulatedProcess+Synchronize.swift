@@ -29,10 +29,10 @@ extension SimulatedProcess {
         }
     }
 
-    /// An error of a directory is reported to this call only.
     /// What was written and not synchronised may be on the disk or not anyhow.
     package func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {}
 
+    /// An error of a directory is reported to this call only.
     package func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {
         let effect = try begin(.synchronizeDirectory)
         let (index, covered) = try finish { machine throws(FileError) in

@@ -183,6 +183,7 @@ final class Compactor {
     private func startWriting() {
         let log = target.log
         let end = log.current.end
+        guard end > startedEnd else { return }
         log.files.startWriting(log.file, offset: startedEnd, count: end - startedEnd)
         startedEnd = end
     }

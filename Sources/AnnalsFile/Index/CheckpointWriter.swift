@@ -160,17 +160,23 @@ extension Engine {
     ) throws(FileError) {
         let start = appender.state.end
         let room = UInt64(count * IndexNode.bytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes)
-        try indexes.core.file.checkReach(start + room)
-        try appender.prepare(bytes: room)
-        var landmarks = indexes.landmarks
-        if appender.state.end > start { _ = landmarks.note(start, number: appender.state.lastNumber) }
-        let writer = NodesWriter(appender, landmarks)
+        let writer = try nodesWriter(room: room, &appender)
         defer { appender = writer.appender }
         let first = writer.appender.state.end
         try body(writer)
         try writer.flush()
         let end = writer.appender.state.end
         indexes.tookNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
+    }
+
+    /// A writer behind the end, with room made for it; a recovery frame that this takes is a landmark too. Its appender is to be taken back.
+    private func nodesWriter(room: UInt64, _ appender: inout Appender) throws(FileError) -> NodesWriter {
+        let start = appender.state.end
+        try indexes.core.file.checkReach(start + room)
+        try appender.prepare(bytes: room)
+        var landmarks = indexes.landmarks
+        if appender.state.end > start { _ = landmarks.note(start, number: appender.state.lastNumber) }
+        return NodesWriter(appender, landmarks)
     }
 
     /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too much memory.
@@ -205,11 +211,7 @@ extension Engine {
         defer { indexes.core.file.endReading() }
         let start = appender.state.end
         let room = UInt64(indexes.dirtyBytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes) * 2
-        try indexes.core.file.checkReach(start + room)
-        try appender.prepare(bytes: room)
-        var landmarks = indexes.landmarks
-        if appender.state.end > start { _ = landmarks.note(start, number: appender.state.lastNumber) }
-        let writer = NodesWriter(appender, landmarks)
+        let writer = try nodesWriter(room: room, &appender)
         defer { appender = writer.appender }
         let first = writer.appender.state.end
         var content = indexes.content(writer.appender.state)

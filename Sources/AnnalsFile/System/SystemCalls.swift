@@ -208,6 +208,10 @@ extension SystemCalls {
         if Glibc.fdatasync(file) != 0 { throw SystemError("fdatasync", errno) }
     }
 
+    static func fsync(_ file: Int32) throws(SystemError) {
+        if Glibc.fsync(file) != 0 { throw SystemError("fsync", errno) }
+    }
+
     /// `sync_file_range` without waiting: unlike the calls above it uses up no report of a failed write.
     static func startWriting(_ file: Int32, _ offset: Int64, _ count: Int64) {
         // SYNC_FILE_RANGE_WRITE
@@ -216,10 +220,6 @@ extension SystemCalls {
 
     private static let syncFileRange = function(
         "sync_file_range", as: (@convention(c) (Int32, Int64, Int64, UInt32) -> Int32).self)
-
-    static func fsync(_ file: Int32) throws(SystemError) {
-        if Glibc.fsync(file) != 0 { throw SystemError("fsync", errno) }
-    }
 
     static func mapForReading(_ file: Int32, _ count: Int) throws(SystemError) -> UnsafeRawBufferPointer {
         let start = Glibc.mmap(nil, count, PROT_READ, MAP_SHARED | MAP_NORESERVE, file, 0)
