@@ -10,7 +10,6 @@ import Testing
     /// Many more nodes than a part takes: objects far apart, and keys in no order.
     private func machine() -> EngineMachine {
         var machine = EngineMachine()
-        machine.options.log.synchronizesInBackground = false
         machine.options.dirtyNodeBytes = 160 << 10
         machine.options.undividedCheckpointBytes = 64 << 10
         machine.options.indexSliceBytes = Self.slice

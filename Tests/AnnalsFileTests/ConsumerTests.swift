@@ -5,13 +5,6 @@ import SimulatedDisk
 import Testing
 
 @Suite struct ConsumerTests {
-    private func machine() -> EngineMachine {
-        var machine = EngineMachine()
-        // What the background would do is done when the test says so.
-        machine.options.log.synchronizesInBackground = false
-        return machine
-    }
-
     private func expectIntact(_ machine: EngineMachine) throws {
         let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
         #expect(report.findings.map(\.sentence) == [])
@@ -29,7 +22,7 @@ import Testing
     }
 
     @Test func aConsumerIsKnownToAllHandlesAndSurvivesCheckpointsAndCompaction() throws {
-        let machine = machine()
+        let machine = EngineMachine()
         let store = Generations(try machine.create())
         let other = Generations(try machine.open(2))
         let start = try place(store.current)
@@ -59,7 +52,7 @@ import Testing
     }
 
     @Test func whoMovesAConsumerSaysWhereItStands() throws {
-        let machine = machine()
+        let machine = EngineMachine()
         let engine = try machine.create()
         let start = try place(engine)
         _ = try engine.register("reader", .reads)
@@ -82,7 +75,7 @@ import Testing
     }
 
     @Test func cleaningOvertakesAConsumer() throws {
-        let machine = machine()
+        let machine = EngineMachine()
         let engine = try machine.create()
         let start = try place(engine)
         _ = try engine.register("reader", .reads)
@@ -98,7 +91,7 @@ import Testing
     }
 
     @Test func aCursorInATransactionMovesWithItOrNotAtAll() throws {
-        let machine = machine()
+        let machine = EngineMachine()
         let engine = try machine.create()
         _ = try engine.register("reader", .reads)
         let start = try place(engine)
@@ -160,7 +153,7 @@ import Testing
     }
 
     @Test func aCursorIsWrittenAtMostOnceASecondAndAtClose() throws {
-        let machine = machine()
+        let machine = EngineMachine()
         let store = Generations(try machine.create())
         let other = Generations(try machine.open(2))
         var last = try place(store.current)
@@ -195,7 +188,7 @@ import Testing
     }
 
     @Test func ofTwoWhoMoveOneConsumerOneIsTold() throws {
-        let machine = machine()
+        let machine = EngineMachine()
         let store = Generations(try machine.create())
         let other = Generations(try machine.open(2))
         let start = try place(store.current)
@@ -227,7 +220,6 @@ import Testing
         machine.options.appliesRetention = true
         machine.options.retentionCheckMicroseconds = 1_000_000
         machine.options.retentionCheckBytes = 4096
-        machine.options.log.synchronizesInBackground = false
         return machine
     }
 

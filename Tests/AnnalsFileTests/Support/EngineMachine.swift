@@ -48,7 +48,12 @@ enum EngineNote {
 
 struct EngineMachine {
     let machine = Machine()
-    var options = EngineOptions.lowered
+    /// Without threads: they would run on the real clock beside the simulated one. What the background would do is done when a test says so.
+    var options = {
+        var options = EngineOptions.lowered
+        options.log.synchronizesInBackground = false
+        return options
+    }()
     static let path = Machine.path
 
     func create(_ process: UInt32 = 1, _ definition: EntityDefinition = EngineNote.definition) throws -> Engine {
