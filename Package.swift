@@ -4,13 +4,17 @@ import PackageDescription
 /// Planted faults, compiled in only when the mutant run asks for them (`Tests/mutants.sh`): a product never has them.
 let mutants: [SwiftSetting] = Context.environment["ANNALS_MUTANTS"] == "1" ? [.define("ANNALS_MUTANTS")] : []
 
+/// CI takes no change that warns; who builds with a later compiler is not stopped by what that warns of.
+let strictness: [SwiftSetting] =
+    Context.environment["ANNALS_STRICT"] == "1" ? [.treatAllWarnings(as: .error)] : []
+
 let settings: [SwiftSetting] =
     [
         .swiftLanguageMode(.v6),
         .enableUpcomingFeature("ExistentialAny"),
         .enableUpcomingFeature("InternalImportsByDefault"),
         .enableUpcomingFeature("MemberImportVisibility"),
-    ] + mutants
+    ] + mutants + strictness
 
 let package = Package(
     name: "annals",
