@@ -11,7 +11,6 @@ extension FuzzTargets {
     static func engine(_ store: FuzzedStore, _ report: CheckReport?, log: Log?) -> Bool {
         let isIntact = report?.isIntact ?? false
         var hasTrueSets = true
-        if let log, !isWorthOpening(log.current) { return hasTrueSets }
         for reading in [Reading.mapped, .copied] {
             guard let engine = open(store, .readOnly, reading, isIntact) else { continue }
             var reader = EngineReading(engine, isIntact: isIntact)
@@ -22,12 +21,6 @@ extension FuzzTargets {
         }
         require(!store.hasChanged, "Z4", "the engine changed a file that it only read")
         return hasTrueSets
-    }
-
-    /// The engine keeps a table up to the highest entity number for each schema version it reads: hundreds of them with the highest
-    /// numbers are refused here, because they cost time and show nothing.
-    static func isWorthOpening(_ state: LogState) -> Bool {
-        Int(state.schemaVersion) * state.catalog.entityNumberLimit < 1 << 20
     }
 
     static func open(

@@ -50,11 +50,9 @@ extension FuzzTargets {
 
         let report = checkAgreement(store, opened: state)
         let hasTrueSets = engine(store, report, log: reader)
-        if isWorthOpening(state) {
-            commitWithEngine(FuzzedStore(bytes), report, hasTrueSets: hasTrueSets)
-            if report.isIntact, hasTrueSets { compact(FuzzedStore(bytes)) }
-            salvage(bytes, report)
-        }
+        commitWithEngine(FuzzedStore(bytes), report, hasTrueSets: hasTrueSets)
+        if report.isIntact, hasTrueSets { compact(FuzzedStore(bytes)) }
+        salvage(bytes, report)
         let isCommitted = append(to: store, before, state)
         return .opened(transactions: before.transactions.count, isCommitted: isCommitted)
     }

@@ -69,7 +69,7 @@ struct ChangeSummary {
     }
 
     func signal(of token: HistoryToken, _ catalog: SchemaCatalog) -> ChangeSignal {
-        let numbers = isExact ? entities.sorted() : (0..<catalog.entityNumberLimit).map { UInt16($0) }
+        let numbers = isExact ? entities.sorted() : catalog.entityNumbers
         return ChangeSignal(
             numbers: first...last, token: token, authors: authors.sorted(), includesUnnamedAuthor: includesUnnamed,
             processIDs: processIDs.sorted(),

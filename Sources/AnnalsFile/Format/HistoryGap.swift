@@ -52,6 +52,6 @@ package struct HistoryGap: Hashable, Sendable {
 extension SchemaCatalog {
     /// One for each entity whose history has ever been off, by ascending number. Linear in the definitions.
     package var historyGaps: [HistoryGap] {
-        (0..<entityNumberLimit).compactMap { historyGap(ofEntity: UInt16(truncatingIfNeeded: $0)) }
+        entityNumbers.compactMap { historyGap(ofEntity: $0) }
     }
 }

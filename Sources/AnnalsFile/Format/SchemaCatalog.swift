@@ -39,6 +39,8 @@ package struct SchemaCatalog: Sendable {
     /// At index n where in `histories` the entity with the number n is, plus 1; 0 where there is none. Numbers alone, because a file may
     /// use the highest ones, and then every copy of the catalog would pay for histories that there are not.
     private var places: [UInt16] = []
+    /// The numbers of all entities that ever were, ascending.
+    package private(set) var entityNumbers: [UInt16] = []
     /// The entities of the newest version.
     private var numbers = NameNumbers()
     /// Where layouts are from; nil for new ones.
@@ -68,9 +70,6 @@ package struct SchemaCatalog: Sendable {
         return past
     }
 
-    /// One above the highest entity number that was ever used.
-    package var entityNumberLimit: Int { places.count }
-
     package func entity(_ number: UInt16, version: UInt16) -> EntityDefinition? {
         step(version, number)?.layout?.entity
     }
@@ -78,16 +77,15 @@ package struct SchemaCatalog: Sendable {
     /// The number of the entity of that name in the newest version.
     package func number(ofEntity name: String) -> UInt16? { numbers[IdentifierName(name)].map(UInt16.init) }
 
-    /// The entities of a version, by ascending number. Linear in the highest entity number.
+    /// The entities of a version, by ascending number. Linear in the entities that ever were.
     package func entities(version: UInt16) -> [EntityDefinition] {
-        places.indices.compactMap { entity(UInt16(truncatingIfNeeded: $0), version: version) }
+        entityNumbers.compactMap { entity($0, version: version) }
     }
 
     /// What a version defined, as its schema frames say.
     package func definition(version: UInt16) -> SchemaDefinition {
         var entities: [EntityDefinition] = []
-        for index in places.indices {
-            let number = UInt16(truncatingIfNeeded: index)
+        for number in entityNumbers {
             guard let step = step(version, number), step.version == version else { continue }
             entities.append(step.layout?.entity ?? .removal(of: number))
         }
@@ -166,6 +164,8 @@ package struct SchemaCatalog: Sendable {
         if places.count <= number { places += repeatElement(0, count: number + 1 - places.count) }
         if places[number] == 0 {
             histories.append(History())
+            entityNumbers.insert(
+                definition.number, at: entityNumbers.partitioningIndex { $0 > definition.number })
             places[number] = UInt16(histories.count)
         }
         let place = Int(places[number]) - 1

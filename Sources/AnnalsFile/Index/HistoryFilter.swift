@@ -128,8 +128,7 @@ extension SchemaCatalog {
     /// The numbers of the entities that have that name, or had it last before they were removed.
     package func numbers(ofEntityEverNamed name: String) -> [UInt16] {
         var numbers: [UInt16] = []
-        for place in 0..<entityNumberLimit {
-            let number = UInt16(truncatingIfNeeded: place)
+        for number in entityNumbers {
             if lastDefinition(ofEntity: number)?.name.text.utf8.elementsEqual(name.utf8) ?? false {
                 numbers.append(number)
             }

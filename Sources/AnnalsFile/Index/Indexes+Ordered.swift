@@ -137,11 +137,15 @@ extension Indexes {
         init(behind catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
             let next = StoreShape(catalog)
             shape = next
+            // Mostly they are the same ones in the same order: each is looked for behind the one before.
+            var expected = 0
             self.ordered = next.indexes.map { (index) -> OrderedIndex? in
-                if let known = before.indexes.firstIndex(where: { $0.id == index.id }),
-                    before.indexes[known].hasSameDefaults(as: index)
-                {
-                    return ordered[known]
+                let own = before.indexes(of: index.id.entity)
+                let rest = own.clamped(to: expected..<max(expected, own.upperBound))
+                let isIt = { (number: Int) in before.indexes[number].id == index.id }
+                if let number = rest.first(where: isIt) ?? own.first(where: isIt) {
+                    expected = number + 1
+                    if before.indexes[number].hasSameDefaults(as: index) { return ordered[number] }
                 }
                 return totals[index.id.entity].nextNumber == 1 ? OrderedIndex() : nil
             }

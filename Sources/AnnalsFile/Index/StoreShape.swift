@@ -6,93 +6,94 @@
 /// `newest`.
 final class StoreShape: @unchecked Sendable {
     let catalog: SchemaCatalog
-    /// By entity number.
-    private let newest: [Newest?]
-    /// The ordered indexes that this schema asks for; their positions number them.
+    /// The layouts of the schema's entities, by ascending entity number.
+    private let newest: [RowLayout]
+    /// The ordered indexes that this schema asks for, entity by entity; their positions number them.
     let indexes: [IndexShape]
     /// The numbers of the entities that are the store's own.
     let reservedEntities: Set<UInt16>
     /// What is not kept of history, by entity; mostly nothing.
     let historyGaps: [HistoryGap]
-    /// By entity number: which of them are of the entity.
-    private let indexesOfEntity: [[Int]]
 
-    /// By entity number, what `newest` says, for those who read many rows.
-    private let shapes: UnsafeMutablePointer<NewestShape>
-    private let shapeCount: Int
+    /// At index n where in `newest` the entity with the number n is, plus 1; 0 where it is not. Numbers alone, because a file may use the highest ones
+    /// and change its schema thousands of times.
+    private let places: UnsafeMutablePointer<UInt16>
+    private let placeCount: Int
+    /// For those who read many rows: one for each of `newest` behind one that is no entity's.
+    private let known: UnsafeMutablePointer<KnownEntity>
     private let newestVersion: UInt16
 
-    private struct NewestShape {
+    private struct KnownEntity {
         /// Rows of this version and later ones have the shape; above all versions where there is none.
         var since: UInt32 = .max
         var shape: RowShape?
-    }
-
-    struct Newest: Sendable {
-        /// Rows of this version and later ones have the layout.
-        let since: UInt16
-        let layout: RowLayout
+        /// Which of `indexes` are the entity's.
+        var indexes = 0..<0
     }
 
     init(_ catalog: SchemaCatalog) {
         self.catalog = catalog
-        let limit = catalog.entityNumberLimit
-        newest = (0..<limit).map { number in
-            catalog.newestLayout(entity: UInt16(truncatingIfNeeded: number)).map {
-                Newest(since: $0.since, layout: $0.layout)
-            }
-        }
         newestVersion = catalog.newestVersion
-        let reserved = newest.compactMap { $0.flatMap { $0.layout.isReserved ? $0.layout.number : nil } }
-        reservedEntities = reserved.isEmpty ? [] : Set(reserved)
         historyGaps = catalog.historyGaps
-        shapeCount = limit
-        shapes = .allocate(capacity: Swift.max(limit, 1))
-        for (number, known) in newest.enumerated() {
-            let shape = known.map { NewestShape(since: UInt32($0.since), shape: RowShape($0.layout)) }
-            (shapes + number).initialize(to: shape ?? NewestShape())
+        placeCount = catalog.entityNumbers.last.map { Int($0) + 1 } ?? 0
+        places = .allocate(capacity: Swift.max(placeCount, 1))
+        places.initialize(repeating: 0, count: placeCount)
+        known = .allocate(capacity: catalog.entityNumbers.count + 1)
+        known.initialize(to: KnownEntity())
+        var layouts: [RowLayout] = []
+        var indexes: [IndexShape] = []
+        var reserved: [UInt16] = []
+        for number in catalog.entityNumbers {
+            guard let (since, layout) = catalog.newestLayout(entity: number) else { continue }
+            layouts.append(layout)
+            if layout.isReserved { reserved.append(number) }
+            let start = indexes.count
+            indexes += IndexShape.all(of: layout)
+            places[Int(number)] = UInt16(layouts.count)
+            (known + layouts.count).initialize(
+                to: KnownEntity(since: UInt32(since), shape: RowShape(layout), indexes: start..<indexes.count))
         }
-        indexes = newest.flatMap { $0.map { IndexShape.all(of: $0.layout) } ?? [] }
-        var ofEntity = [[Int]](repeating: [], count: limit)
-        for (number, index) in indexes.enumerated() { ofEntity[Int(index.id.entity)].append(number) }
-        indexesOfEntity = ofEntity
+        newest = layouts
+        self.indexes = indexes
+        reservedEntities = reserved.isEmpty ? [] : Set(reserved)
     }
+
+    deinit {
+        places.deallocate()
+        known.deallocate()
+    }
+
+    @inline(__always)
+    private func place(_ entity: UInt16) -> Int { Int(entity) < placeCount ? Int(places[Int(entity)]) : 0 }
 
     /// The newest layout of an entity; nil where it is not in the schema any more.
     @inline(__always)
     func newestLayout(_ entity: UInt16) -> RowLayout? {
-        Int(entity) < newest.count ? newest[Int(entity)]?.layout : nil
+        let place = place(entity)
+        return place == 0 ? nil : newest[place - 1]
     }
 
     @inline(__always)
-    func isNewest(_ layout: RowLayout) -> Bool {
-        let entity = Int(layout.number)
-        return entity < shapeCount && shapes[entity].shape?.isOf(layout) ?? false
-    }
-
-    deinit { shapes.deallocate() }
+    func isNewest(_ layout: RowLayout) -> Bool { known[place(layout.number)].shape?.isOf(layout) ?? false }
 
     /// The layout of a row of an entity; nil where there is no such version of it.
     @inline(__always)
     func shape(version: UInt16, entity: UInt16) -> RowShape? {
-        if Int(entity) < shapeCount, UInt32(version) >= shapes[Int(entity)].since, version <= newestVersion {
-            return shapes[Int(entity)].shape
-        }
+        let place = place(entity)
+        if UInt32(version) >= known[place].since, version <= newestVersion { return known[place].shape }
         return catalog.layout(version: version, entity: entity).map { RowShape($0) }
     }
 
     /// Whether the entity is in the schema.
     @inline(__always)
-    func has(_ entity: UInt16) -> Bool { Int(entity) < shapeCount && shapes[Int(entity)].shape != nil }
+    func has(_ entity: UInt16) -> Bool { place(entity) != 0 }
 
     /// The layout of a row.
     func layout(version: UInt16, entity: UInt16) -> RowLayout? { catalog.layout(version: version, entity: entity) }
 
     /// Which indexes an entity has, by their numbers in `indexes`.
     @inline(__always)
-    func indexes(of entity: UInt16) -> [Int] {
-        Int(entity) < indexesOfEntity.count ? indexesOfEntity[Int(entity)] : []
-    }
+    func indexes(of entity: UInt16) -> Range<Int> { known[place(entity)].indexes }
 }
 
 /// An ordered index, and where its attributes stand in the newest layout.
