@@ -200,4 +200,37 @@ import Testing
         try other.close()
         try machine.closeAndCheck(engine)
     }
+
+    /// The addresses asked for are refused, and half of them: of the 64 MiB that are given it takes a quarter.
+    @Test func aStoreThatOutgrowsItsAddressesIsOpenedAgain() throws {
+        var machine = EngineMachine()
+        machine.options.log.limits.mappingReserveBytes = 256 << 20
+        machine.machine.disk.addFault(Fault(.failure(12), on: .map, occurrence: 1))
+        machine.machine.disk.addFault(Fault(.failure(12), on: .map, occurrence: 2))
+        var engine = try machine.create()
+        machine.machine.disk.removeAllFaults()
+        let body = [UInt8](repeating: 7, count: 1 << 20)
+        func insert(_ number: Int) throws {
+            _ = try engine.commit { transaction in
+                try transaction.insert(
+                    entity: EngineNote.entity, [.string("\(number)"), .int(Int64(number)), .data(body)])
+            }
+        }
+        var inserted = 0
+        let error = #expect(throws: FileError.self) {
+            while inserted < 20 {
+                try insert(inserted)
+                inserted += 1
+            }
+        }
+        #expect(error?.code == .tooLarge)
+        #expect(error?.message.hasSuffix("open it again.") == true, "\(error?.message ?? "")")
+        #expect(inserted > 12)
+        #expect(try engine.view().count(entity: EngineNote.entity) == UInt64(inserted))
+        try engine.close()
+        engine = try machine.open()
+        try insert(inserted)
+        #expect(try engine.view().count(entity: EngineNote.entity) == UInt64(inserted + 1))
+        try machine.closeAndCheck(engine)
+    }
 }

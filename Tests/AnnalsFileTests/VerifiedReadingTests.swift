@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @Suite struct VerifiedReadingTests {
-    /// Frames of 5 to 150 KB, so that blocks of 64 KiB have whole frames, parts of several, and parts of one only.
+    /// Frames of 5 to 150 KB, so that blocks of 16 KiB have whole frames, parts of several, and parts of one only.
     private static func make(_ path: String) throws -> [(objects: [ObjectID], start: UInt64, end: UInt64)] {
         let engine = try Engine.create(path, files: RealFileSystem(), environment: RealEnvironment())
         _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
@@ -35,7 +35,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let path = directory.path + "/store.annals"
         let frames = try Self.make(path)
-        let blocks = { (start: UInt64, end: UInt64) in start >> 16...(end - 1) >> 16 }
+        let blocks = { (start: UInt64, end: UInt64) in start >> 14...(end - 1) >> 14 }
         var random = SeededRandom(seed)
         let damaged = Int.random(in: 1..<frames.count, using: &random)
         let place = UInt64.random(in: frames[damaged].start + 200..<frames[damaged].end, using: &random)

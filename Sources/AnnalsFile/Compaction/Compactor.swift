@@ -148,6 +148,7 @@ final class Compactor {
     private static func targetOptions(_ source: Engine) -> EngineOptions {
         var chosen = source.options
         chosen.dirtyNodeBytes = min(chosen.dirtyNodeBytes, 16 << 20)
+        chosen.log.limits.expectedFileBytes = source.log.current.end
         // Nobody relies on a part of it: it is synchronised when it is complete.
         chosen.log.synchronizesInBackground = false
         return chosen

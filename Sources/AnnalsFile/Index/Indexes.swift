@@ -47,8 +47,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         let mapping = options.reading == .mapped ? opening.mapping?.mapping : nil
         let file = try VerifiedFile(
             opening.files, opening.file, header: opening.header, path: opening.path, mapping: mapping,
-            reservedBytes: max(options.log.limits.mappingReserveBytes, 1 << 20), maximumCopiedBytes: options.copiedBytes
-        )
+            copies: { options.log.limits.reserve(fileBytes: opening.size) { PrivateMemory(count: max($0, 1 << 20)) } },
+            maximumCopiedBytes: options.copiedBytes)
         let core = try ReadCore(file, ReadSections())
         self.core = core
         (rows, self.file, sections) = (core.rows, core.file, core.sections)

@@ -49,7 +49,7 @@ final class VerifiedFile: @unchecked Sendable {
     /// With a mapping reads go through it, else through copies. Throws `outOfMemory` where there are no addresses for either.
     init(
         _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
-        reservedBytes: Int, maximumCopiedBytes: UInt64
+        copies reserve: () -> PrivateMemory?, maximumCopiedBytes: UInt64
     ) throws(FileError) {
         self.files = files
         self.file = file
@@ -62,21 +62,18 @@ final class VerifiedFile: @unchecked Sendable {
             base = start
             capacity = UInt64(mapping.bytes.count)
         } else {
-            guard let memory = PrivateMemory(count: reservedBytes), let start = memory.bytes.baseAddress else {
-                throw FileError(
-                    .outOfMemory, "The process has not enough addresses left to read the store: raise its limit.")
-            }
+            guard let memory = reserve(), let start = memory.bytes.baseAddress else { throw Self.noAddresses }
             copies = memory
             base = UnsafeRawPointer(start)
-            capacity = UInt64(reservedBytes)
+            capacity = UInt64(memory.bytes.count)
         }
         let groups = Int(capacity >> (Self.blockBits + 6)) + 2
-        guard let marks = PrivateMemory(count: groups * 8 * Mark.count) else {
-            throw FileError(
-                .outOfMemory, "The process has not enough addresses left to read the store: raise its limit.")
-        }
+        guard let marks = PrivateMemory(count: groups * 8 * Mark.count) else { throw Self.noAddresses }
         self.marks = marks
     }
+
+    private static let noAddresses = FileError(
+        .outOfMemory, "The process has not enough addresses left to read the store: raise its limit (ulimit -v).")
 
     var isMapped: Bool { copies == nil }
 

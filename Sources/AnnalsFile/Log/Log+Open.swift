@@ -38,12 +38,13 @@ extension Log {
             defer { withExtendedLifetime(window) {} }
             let (header, slots) = try readHeader(window.beside(stepBytes: FormatLimits.pageBytes))
             let mapping =
-                options.maps ? SharedMapping(files, file, reservedBytes: options.limits.mappingReserveBytes) : nil
+                options.maps
+                ? options.limits.reserve(fileBytes: status.size) { SharedMapping(files, file, reservedBytes: $0) } : nil
             let hint = HintSlot.newest(slots)
             let first = try start?(
                 FileBeingOpened(
                     files: files, environment: environment, file: file, path: path, header: header, hint: hint,
-                    mapping: mapping))
+                    mapping: mapping, size: status.size))
             let read = try readOn(
                 files, file, window, from: first?.state ?? LogState(header: header), first?.follower)
             let opened = OpenedFile(

@@ -22,6 +22,8 @@ package struct FileBeingOpened {
     /// The newest good one; nil where there is none.
     package let hint: Hint?
     package let mapping: SharedMapping?
+    /// Of the file.
+    package let size: UInt64
 }
 
 /// Who follows, and where reading begins: nil for the file's beginning.

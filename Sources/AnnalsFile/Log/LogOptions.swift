@@ -15,12 +15,28 @@ package struct LogLimits: Equatable, Sendable {
     package var lockKeeping = LockKeepingLimits()
     /// Addresses reserved for reading the file through a mapping; 0 for none.
     package var mappingReserveBytes = 1 << 36
+    /// What a file that is being made will hold, where that is known: addresses are to suffice for it.
+    package var expectedFileBytes: UInt64 = 0
     /// A transaction that is longer waits in an unnamed file for its commit.
     package var spoolBytes = 8 << 20
     /// Files are read in steps of this.
     package var windowBytes = 1 << 20
 
     package init() {}
+
+    /// Takes addresses for reading a file of that size, by a function that may refuse. Where a process may not have as many as asked for (`ulimit -v`,
+    /// valgrind), a quarter of what there is: other stores and the program need some too; and at least twice what the file needs.
+    func reserve<Memory>(fileBytes: UInt64, _ take: (Int) -> Memory?) -> Memory? {
+        if let all = take(mappingReserveBytes) { return all }
+        let least = Int(clamping: min(max(fileBytes, expectedFileBytes, 8 << 20), 1 << 60)) * 2
+        var bytes = mappingReserveBytes / 2
+        while bytes >= least {
+            // Given back at once.
+            if take(bytes) != nil { return take(max(bytes / 4, least)) }
+            bytes /= 2
+        }
+        return nil
+    }
 
     /// Limits low enough that small tests meet them.
     package static var lowered: LogLimits {

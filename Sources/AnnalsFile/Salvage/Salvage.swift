@@ -170,7 +170,9 @@ private struct SalvageRun {
         let definitions = schema.newest(&report.schemaChanges)
         let header = FileHeader(
             storeID: .random(environment), salt: environment.random(), created: environment.wallClockMicroseconds())
-        let engine = try unfinished.open(header, options.engine)
+        var chosen = options.engine
+        chosen.log.limits.expectedFileBytes = try files.size(file)
+        let engine = try unfinished.open(header, chosen)
         do throws(FileError) {
             let values = SalvagedValues(window.beside(stepBytes: FormatLimits.maximumFrameBytes), salt: salt)
             let rows = try SalvagedRows(window, scan, schema, definitions)
