@@ -44,8 +44,16 @@ for round in $(seq "$rounds"); do
     annals load --rows "$rows"
     peer limit load --rows "$rows"
     peer peer_lmdb load --rows "$rows"
-    annals open --rows "$rows"
-    peer peer_sqlite open --rows "$rows"
+    # As often as run_peers.sh opens, in turn: who comes first meets what the loading before it has left in the caches.
+    for turn in 1 2 3; do
+        if (((round + turn) % 2)); then
+            annals open --rows "$rows"
+            peer peer_sqlite open --rows "$rows"
+        else
+            peer peer_sqlite open --rows "$rows"
+            annals open --rows "$rows"
+        fi
+    done
     peer peer_lmdb open --rows "$rows"
     for work_load in get get_each; do
         annals $work_load --rows $gets
