@@ -30,7 +30,8 @@ import Testing
         await #expect(processExitsWith: .success) {
             let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).prefix { $0 != " " }
             guard let pages = UInt64(pages) else { exit(3) }
-            let most = rlim_t(pages * 4096 + 512 << 20)
+            // Each thread's memory takes 128 MiB of addresses.
+            let most = rlim_t(pages * 4096 + 4 << 30)
             var limit = rlimit(rlim_cur: most, rlim_max: most)
             guard setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0 else { exit(1) }
             for reading in [Store.Reading.mapped, .copied] {

@@ -31,8 +31,8 @@ package struct LogLimits: Equatable, Sendable {
         let least = Int(clamping: min(max(fileBytes, expectedFileBytes, 8 << 20), 1 << 60)) * 2
         var bytes = mappingReserveBytes / 2
         while bytes >= least {
-            // Given back at once.
-            if take(bytes) != nil { return take(max(bytes / 4, least)) }
+            // What shows how much there is is given back at once; another thread may take it meanwhile.
+            if take(bytes) != nil, let some = take(max(bytes / 4, least)) { return some }
             bytes /= 2
         }
         return nil
