@@ -197,10 +197,13 @@ package enum HintSlot: Equatable, Sendable {
         return .good(hint)
     }
 
-    /// The good one that was written last.
-    package static func newest(_ slots: [HintSlot]) -> Hint? {
+    /// The good one of a page that was written last.
+    package static func newest(in page: UnsafeRawBufferPointer, salt: UInt64) -> Hint? {
         var newest: Hint?
-        for case .good(let hint) in slots where hint.sequence > newest?.sequence ?? 0 { newest = hint }
+        for index in HintField.slots.indices {
+            guard case .good(let hint) = decode(page, index: index, salt: salt) else { continue }
+            if hint.sequence > newest?.sequence ?? 0 { newest = hint }
+        }
         return newest
     }
 

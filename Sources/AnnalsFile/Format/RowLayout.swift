@@ -35,8 +35,8 @@ package final class RowLayout: @unchecked Sendable {
     package let variableOffset: Int
     /// The positions of the variable attributes.
     package let variables: [UInt16]
-    /// Attribute numbers with their positions, by ascending number.
-    private let positions: [(number: UInt16, position: UInt16)]
+    /// Attribute numbers in the upper half, their positions in the lower; ascending.
+    private let positions: [UInt32]
 
     /// Layouts with the same one place the same attributes at the same positions: what reads rows of the one reads rows of the others.
     let family: ObjectIdentifier
@@ -82,9 +82,7 @@ package final class RowLayout: @unchecked Sendable {
         hasDefaults = entity.attributes.contains { $0.defaultValue != nil }
         presenceOffset = offset
         variableOffset = offset + (slots.count + 7) / 8
-        positions = entity.attributes.enumerated()
-            .map { (number: $1.number, position: UInt16($0)) }
-            .sorted { $0.number < $1.number }
+        positions = entity.attributes.enumerated().map { UInt32($1.number) << 16 | UInt32($0) }.sorted()
         shapeMemory = .allocate(capacity: 1)
         shapeMemory.initialize(
             to: RowShape.Content(
@@ -114,9 +112,9 @@ package final class RowLayout: @unchecked Sendable {
         var high = positions.count
         while low < high {
             let middle = (low + high) / 2
-            if positions[middle].number < number { low = middle + 1 } else { high = middle }
+            if positions[middle] >> 16 < number { low = middle + 1 } else { high = middle }
         }
-        guard low < positions.count, positions[low].number == number else { return nil }
-        return Int(positions[low].position)
+        guard low < positions.count, positions[low] >> 16 == number else { return nil }
+        return Int(positions[low] & 0xFFFF)
     }
 }

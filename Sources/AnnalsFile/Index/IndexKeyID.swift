@@ -21,26 +21,26 @@ package struct IndexID: Hashable, Sendable {
     /// them where a schema is made.
     package static func all(of entity: EntityDefinition) -> [IndexID] {
         guard entity.state == .present else { return [] }
-        var wanted: [(attributes: [UInt16], isUnique: Bool)] = []
+        var wanted: [IndexID] = []
         for attribute in entity.attributes where attribute.isInIndex {
-            wanted.append(([attribute.number], attribute.flags.contains(.unique)))
+            let isUnique = attribute.flags.contains(.unique)
+            wanted.append(IndexID(entity: entity.number, attributes: [attribute.number], isUnique: isUnique))
         }
-        for key in entity.keys { wanted.append((key.attributes, key.isUnique)) }
+        for key in entity.keys {
+            wanted.append(IndexID(entity: entity.number, attributes: key.attributes, isUnique: key.isUnique))
+        }
         let indexable = entity.attributes.compactMap { $0.type.isIndexable ? $0.number : nil }.sorted()
         wanted.removeAll { !$0.attributes.allSatisfy(indexable.hasSorted) }
         // No two attributes have the same number: only keys ask for the same again.
-        if entity.keys.isEmpty {
-            return wanted.map { IndexID(entity: entity.number, attributes: $0.attributes, isUnique: $0.isUnique) }
-        }
+        if entity.keys.isEmpty { return wanted }
         var places: [[UInt16]: Int] = [:]
         var indexes: [IndexID] = []
-        for (attributes, isUnique) in wanted {
-            if let place = places[attributes] {
-                guard isUnique else { continue }
-                indexes[place] = IndexID(entity: entity.number, attributes: attributes, isUnique: true)
+        for index in wanted {
+            if let place = places[index.attributes] {
+                if index.isUnique { indexes[place] = index }
             } else {
-                places[attributes] = indexes.count
-                indexes.append(IndexID(entity: entity.number, attributes: attributes, isUnique: isUnique))
+                places[index.attributes] = indexes.count
+                indexes.append(index)
             }
         }
         return indexes

@@ -97,9 +97,9 @@ extension Log {
     private func writeHint(durableEnd: UInt64, number: UInt64, checkpoint: UInt64) throws(FileError) {
         let window = ByteWindow(files, file, stepBytes: FormatLimits.pageBytes)
         defer { withExtendedLifetime(window) {} }
-        let (_, slots) = try Log.readHeader(window)
+        let (_, newest) = try Log.readHeaderAndHint(window)
         let hint = Hint(
-            sequence: (HintSlot.newest(slots)?.sequence ?? 0) + 1, checkpoint: checkpoint, durableEnd: durableEnd,
+            sequence: (newest?.sequence ?? 0) + 1, checkpoint: checkpoint, durableEnd: durableEnd,
             number: number)
         hint.encoded(salt: header.salt).withUnsafeBytes { bytes in
             try? files.writeAll(file, at: UInt64(hint.slotOffset), bytes)

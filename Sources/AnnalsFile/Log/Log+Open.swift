@@ -36,11 +36,10 @@ extension Log {
             let path = place.directory + "/" + place.name
             let window = ByteWindow(files, file, stepBytes: options.limits.windowBytes)
             defer { withExtendedLifetime(window) {} }
-            let (header, slots) = try readHeader(window.beside(stepBytes: FormatLimits.pageBytes))
+            let (header, hint) = try readHeaderAndHint(window.beside(stepBytes: FormatLimits.pageBytes))
             let mapping =
                 options.maps
                 ? options.limits.reserve(fileBytes: status.size) { SharedMapping(files, file, reservedBytes: $0) } : nil
-            let hint = HintSlot.newest(slots)
             let first = try start?(
                 FileBeingOpened(
                     files: files, environment: environment, file: file, path: path, header: header, hint: hint,
@@ -78,6 +77,13 @@ extension Log {
         walk.state.dropOpenTransaction()
         follower?.publish(walk.state)
         return (walk.state, report)
+    }
+
+    /// With the newest good hint; nil where there is none.
+    static func readHeaderAndHint(_ window: ByteWindow) throws(FileError) -> (FileHeader, Hint?) {
+        let page = try window.bytes(at: 0, count: FormatLimits.pageBytes)
+        let header = try FileHeader.decode(page)
+        return (header, HintSlot.newest(in: page, salt: header.salt))
     }
 
     package static func readHeader(_ window: ByteWindow) throws(FileError) -> (FileHeader, [HintSlot]) {
