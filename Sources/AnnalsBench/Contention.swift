@@ -78,50 +78,14 @@ struct Contention {
         try made.close()
         let store = try Store(at: file, options: options)
         let end = seconds() + arguments.seconds
-        let workers = (0..<count).map { Worker(store, UInt64($0), until: end) }
-        for worker in workers { try worker.start() }
+        let workers = try (0..<count).map { number in
+            try CountingThread {
+                var writer = try TightWriter(store, batch: 1, from: 1 + UInt64(number) << 32)
+                return try writer.run { seconds() >= end }.microseconds.count
+            }
+        }
         let commits = try workers.reduce(0) { try $0 + $1.wait() }
         try store.close()
         return (Double(commits) / arguments.seconds).rounded()
-    }
-}
-
-/// A thread that commits until a moment.
-///
-/// Sound although it is shared: the thread alone touches what changes until it has ended, and only then the others look.
-private final class Worker: @unchecked Sendable {
-    private let store: Store
-    private let number: UInt64
-    private let end: Double
-    private var thread = pthread_t()
-    private var result = Result<Int, any Error>.success(0)
-
-    init(_ store: Store, _ number: UInt64, until end: Double) {
-        (self.store, self.number, self.end) = (store, number, end)
-    }
-
-    func start() throws {
-        let context = Unmanaged.passRetained(self).toOpaque()
-        let status = pthread_create(
-            &thread, nil,
-            { context in
-                guard let context else { return nil }
-                Unmanaged<Worker>.fromOpaque(context).takeRetainedValue().commit()
-                return nil
-            }, context)
-        guard status == 0 else { throw BenchError(message: "a thread cannot be started") }
-    }
-
-    private func commit() {
-        result = Result {
-            var writer = try TightWriter(store, batch: 1, from: 1 + number << 32)
-            let end = end
-            return try writer.run { seconds() >= end }.microseconds.count
-        }
-    }
-
-    func wait() throws -> Int {
-        pthread_join(thread, nil)
-        return try result.get()
     }
 }

@@ -1,7 +1,6 @@
 // `mixed`: a thread reads random rows, each from a snapshot of its own, while another updates one row a transaction.
 
 import Annals
-import Foundation
 import Synchronization
 
 struct Mixed {
@@ -13,17 +12,12 @@ struct Mixed {
 
     private final class Shared: Sendable {
         let isOver = Atomic<Bool>(false)
-        let gets = Atomic<Int>(0)
-        let hasFailed = Atomic<Bool>(false)
     }
 
     /// Gives back what was read and updated, in how many seconds, and the longest commit in seconds.
     func run() throws -> (gets: Int, updates: Int, seconds: Double, longest: Double) {
         let shared = Shared()
-        let reader = Thread { [self] in
-            do { try read(shared) } catch { shared.hasFailed.store(true, ordering: .relaxed) }
-        }
-        reader.start()
+        let reader = try CountingThread { [self] in try read(shared) }
         var random = SplitMix(state: Workloads.updateSeed)
         let note = BenchText()
         let start = seconds()
@@ -36,12 +30,10 @@ struct Mixed {
             before = now
         }
         shared.isOver.store(true, ordering: .relaxed)
-        while !reader.isFinished { Thread.sleep(forTimeInterval: 0.001) }
-        guard !shared.hasFailed.load(ordering: .relaxed) else { throw BenchError(message: "a row could not be read") }
-        return (shared.gets.load(ordering: .relaxed), updates, before - start, longest)
+        return (try reader.wait(), updates, before - start, longest)
     }
 
-    private func read(_ shared: Shared) throws {
+    private func read(_ shared: Shared) throws -> Int {
         var random = SplitMix(state: Workloads.getSeed)
         var (sum, gets): (UInt64, Int) = (0, 0)
         while !shared.isOver.load(ordering: .relaxed) {
@@ -49,7 +41,7 @@ struct Mixed {
             _ = try store.snapshot().withRow(id, in: items) { (row) throws(StoreError) in sum &+= try Checksum.of(row) }
             gets += 1
         }
-        shared.gets.store(gets + (sum == 1 ? 1 : 0), ordering: .relaxed)
+        return gets + (sum == 1 ? 1 : 0)
     }
 
     private func update(_ random: inout SplitMix, _ note: BenchText) throws {

@@ -16,32 +16,24 @@ public import FoundationEssentials
 /// type, and `tooLarge`.
 public struct RowWriter: ~Copyable {
     private let writer: UnsafeMutablePointer<FileRowWriter>
-    let count: Int
 
     @inline(__always)
-    init(_ writer: UnsafeMutablePointer<FileRowWriter>, count: Int) {
-        self.writer = writer
-        self.count = count
-    }
+    init(_ writer: UnsafeMutablePointer<FileRowWriter>) { self.writer = writer }
 
     public mutating func set(bool: Bool, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(bool: bool, at: position) }
     }
 
     public mutating func set(int: Int64, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(int: int, at: position) }
     }
 
     public mutating func set(double: Double, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(double: double, at: position) }
     }
 
     /// A date as microseconds since 1970, UTC.
     public mutating func set(microseconds: Int64, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(date: microseconds, at: position) }
     }
 
@@ -49,7 +41,6 @@ public struct RowWriter: ~Copyable {
     public mutating func set(date: Date, at position: Int) throws(StoreError) { try set(.date(date), at: position) }
 
     public mutating func set(uuid: UUID, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(uuid: uuid.file, at: position) }
     }
 
@@ -58,31 +49,26 @@ public struct RowWriter: ~Copyable {
     }
 
     public mutating func set(object: ObjectID, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(object: object.file, at: position) }
     }
 
     /// For attributes of the types string and JSON.
     public mutating func set(string: String, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(text: string, at: position) }
     }
 
     /// The UTF-8 of a string or of JSON. Throws `invalidArgument` where it is not valid.
     public mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(utf8: utf8, at: position) }
     }
 
     /// The bytes of data.
     public mutating func set(data: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
-        try check(position)
         try mapping { () throws(FileError) in try writer.pointee.set(data: data, at: position) }
     }
 
     /// Any value. `absent` takes away what was there, and throws `requiredMissing` where the attribute is required.
     public mutating func set(_ value: Value, at position: Int) throws(StoreError) {
-        try check(position)
         if value.isAbsent {
             try mapping { () throws(FileError) in try writer.pointee.setAbsent(at: position) }
         } else {
@@ -95,19 +81,5 @@ public struct RowWriter: ~Copyable {
             }
             try mapping { () throws(FileError) in try writer.pointee.set(converted, at: position) }
         }
-    }
-
-    @inline(__always)
-    private func check(_ position: Int) throws(StoreError) {
-        guard position >= 0 && position < count else {
-            writer.pointee.refuse()
-            throw Self.noSuchPosition(position)
-        }
-    }
-
-    @inline(never)
-    private static func noSuchPosition(_ position: Int) -> StoreError {
-        StoreError(
-            .invalidArgument, "The entity has no attribute at position \(position): ask its handle for positions.")
     }
 }

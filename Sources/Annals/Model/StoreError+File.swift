@@ -4,6 +4,7 @@ package import AnnalsFile
 
 extension StoreError {
     /// The same error under its public code, whose name is the file layer's.
+    @inline(never)
     package init(_ error: FileError) {
         self.init(
             Code(rawValue: error.code.rawValue), error.message, call: error.call, systemError: error.systemError,

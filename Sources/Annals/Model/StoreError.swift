@@ -12,36 +12,92 @@ public struct StoreError: Error, Hashable, Sendable {
         public var description: String { rawValue }
     }
 
-    public var code: Code
+    private struct Content: Hashable {
+        var code: Code
+        var message: String
+        var call: String?
+        var systemError: Int32?
+        var path: String?
+        var offset: UInt64?
+        var oldestToken: HistoryToken?
+        var conflicts: [ApplyConflict]
+    }
+
+    /// All of it behind one reference: what can be thrown takes a register in functions that hardly ever throw.
+    private final class Storage: Sendable {
+        let content: Content
+        init(_ content: Content) { self.content = content }
+    }
+
+    private var storage: Storage
+
+    private var content: Content {
+        get { storage.content }
+        set { storage = Storage(newValue) }
+    }
+
+    public var code: Code {
+        get { content.code }
+        set { content.code = newValue }
+    }
+
     /// A whole sentence, or several.
-    public var message: String
+    public var message: String {
+        get { content.message }
+        set { content.message = newValue }
+    }
+
     /// The system call that failed, without parentheses; nil where none did.
-    public var call: String?
+    public var call: String? {
+        get { content.call }
+        set { content.call = newValue }
+    }
+
     /// The system's error number, where one was given.
-    public var systemError: Int32?
+    public var systemError: Int32? {
+        get { content.systemError }
+        set { content.systemError = newValue }
+    }
+
     /// The file that the error is about.
-    public var path: String?
+    public var path: String? {
+        get { content.path }
+        set { content.path = newValue }
+    }
+
     /// The byte of the file that the error is about.
-    public var offset: UInt64?
+    public var offset: UInt64? {
+        get { content.offset }
+        set { content.offset = newValue }
+    }
+
     /// Of `tokenExpired`: the oldest place that history still reaches back to. Of `historyGap`: the place that the entity's history begins at;
     /// nil where it is off.
-    public var oldestToken: HistoryToken?
-    /// Of `applyConflict`: where the exported transaction contradicts the store.
-    public var conflicts: [ApplyConflict]
+    public var oldestToken: HistoryToken? {
+        get { content.oldestToken }
+        set { content.oldestToken = newValue }
+    }
 
+    /// Of `applyConflict`: where the exported transaction contradicts the store.
+    public var conflicts: [ApplyConflict] {
+        get { content.conflicts }
+        set { content.conflicts = newValue }
+    }
+
+    @inline(never)
     public init(
         _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
         offset: UInt64? = nil, oldestToken: HistoryToken? = nil, conflicts: [ApplyConflict] = []
     ) {
-        self.code = code
-        self.message = message
-        self.call = call
-        self.systemError = systemError
-        self.path = path
-        self.offset = offset
-        self.oldestToken = oldestToken
-        self.conflicts = conflicts
+        storage = Storage(
+            Content(
+                code: code, message: message, call: call, systemError: systemError, path: path, offset: offset,
+                oldestToken: oldestToken, conflicts: conflicts))
     }
+
+    public static func == (left: StoreError, right: StoreError) -> Bool { left.content == right.content }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(content) }
 }
 
 extension StoreError: CustomStringConvertible {

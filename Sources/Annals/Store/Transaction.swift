@@ -8,6 +8,9 @@ public final class Transaction {
     private let pending: PendingTransaction
     private let store: Store
     @exclusivity(unchecked) private var isOver = false
+    /// What the closure that sets a row's values has thrown, while the file layer ends what it began. Here and not in the function that calls the closure,
+    /// because each row would pay for a place there.
+    @exclusivity(unchecked) private var failure: StoreError?
 
     private init(_ pending: PendingTransaction, _ store: Store) {
         self.pending = pending
@@ -127,34 +130,37 @@ public final class Transaction {
     ) throws(StoreError) -> ObjectID {
         try requireCurrent(entity)
         let pending = open()
-        let count = entity.layout.count
-        var failure: StoreError?
         do throws(FileError) {
             let object = try pending.insert(entity: entity.number) { (writer) throws(FileError) in
-                try Self.call(set, &writer, count, &failure)
+                try call(set, &writer)
             }
             return ObjectID(object)
         } catch {
-            throw failure ?? StoreError(error)
+            throw takeFailure(error)
         }
     }
 
     /// Our error cannot pass through the file layer as it is: it waits beside, and a stand-in takes its way.
     @inline(__always)
-    private static func call(
-        _ set: (inout RowWriter) throws(StoreError) -> Void, _ writer: inout FileRowWriter, _ count: Int,
-        _ failure: inout StoreError?
+    private func call(
+        _ set: (inout RowWriter) throws(StoreError) -> Void, _ writer: inout FileRowWriter
     ) throws(FileError) {
         do throws(StoreError) {
             // Sound: the pointer is used only by the row writer, which lives for the call and cannot be copied.
             try withUnsafeMutablePointer(to: &writer) { (pointer) throws(StoreError) in
-                var writer = RowWriter(pointer, count: count)
+                var writer = RowWriter(pointer)
                 try set(&writer)
             }
         } catch {
             failure = error
             throw FileError(.invalidArgument, error.message)
         }
+    }
+
+    @inline(never)
+    private func takeFailure(_ error: FileError) -> StoreError {
+        defer { failure = nil }
+        return failure ?? StoreError(error)
     }
 
     // MARK: Updating
@@ -240,13 +246,10 @@ public final class Transaction {
         guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {
             throw Self.notFound(object)
         }
-        var failure: StoreError?
         do throws(FileError) {
-            return try pending.update(object.file) { (writer) throws(FileError) in
-                try Self.call(set, &writer, layout.count, &failure)
-            }
+            return try pending.update(object.file) { (writer) throws(FileError) in try call(set, &writer) }
         } catch {
-            throw failure ?? StoreError(error)
+            throw takeFailure(error)
         }
     }
 

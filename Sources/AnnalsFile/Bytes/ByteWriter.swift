@@ -144,6 +144,9 @@ package struct ByteWriter: ~Copyable {
 
     @inline(__always)
     private func checkWritten(_ offset: Int, _ size: Int) {
-        precondition(offset >= 0 && size <= count && offset <= count &- size, "Only bytes already written can change.")
+        // As unsigned numbers, what is negative is too large.
+        precondition(
+            size <= count && UInt(bitPattern: offset) <= UInt(bitPattern: count &- size),
+            "Only bytes already written can change.")
     }
 }

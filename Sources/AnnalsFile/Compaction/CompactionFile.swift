@@ -34,7 +34,8 @@ struct CompactionFile {
             guard case .held(let found, let process) = try log.files.tryLock(lock, range) else { return }
             busy = WriterLock.foreign(process)
             if let other = WriterLock.compactor(of: found) {
-                busy.message = "Process \(other) is compacting the store: there is nothing to do until it has ended."
+                busy = busy.saying(
+                    "Process \(other) is compacting the store: there is nothing to do until it has ended.")
             }
             log.environment.sleep(microseconds: 1000)
         }

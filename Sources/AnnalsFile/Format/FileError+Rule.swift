@@ -13,8 +13,6 @@ extension FileError {
     /// The same error, with a rule in front of its message where it had none.
     package func under(_ rule: String) -> FileError {
         guard self.rule == nil else { return self }
-        var named = self
-        named.message = rule + ": " + message.prefix(1).lowercased() + message.dropFirst()
-        return named
+        return saying(rule + ": " + message.prefix(1).lowercased() + message.dropFirst())
     }
 }

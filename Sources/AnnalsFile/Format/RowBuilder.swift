@@ -12,7 +12,7 @@ package struct RowBuilder: ~Copyable {
     /// Where the last variable value ended, from the row's start.
     private var end: Int
     /// The first variable attribute whose slot is not yet written.
-    private var nextVariable = 0
+    package private(set) var nextVariable = 0
 
     package init(
         _ layout: RowLayout, entryDistance: UInt16, schemaVersion: UInt16, in writer: inout ByteWriter
@@ -30,48 +30,65 @@ package struct RowBuilder: ~Copyable {
 
     @inline(__always)
     package func set(bool: Bool, at position: Int, in writer: inout ByteWriter) {
-        writer.patch((bool ? 1 : 0) as UInt8, at: claim(position, .bool, &writer))
+        set(byte: bool ? 1 : 0, slot(position, .bool), position, in: &writer)
     }
 
     @inline(__always)
     package func set(int: Int64, at position: Int, in writer: inout ByteWriter) {
-        writer.patch(int, at: claim(position, .int, &writer))
+        set(word: UInt64(bitPattern: int), slot(position, .int), position, in: &writer)
     }
 
     @inline(__always)
     package func set(double: Double, at position: Int, in writer: inout ByteWriter) {
-        writer.patch(double.bitPattern, at: claim(position, .double, &writer))
+        set(word: double.bitPattern, slot(position, .double), position, in: &writer)
     }
 
     @inline(__always)
     package func set(date microseconds: Int64, at position: Int, in writer: inout ByteWriter) {
-        writer.patch(microseconds, at: claim(position, .date, &writer))
+        set(word: UInt64(bitPattern: microseconds), slot(position, .date), position, in: &writer)
     }
 
     @inline(__always)
     package func set(object: ObjectID, at position: Int, in writer: inout ByteWriter) {
-        writer.patch(object.rawValue, at: claim(position, .object, &writer))
+        set(word: object.rawValue, slot(position, .object), position, in: &writer)
     }
 
     package func set(uuid: UUIDBytes, at position: Int, in writer: inout ByteWriter) {
-        let offset = claim(position, .uuid, &writer)
+        let offset = claim(slot(position, .uuid), position, &writer)
         writer.patch(uuid.high.byteSwapped, at: offset)
         writer.patch(uuid.low.byteSwapped, at: offset + 8)
     }
 
     package func set(decimal: DecimalValue, at position: Int, in writer: inout ByteWriter) {
-        let offset = claim(position, .decimal, &writer)
+        let offset = claim(slot(position, .decimal), position, &writer)
         writer.patch(decimal.decimalClass, at: offset + DecimalField.decimalClass)
         writer.patch(decimal.exponent, at: offset + DecimalField.exponent)
         writer.patch(decimal.low, at: offset + DecimalField.mantissa)
         writer.patch(decimal.high, at: offset + DecimalField.mantissa + 8)
     }
 
-    /// Marks the attribute present, and says where in the writer its slot is.
     @inline(__always)
-    private func claim(_ position: Int, _ type: AttributeType, _ writer: inout ByteWriter) -> Int {
+    private func slot(_ position: Int, _ type: AttributeType) -> RowSlot {
         let slot = shape.slot(position)
         precondition(slot.typeNumber == type.rawValue, "A value is not of its attribute's type.")
+        return slot
+    }
+
+    /// A bool, for who has looked up the slot and its type.
+    @inline(__always)
+    func set(byte: UInt8, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter) {
+        writer.patch(byte, at: claim(slot, position, &writer))
+    }
+
+    /// A value of 8 bytes, for who has looked up the slot and its type.
+    @inline(__always)
+    func set(word: UInt64, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter) {
+        writer.patch(word, at: claim(slot, position, &writer))
+    }
+
+    /// Marks the attribute present, and says where in the writer its slot is.
+    @inline(__always)
+    private func claim(_ slot: RowSlot, _ position: Int, _ writer: inout ByteWriter) -> Int {
         markPresent(position, &writer)
         return start &+ Int(slot.offset)
     }
@@ -87,15 +104,23 @@ package struct RowBuilder: ~Copyable {
     /// The value's bytes in the form of its type: the caller answers for UTF-8 and the order of object IDs.
     @inline(__always)
     package mutating func append(_ value: UnsafeRawBufferPointer, at position: Int, in writer: inout ByteWriter) {
+        append(value, shape.slot(position), position, in: &writer)
+    }
+
+    /// The same for who has looked up the slot.
+    @inline(__always)
+    mutating func append(
+        _ value: UnsafeRawBufferPointer, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter
+    ) {
         precondition(value.count <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
-        let offset = claimVariable(position, &writer)
+        let offset = claimVariable(slot, position, &writer)
         writer.append(value)
         end &+= value.count
         writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
     }
 
     package mutating func append(text: String, at position: Int, in writer: inout ByteWriter) {
-        let offset = claimVariable(position, &writer)
+        let offset = claimVariable(shape.slot(position), position, &writer)
         let before = writer.count
         writer.append(text: text)
         let bytes = writer.count &- before
@@ -107,7 +132,7 @@ package struct RowBuilder: ~Copyable {
     /// A list of object IDs in the order that its type asks for.
     package mutating func append(objects: [ObjectID], at position: Int, in writer: inout ByteWriter) {
         precondition(objects.count <= FormatLimits.maximumInlineValueBytes / 8, "A value this long must leave the row.")
-        let offset = claimVariable(position, &writer)
+        let offset = claimVariable(shape.slot(position), position, &writer)
         for object in objects { writer.append(object.rawValue) }
         end &+= objects.count &* 8
         writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
@@ -116,7 +141,7 @@ package struct RowBuilder: ~Copyable {
     package mutating func append(
         reference: LargeValueReference, at position: Int, in writer: inout ByteWriter
     ) {
-        let offset = claimVariable(position, &writer)
+        let offset = claimVariable(shape.slot(position), position, &writer)
         writer.append(reference.offset)
         writer.append(reference.valueBytes)
         writer.append(reference.checksum)
@@ -125,8 +150,7 @@ package struct RowBuilder: ~Copyable {
     }
 
     @inline(__always)
-    private mutating func claimVariable(_ position: Int, _ writer: inout ByteWriter) -> Int {
-        let slot = shape.slot(position)
+    private mutating func claimVariable(_ slot: RowSlot, _ position: Int, _ writer: inout ByteWriter) -> Int {
         let index = Int(slot.variableIndex)
         precondition(slot.isVariable && index >= nextVariable, "Variable values must come in their order.")
         if index > nextVariable { skipVariables(to: index, &writer) }

@@ -19,12 +19,7 @@ package struct RowWriter: ~Copyable {
     private let old: RowView?
     private let hasOldLayout: Bool
     private let maximumInlineValueBytes: Int
-    private var touched = AttributeSet()
-    /// What differs from the old row.
-    private(set) var changed = AttributeSet()
-    /// What became the default because it may not be absent any more.
-    private var defaulted = AttributeSet()
-    private var nextVariable = 0
+    private let marks: RowMarks
     /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
     private var isRefused = false
 
@@ -37,107 +32,88 @@ package struct RowWriter: ~Copyable {
         self.bytes = bytes
         self.transaction = .passUnretained(transaction)
         maximumInlineValueBytes = transaction.limits.maximumInlineValueBytes
+        marks = transaction.marks
+        marks.begin(attributes: shape.count)
         self.old = old
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
 
     package var layout: RowLayout { shape.layout.takeUnretainedValue() }
 
+    /// What differs from the old row; nothing in an insert.
+    var changed: AttributeSet { marks.changes(attributes: shape.count) }
+
     // MARK: Fixed values
 
     package mutating func set(bool: Bool, at position: Int) throws(FileError) {
-        try touch(position, .bool)
-        if let old, let place = oldPosition(position),
-            try compared({ () throws(FileError) in try old.bool(at: place) == bool })
-        {
-        } else {
-            noteChange(position, .bool(bool))
-        }
-        row.pointee.set(bool: bool, at: position, in: &bytes.pointee)
+        let slot = try touch(position, .bool)
+        try compare(position, .bool(bool)) { (old, place) throws(FileError) in try old.bool(at: place) == bool }
+        row.pointee.set(byte: bool ? 1 : 0, slot, position, in: &bytes.pointee)
     }
 
     package mutating func set(int: Int64, at position: Int) throws(FileError) {
-        try touch(position, .int)
-        if let old, let place = oldPosition(position), old.int(at: place) == int {
-        } else {
-            noteChange(position, .int(int))
-        }
-        row.pointee.set(int: int, at: position, in: &bytes.pointee)
+        let slot = try touch(position, .int)
+        try compare(position, .int(int)) { (old, place) throws(FileError) in old.int(at: place) == int }
+        row.pointee.set(word: UInt64(bitPattern: int), slot, position, in: &bytes.pointee)
     }
 
     package mutating func set(double: Double, at position: Int) throws(FileError) {
-        try touch(position, .double)
-        if let old, let place = oldPosition(position), old.double(at: place)?.bitPattern == double.bitPattern {
-        } else {
-            noteChange(position, .double(double))
+        let slot = try touch(position, .double)
+        try compare(position, .double(double)) { (old, place) throws(FileError) in
+            old.double(at: place)?.bitPattern == double.bitPattern
         }
-        row.pointee.set(double: double, at: position, in: &bytes.pointee)
+        row.pointee.set(word: double.bitPattern, slot, position, in: &bytes.pointee)
     }
 
     /// Microseconds since 1970.
     package mutating func set(date: Int64, at position: Int) throws(FileError) {
-        try touch(position, .date)
-        if let old, let place = oldPosition(position), old.date(at: place) == date {
-        } else {
-            noteChange(position, .date(microseconds: date))
+        let slot = try touch(position, .date)
+        try compare(position, .date(microseconds: date)) { (old, place) throws(FileError) in
+            old.date(at: place) == date
         }
-        row.pointee.set(date: date, at: position, in: &bytes.pointee)
+        row.pointee.set(word: UInt64(bitPattern: date), slot, position, in: &bytes.pointee)
     }
 
     package mutating func set(uuid: UUIDBytes, at position: Int) throws(FileError) {
-        try touch(position, .uuid)
-        if let old, let place = oldPosition(position), old.uuid(at: place) == uuid {
-        } else {
-            noteChange(position, .uuid(uuid))
-        }
+        _ = try touch(position, .uuid)
+        try compare(position, .uuid(uuid)) { (old, place) throws(FileError) in old.uuid(at: place) == uuid }
         row.pointee.set(uuid: uuid, at: position, in: &bytes.pointee)
     }
 
     package mutating func set(decimal: DecimalValue, at position: Int) throws(FileError) {
-        try touch(position, .decimal)
-        if let old, let place = oldPosition(position),
-            try compared({ () throws(FileError) in try old.decimal(at: place) == decimal })
-        {
-        } else {
-            noteChange(position, .decimal(decimal))
+        _ = try touch(position, .decimal)
+        try compare(position, .decimal(decimal)) { (old, place) throws(FileError) in
+            try old.decimal(at: place) == decimal
         }
         row.pointee.set(decimal: decimal, at: position, in: &bytes.pointee)
     }
 
     package mutating func set(object: ObjectID, at position: Int) throws(FileError) {
-        try touch(position, .object)
-        if let old, let place = oldPosition(position),
-            try compared({ () throws(FileError) in try old.object(at: place) == object })
-        {
-        } else {
-            noteChange(position, .object(object))
-        }
-        row.pointee.set(object: object, at: position, in: &bytes.pointee)
+        let slot = try touch(position, .object)
+        try compare(position, .object(object)) { (old, place) throws(FileError) in try old.object(at: place) == object }
+        row.pointee.set(word: object.rawValue, slot, position, in: &bytes.pointee)
     }
 
     /// No value, where the attribute is optional.
     package mutating func setAbsent(at position: Int) throws(FileError) {
-        try checkPosition(position)
-        guard shape.slot(position).isOptional else { throw missing(position) }
-        if shape.slot(position).isVariable { try fillVariables(below: position) }
-        touched.insert(position)
-        if let old, let place = oldPosition(position), !old.isPresent(place) {
-        } else {
-            noteChange(position, .absent)
-        }
+        let slot = try slot(position)
+        guard slot.isOptional else { throw missing(position) }
+        marks.touch(position)
+        if slot.isVariable { try checkOrder(slot) }
+        try compare(position, .absent) { (old, place) throws(FileError) in !old.isPresent(place) }
     }
 
     // MARK: Variable values
 
     package mutating func set(text: String, at position: Int) throws(FileError) {
-        try touchText(position)
+        let slot = try touchText(position)
         var text = text
         // A native string lends its bytes.
         if text.utf8.withContiguousStorageIfAvailable({ _ in }) == nil { text.makeContiguousUTF8() }
         var failure: FileError?
         text.withUTF8 { utf8 in
             do throws(FileError) {
-                try append(UnsafeRawBufferPointer(utf8), at: position)
+                try append(UnsafeRawBufferPointer(utf8), slot, at: position)
             } catch { failure = error }
         }
         if let failure { throw failure }
@@ -145,14 +121,13 @@ package struct RowWriter: ~Copyable {
 
     /// A text as its UTF-8; throws where it is not valid.
     package mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
-        try touchText(position)
+        let slot = try touchText(position)
         guard utf8.isText else { throw refused("A text is not valid UTF-8.") }
-        try append(utf8, at: position)
+        try append(utf8, slot, at: position)
     }
 
     package mutating func set(data: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
-        try touch(position, .data)
-        try append(data, at: position)
+        try append(data, try touch(position, .data), at: position)
     }
 
     /// Any value of the attribute's type.
@@ -167,46 +142,42 @@ package struct RowWriter: ~Copyable {
         case .decimal(let decimal): try set(decimal: decimal, at: position)
         case .object(let object): try set(object: object, at: position)
         case .string(let text):
-            try checkPosition(position)
-            guard shape.slot(position).type == .string else { throw wrongType() }
+            guard try slot(position).type == .string else { throw wrongType() }
             try set(text: text, at: position)
         case .json(let text):
-            try checkPosition(position)
-            guard shape.slot(position).type == .json else { throw wrongType() }
+            guard try slot(position).type == .json else { throw wrongType() }
             try set(text: text, at: position)
         case .data, .orderedObjects, .objects: try setBytes(of: value, at: position)
         case .large(let reference):
-            try checkPosition(position)
-            guard value.fits(shape.slot(position).type) else { throw wrongType() }
-            try touch(position, shape.slot(position).type)
-            try fillVariables(below: position)
-            changed.insert(position)
+            let slot = try slot(position)
+            guard value.fits(slot.type) else { throw wrongType() }
+            marks.touch(position)
+            try beginVariable(slot)
+            marks.noteChange(position)
             row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
         }
     }
 
     private mutating func setBytes(of value: Value, at position: Int) throws(FileError) {
-        try checkPosition(position)
-        guard value.fits(shape.slot(position).type) else { throw wrongType() }
+        let slot = try slot(position)
+        guard value.fits(slot.type) else { throw wrongType() }
         if case .orderedObjects(let objects) = value, !ObjectList.isDistinct(objects) {
             throw refused("An ordered list names an object twice.")
         }
-        try touch(position, shape.slot(position).type)
+        marks.touch(position)
         var content = ByteWriter(capacity: max(64, value.variableBytes))
         value.appendContent(to: &content)
-        try append(content.bytes, at: position)
+        try append(content.bytes, slot, at: position)
     }
 
     @inline(__always)
-    private mutating func append(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
-        if !isNextVariable(position) { try fillVariables(below: position) }
-        if old == nil {
-            changed.insert(position)
-        } else if try differs(content, at: position) {
-            changed.insert(position)
-        }
+    private mutating func append(
+        _ content: UnsafeRawBufferPointer, _ slot: RowSlot, at position: Int
+    ) throws(FileError) {
+        if Int(slot.variableIndex) != row.pointee.nextVariable { try beginVariable(slot) }
+        if old != nil, try differs(content, at: position) { marks.noteChange(position) }
         guard content.count > maximumInlineValueBytes else {
-            return row.pointee.append(content, at: position, in: &bytes.pointee)
+            return row.pointee.append(content, slot, position, in: &bytes.pointee)
         }
         try appendLarge(content, at: position)
     }
@@ -247,12 +218,19 @@ package struct RowWriter: ~Copyable {
         }
     }
 
-    /// The attribute was set, and does not stand like that in the old row. An old row without the attribute read as if it had the value from before
-    /// the attribute existed.
+    /// Notes that an attribute was changed, unless the old row has the same value. One without the attribute read as if it had the value from before the
+    /// attribute existed.
     @inline(__always)
-    private mutating func noteChange(_ position: Int, _ value: @autoclosure () -> Value) {
-        if hasOldLayout, oldPosition(position) == nil, isValueBeforeItExisted(value(), position) { return }
-        changed.insert(position)
+    private mutating func compare(
+        _ position: Int, _ value: @autoclosure () -> Value, _ isSame: (RowView, Int) throws(FileError) -> Bool
+    ) throws(FileError) {
+        guard let old else { return }
+        if let place = oldPosition(position) {
+            if try compared({ () throws(FileError) in try isSame(old, place) }) { return }
+        } else if isValueBeforeItExisted(value(), position) {
+            return
+        }
+        marks.noteChange(position)
     }
 
     @inline(never)
@@ -276,26 +254,31 @@ package struct RowWriter: ~Copyable {
 
     // MARK: Checks
 
+    /// The slot of an attribute that was not set before.
     @inline(__always)
-    private mutating func touch(_ position: Int, _ type: AttributeType) throws(FileError) {
-        try checkPosition(position)
-        guard shape.slot(position).type == type else { throw wrongType() }
-        touched.insert(position)
-    }
-
-    @inline(__always)
-    private mutating func touchText(_ position: Int) throws(FileError) {
-        try checkPosition(position)
-        guard shape.slot(position).type.isText else { throw wrongType() }
-        touched.insert(position)
-    }
-
-    @inline(__always)
-    private mutating func checkPosition(_ position: Int) throws(FileError) {
+    private mutating func slot(_ position: Int) throws(FileError) -> RowSlot {
         guard position >= 0, position < shape.count else {
-            throw refused("The entity has no attribute at that position.")
+            throw refused("The entity has no attribute at position \(position): ask its handle for positions.")
         }
-        guard !touched.contains(position) else { throw refused("An attribute is set twice.") }
+        let slot = shape.slot(position)
+        guard !marks.isTouched(position) else { throw refused("An attribute is set twice.") }
+        return slot
+    }
+
+    @inline(__always)
+    private mutating func touch(_ position: Int, _ type: AttributeType) throws(FileError) -> RowSlot {
+        let slot = try slot(position)
+        guard slot.type == type else { throw wrongType() }
+        marks.touch(position)
+        return slot
+    }
+
+    @inline(__always)
+    private mutating func touchText(_ position: Int) throws(FileError) -> RowSlot {
+        let slot = try slot(position)
+        guard slot.type == .string || slot.type == .json else { throw wrongType() }
+        marks.touch(position)
+        return slot
     }
 
     @inline(never)
@@ -323,23 +306,20 @@ package struct RowWriter: ~Copyable {
         hasOldLayout ? old?.layout.position(ofAttribute: layout.entity.attributes[position].number) : position
     }
 
-    /// Goes on to the attribute if it is the next one of variable size, as it mostly is.
-    @inline(__always)
-    private mutating func isNextVariable(_ position: Int) -> Bool {
-        guard nextVariable < shape.variableCount, shape.variable(nextVariable) == position else { return false }
-        nextVariable += 1
-        return true
-    }
-
-    /// Fills in the variable attributes that were passed over.
-    private mutating func fillVariables(below position: Int) throws(FileError) {
-        while nextVariable < shape.variableCount, shape.variable(nextVariable) < position {
-            try fill(shape.variable(nextVariable))
-            nextVariable += 1
-        }
-        guard isNextVariable(position) else {
+    private mutating func checkOrder(_ slot: RowSlot) throws(FileError) {
+        guard Int(slot.variableIndex) >= row.pointee.nextVariable else {
             throw refused("Texts, data and lists are set in the order of their attributes.")
         }
+    }
+
+    /// Fills in the variable attributes before this one that were passed over.
+    private mutating func beginVariable(_ slot: RowSlot) throws(FileError) {
+        try checkOrder(slot)
+        try fillVariables(below: Int(slot.variableIndex))
+    }
+
+    private mutating func fillVariables(below end: Int) throws(FileError) {
+        for index in row.pointee.nextVariable..<end { try fill(shape.variable(index)) }
     }
 
     /// Fills in everything that was not set. The row can then be finished.
@@ -349,22 +329,18 @@ package struct RowWriter: ~Copyable {
                 "A value of this row was refused, so the row is not written: let the error pass, or write the row anew."
             )
         }
-        while nextVariable < shape.variableCount {
-            try fill(shape.variable(nextVariable))
-            nextVariable += 1
-        }
-        for position in 0..<shape.count where !touched.contains(position) && !shape.slot(position).isVariable {
-            try fill(position)
-        }
-        if !defaulted.isEmpty { changed.formUnion(defaulted) }
+        try fillVariables(below: shape.variableCount)
+        if marks.areTouched(shape.count) { return }
+        for position in 0..<shape.count where !shape.slot(position).isVariable { try fill(position) }
+        if old != nil { marks.countDefaults(attributes: shape.count) }
     }
 
     /// The value that the attribute has where it is not set.
     private mutating func fill(_ position: Int) throws(FileError) {
-        if touched.contains(position) { return }
+        if marks.isTouched(position) { return }
         if let old, let place = oldPosition(position) {
             if old.isPresent(place) || shape.slot(position).isOptional { return try copy(old, place, to: position) }
-            defaulted.insert(position)
+            marks.noteDefault(position)
         }
         guard shape.hasDefaults else {
             if !shape.slot(position).isOptional { throw missing(position) }

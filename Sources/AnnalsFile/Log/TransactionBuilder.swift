@@ -48,6 +48,8 @@ package final class TransactionBuilder {
     @exclusivity(unchecked) var isBroken = false
     /// Whether a row is being written: `body` is empty meanwhile (see `lendBody`).
     @exclusivity(unchecked) private(set) var isLent = false
+    /// Of the row that is being written.
+    let marks = RowMarks.allocate()
     /// Reused for pieces of values, schema frames and rows that move.
     @exclusivity(unchecked) var scratch = ByteWriter(withoutMemory: ())
 
@@ -62,6 +64,8 @@ package final class TransactionBuilder {
         headroom = 0
         begin(expectedChanges: expectedChanges, catalog: nil)
     }
+
+    deinit { marks.deallocate() }
 
     /// Sets both names, if they are others than before.
     func take(author: String?, context: String?) {

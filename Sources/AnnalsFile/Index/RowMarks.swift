@@ -1,0 +1,66 @@
+// What a row's writer notes of each attribute, in memory that one row after the other uses.
+
+/// Three sets of positions, as bits of 64-bit words.
+///
+/// Sound: there is room for the attributes of any entity, and positions are those of a layout, which who calls has checked. The memory is that of the
+/// transaction, which writes one row at a time and outlives its writer.
+struct RowMarks {
+    private static let words = ChangeField.maximumAttributeWords
+
+    private let memory: UnsafeMutablePointer<UInt64>
+
+    static func allocate() -> RowMarks {
+        let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: 3 * words)
+        memory.initialize(repeating: 0, count: 3 * words)
+        return RowMarks(memory: memory)
+    }
+
+    func deallocate() { memory.deallocate() }
+
+    /// No marks yet, for a row with so many attributes.
+    @inline(__always)
+    func begin(attributes count: Int) {
+        for word in 0..<(count &+ 63) >> 6 {
+            memory[word] = 0
+            memory[word &+ Self.words] = 0
+            memory[word &+ 2 &* Self.words] = 0
+        }
+    }
+
+    /// What was set.
+    @inline(__always)
+    func isTouched(_ position: Int) -> Bool { memory[position >> 6] >> UInt64(position & 63) & 1 == 1 }
+
+    @inline(__always)
+    func touch(_ position: Int) { memory[position >> 6] |= Self.bit(position) }
+
+    /// What differs from the row before.
+    @inline(__always)
+    func noteChange(_ position: Int) { memory[position >> 6 &+ Self.words] |= Self.bit(position) }
+
+    /// What became the default because it may not be absent any more.
+    @inline(__always)
+    func noteDefault(_ position: Int) { memory[position >> 6 &+ 2 &* Self.words] |= Self.bit(position) }
+
+    /// What became the default counts as changed.
+    @inline(__always)
+    func countDefaults(attributes count: Int) {
+        for word in 0..<(count &+ 63) >> 6 { memory[word &+ Self.words] |= memory[word &+ 2 &* Self.words] }
+    }
+
+    /// Whether all of so many attributes were set.
+    @inline(__always)
+    func areTouched(_ count: Int) -> Bool {
+        for word in 0..<count >> 6 where memory[word] != .max { return false }
+        return count & 63 == 0 || memory[count >> 6] == Self.bit(count) &- 1
+    }
+
+    @inline(__always)
+    private static func bit(_ position: Int) -> UInt64 { 1 &<< UInt64(truncatingIfNeeded: position & 63) }
+
+    /// The changes of a row with so many attributes.
+    func changes(attributes count: Int) -> AttributeSet {
+        AttributeSet(
+            words: UnsafeRawBufferPointer(UnsafeBufferPointer(start: memory + Self.words, count: (count + 63) / 64)))
+    }
+}
