@@ -74,31 +74,42 @@ enum EditCommands {
 
     // MARK: NAME=JSON
 
-    /// The attribute's name and its value, taken apart at the first “=”.
     private static func parse(
         _ operands: ArraySlice<String>, for command: Command
     ) throws(ToolFailure) -> [(name: String, value: JSONValue)] {
         var assignments: [(name: String, value: JSONValue)] = []
         for operand in operands {
-            let parts = operand.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, !parts[0].isEmpty else {
+            let assignment = try parse(operand, for: command)
+            guard !assignments.contains(where: { $0.name.utf8.elementsEqual(assignment.name.utf8) }) else {
                 throw ToolFailure(
-                    .usage, "“\(operand)” is not of the form NAME=JSON.", hint: "Try: annals help \(command.name)")
+                    .usage, "“\(assignment.name)” is given twice.", hint: "Try: annals help \(command.name)")
             }
-            let name = String(parts[0])
-            guard !assignments.contains(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
-                throw ToolFailure(.usage, "“\(name)” is given twice.", hint: "Try: annals help \(command.name)")
-            }
-            do throws(JSONError) {
-                assignments.append((name, try JSONReader.value(String(parts[1]))))
-            } catch {
-                throw ToolFailure(
-                    .usage,
-                    "The value of “\(name)” is not JSON: \(error.message). A text needs quotes of its own: \(name)='\"…\"'.",
-                    hint: "Try: annals help \(command.name)")
-            }
+            assignments.append(assignment)
         }
         return assignments
+    }
+
+    /// The attribute's name and its value, taken apart at the first “=” that JSON follows: names may have that character too.
+    private static func parse(
+        _ operand: String, for command: Command
+    ) throws(ToolFailure) -> (name: String, value: JSONValue) {
+        var failure: (name: String, error: JSONError)?
+        for place in operand.indices where operand[place] == "=" && place > operand.startIndex {
+            let name = String(operand[..<place])
+            do throws(JSONError) {
+                return (name, try JSONReader.value(String(operand[operand.index(after: place)...])))
+            } catch {
+                failure = failure ?? (name, error)
+            }
+        }
+        guard let (name, error) = failure else {
+            throw ToolFailure(
+                .usage, "“\(operand)” is not of the form NAME=JSON.", hint: "Try: annals help \(command.name)")
+        }
+        throw ToolFailure(
+            .usage,
+            "The value of “\(name)” is not JSON: \(error.message). A text needs quotes of its own: \(name)='\"…\"'.",
+            hint: "Try: annals help \(command.name)")
     }
 
     private static func values(

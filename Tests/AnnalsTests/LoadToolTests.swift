@@ -121,6 +121,16 @@ import Testing
         try folder.expectIntact()
     }
 
+    @Test func namesMayHaveEqualsSigns() throws {
+        #expect(try load("{\"a\":1,\"a=b\":\"x\"}").status == 0)
+        #expect(try runTool(["set", store, "Item", "1", "a=b=\"y=1\"", "a=2"]).status == 0)
+        #expect(try dump("--bare") == "{\"a\":2,\"a=b\":\"y=1\"}\n")
+        let failure = try runTool(["set", store, "Item", "1", "a=b=c"])
+        #expect(failure.status == 64 && failure.errors.contains("The value of “a” is not JSON"), "\(failure.errors)")
+        #expect(try runTool(["set", store, "Item", "1", "=1"]).status == 64)
+        try folder.expectIntact()
+    }
+
     @Test func objectsAreEditedOneByOne() throws {
         #expect(try load("{\"name\":\"a\",\"n\":1}").status == 0)
         let inserted = try runTool(["insert", store, "Item", "name=\"b=c\"", "n=2", "--author", "me"])
