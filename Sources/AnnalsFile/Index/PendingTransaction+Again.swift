@@ -14,13 +14,7 @@ extension PendingTransaction {
         }
         try builder.insert(object, layout: layout, afterDeletion: PreviousVersion(rawValue: newest)) {
             (row, bytes) throws(FileError) in
-            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
-                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
-                    var writer = RowWriter(layout, row, bytes, builder, old: nil)
-                    try set(&writer)
-                    try writer.finish()
-                }
-            }
+            _ = try RowWriter.write(layout, &row, &bytes, builder, set)
         }
         changed.insert(object.rawValue)
     }

@@ -15,12 +15,8 @@ extension PendingTransaction {
         }
         try builder.checkUsable()
         try builder.insert(object, layout: layout) { (row, bytes) throws(FileError) in
-            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
-                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
-                    var writer = RowWriter(layout, row, bytes, builder, old: nil)
-                    for (position, value) in values.enumerated() { try writer.set(value, at: position) }
-                    try writer.finish()
-                }
+            _ = try RowWriter.write(layout, &row, &bytes, builder) { (writer) throws(FileError) in
+                for (position, value) in values.enumerated() { try writer.set(value, at: position) }
             }
         }
     }

@@ -135,13 +135,7 @@ package final class PendingTransaction {
         let object = try takeNumber(entity)
         do throws(FileError) {
             try builder.insert(object, layout: layout) { (row, bytes) throws(FileError) in
-                try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
-                    try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
-                        var writer = RowWriter(layout, row, bytes, builder, old: nil)
-                        try set(&writer)
-                        try writer.finish()
-                    }
-                }
+                _ = try RowWriter.write(layout, &row, &bytes, builder, set)
             }
         } catch {
             // Nothing has the number: the next object may.
@@ -189,15 +183,7 @@ package final class PendingTransaction {
         _ set: (inout RowWriter) throws(FileError) -> Void
     ) throws(FileError) {
         try builder.update(object, layout: layout, previous: previous) { (row, bytes) throws(FileError) in
-            try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
-                try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
-                    var writer = RowWriter(layout, row, bytes, builder, old: old)
-                    try set(&writer)
-                    if writer.changed.isEmpty { throw FileError(.unchanged, "Nothing differs.") }
-                    try writer.finish()
-                    return writer.changed
-                }
-            }
+            try RowWriter.write(layout, &row, &bytes, builder, old: old, mustDiffer: true, set)
         }
     }
 
@@ -216,11 +202,11 @@ package final class PendingTransaction {
                 if first.kind == .insert {
                     try builder.insert(object, layout: layout, afterDeletion: first.previous) {
                         (row, body) throws(FileError) in
-                        isDifferent = try !rewrite(&row, &body, layout, old, set).isEmpty
+                        isDifferent = try !RowWriter.write(layout, &row, &body, builder, old: old, set).isEmpty
                     }
                 } else if let previous = first.previous {
                     try builder.update(object, layout: layout, previous: previous) { (row, body) throws(FileError) in
-                        var attributes = try rewrite(&row, &body, layout, old, set)
+                        var attributes = try RowWriter.write(layout, &row, &body, builder, old: old, set)
                         isDifferent = !attributes.isEmpty
                         attributes.formUnion(first.attributes)
                         return attributes
@@ -232,20 +218,6 @@ package final class PendingTransaction {
             throw error
         }
         return isDifferent
-    }
-
-    private func rewrite(
-        _ row: inout RowBuilder, _ body: inout ByteWriter, _ layout: RowLayout, _ old: RowView,
-        _ set: (inout RowWriter) throws(FileError) -> Void
-    ) throws(FileError) -> AttributeSet {
-        try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
-            try withUnsafeMutablePointer(to: &body) { (body) throws(FileError) in
-                var writer = RowWriter(layout, row, body, builder, old: old)
-                try set(&writer)
-                try writer.finish()
-                return writer.changed
-            }
-        }
     }
 
     /// Takes the object's change out of the transaction.

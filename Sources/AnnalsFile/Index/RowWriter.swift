@@ -23,7 +23,7 @@ package struct RowWriter: ~Copyable {
     /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
     private var isRefused = false
 
-    init(
+    private init(
         _ layout: RowLayout, _ row: UnsafeMutablePointer<RowBuilder>, _ bytes: UnsafeMutablePointer<ByteWriter>,
         _ transaction: TransactionBuilder, old: RowView?
     ) {
@@ -38,10 +38,28 @@ package struct RowWriter: ~Copyable {
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
 
+    /// Writes a row that was begun in `bytes`: what `set` sets, and what else the row must have.
+    ///
+    /// - Returns: What differs from `old`; nothing in an insert, which has none. Throws `unchanged` where something must and nothing does.
+    @inline(__always)
+    static func write(
+        _ layout: RowLayout, _ row: inout RowBuilder, _ bytes: inout ByteWriter, _ transaction: TransactionBuilder,
+        old: RowView? = nil, mustDiffer: Bool = false, _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) -> AttributeSet {
+        try withUnsafeMutablePointer(to: &row) { (row) throws(FileError) in
+            try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
+                var writer = RowWriter(layout, row, bytes, transaction, old: old)
+                try set(&writer)
+                if mustDiffer, writer.changed.isEmpty { throw FileError(.unchanged, "Nothing differs.") }
+                try writer.finish()
+                return old == nil ? AttributeSet() : writer.changed
+            }
+        }
+    }
+
     package var layout: RowLayout { shape.layout.takeUnretainedValue() }
 
-    /// What differs from the old row; nothing in an insert.
-    var changed: AttributeSet { marks.changes(attributes: shape.count) }
+    private var changed: AttributeSet { marks.changes(attributes: shape.count) }
 
     // MARK: Fixed values
 
@@ -323,7 +341,7 @@ package struct RowWriter: ~Copyable {
     }
 
     /// Fills in everything that was not set. The row can then be finished.
-    mutating func finish() throws(FileError) {
+    private mutating func finish() throws(FileError) {
         if isRefused {
             throw refused(
                 "A value of this row was refused, so the row is not written: let the error pass, or write the row anew."
