@@ -11,7 +11,8 @@ extension Command {
             Starts an application and its extension as two processes on one new store, in a temporary folder (TMPDIR, or
             else /tmp). Each says what it writes, and what it sees of the other and how soon. Then history is cleaned up to where
             both have read it, and the store compacted. Ends with failure where anything is not as it should be, and
-            removes the folder. With ROLE (app, or extension) only that process is run, on STORE: for two terminals.
+            removes the folder. With ROLE (app, or extension) only that process is run, on STORE, which the one that comes
+            first makes: for two terminals.
             """,
         operands: ["[ROLE]", "[STORE]"], run: DemoCommand.run)
 }

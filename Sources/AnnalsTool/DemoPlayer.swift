@@ -32,6 +32,11 @@ struct DemoPlayer {
         // Whoever comes first makes the store.
         (store, watcher) = try storing { () throws(StoreError) in
             let store = try Store(at: path, entities: [clip], options: options)
+            guard try store.consumer(role.rawValue) == nil else {
+                throw StoreError(
+                    .alreadyExists, "The \(role.rawValue) has been run on this store before: name a new one.",
+                    path: path)
+            }
             let consumer = try store.registerConsumer(role.rawValue, kind: [.reads, .writes], at: store.oldestToken)
             return (store, try store.changeWatcher(after: consumer.cursor, excluding: [role.rawValue]))
         }

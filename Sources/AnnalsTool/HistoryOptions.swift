@@ -56,7 +56,7 @@ extension Arguments {
             // The library rounds dates to the nearest microsecond, so this comes out as it went in.
             return .date(Date(timeIntervalSince1970: Double(microseconds) / 1e6))
         }
-        switch try HistoryPlace(text, option: option, for: .history) {
+        switch try HistoryPlace(text, option: option, orMoment: true, for: .history) {
         case .number(let number): return .number(number)
         case .token(let token): return .token(token)
         }

@@ -27,7 +27,8 @@ struct LoadBatch {
         if let name = options.key { key = (name, entity.position(of: name)) } else { key = nil }
     }
 
-    mutating func add(_ members: [JSONMember]) throws(LineError) {
+    /// Throws a `LineError` for what is wrong with the line, a `StoreError` for what is wrong with the store.
+    mutating func add(_ members: [JSONMember]) throws {
         var values = [Value](repeating: .absent, count: entity.attributes.count)
         for member in members {
             guard let position = positions[ExactText(member.name)] else {
@@ -44,7 +45,15 @@ struct LoadBatch {
         do throws(StoreError) {
             try write(values)
         } catch {
-            throw LineError(reason: error.message)
+            guard Self.isOfTheLine(error.code) else { throw error }
+            throw LineError(reason: error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
+        }
+    }
+
+    private static func isOfTheLine(_ code: StoreError.Code) -> Bool {
+        switch code {
+        case .requiredMissing, .typeMismatch, .valueOutOfRange, .tooLarge, .invalidArgument, .uniqueViolation: true
+        default: false
         }
     }
 

@@ -157,9 +157,9 @@ final class LoadRun {
             try store.write(author: options.author, context: options.context) { transaction in
                 var rows = try LoadBatch(transaction, options)
                 for line in batch {
-                    do throws(LineError) {
+                    do {
                         try rows.add(line.members)
-                    } catch {
+                    } catch let error as LineError {
                         throw self.wrong(line.number, error.reason)
                     }
                 }

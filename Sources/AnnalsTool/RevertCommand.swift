@@ -11,7 +11,7 @@ extension Command {
             nothing is written, unless skip leaves the conflicting parts out. Conflicts are a failure either way.
             The transaction is given by its number or its token.
             """,
-        operands: ["STORE", "NUMBER"],
+        operands: ["STORE", "NUMBER|TOKEN"],
         options: [
             Option("author", value: "A", "who undoes it, as history says it"),
             Option("context", value: "C", "what they were doing, or where"),
@@ -21,7 +21,7 @@ extension Command {
 
 enum RevertCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let place = try HistoryPlace(arguments.operands[1], operand: "NUMBER", for: .revert)
+        let place = try HistoryPlace(arguments.operands[1], operand: "NUMBER|TOKEN", for: .revert)
         let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try storing { () throws(StoreError) in
                 let (author, context) = (arguments.value(of: "author"), arguments.value(of: "context"))
@@ -39,6 +39,10 @@ enum RevertCommand {
             try output.line(token.description)
         } else if outcome.conflicts.isEmpty {
             try output.line("Nothing is left to be undone.")
+        } else if arguments.has("skip") {
+            throw ToolFailure(.failed, "Nothing was written: nothing else is left to be undone.")
+        } else {
+            throw ToolFailure(.failed, "Nothing was written.", hint: "With --skip what does not conflict is undone.")
         }
         return outcome.conflicts.isEmpty ? .done : .failed
     }

@@ -18,7 +18,10 @@ extension ToolFailure {
     private static func advice(_ code: StoreError.Code) -> String? {
         switch code {
         case .tokenExpired, .tokenDiverged, .consumerLost:
-            "Take the token that “annals info STORE” shows, read everything with “annals dump STORE --as-of TOKEN”, and go on behind that token."
+            "“annals info STORE” shows what history still holds. Who follows it takes the token that stands there, reads everything with “annals dump STORE "
+                + "--as-of TOKEN”, and goes on behind that token."
+        case .damaged, .truncated:
+            "“annals verify STORE” says what is damaged, “annals salvage STORE NEW” saves what can still be read."
         default: nil
         }
     }
@@ -92,15 +95,20 @@ package enum HistoryPlace: Equatable, Sendable {
     case number(UInt64)
     case token(HistoryToken)
 
-    package init(_ text: String, option: String, for command: Command) throws(ToolFailure) {
-        try self.init(text, named: "The option “--\(option)”", for: command)
+    /// - Parameter takesMoments: Whether the option takes a moment as well, which is not read here.
+    package init(
+        _ text: String, option: String, orMoment takesMoments: Bool = false, for command: Command
+    ) throws(ToolFailure) {
+        try self.init(text, named: "The option “--\(option)”", orMoment: takesMoments, for: command)
     }
 
     package init(_ text: String, operand: String, for command: Command) throws(ToolFailure) {
-        try self.init(text, named: operand, for: command)
+        try self.init(text, named: operand, orMoment: false, for: command)
     }
 
-    private init(_ text: String, named name: String, for command: Command) throws(ToolFailure) {
+    private init(
+        _ text: String, named name: String, orMoment takesMoments: Bool, for command: Command
+    ) throws(ToolFailure) {
         if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
             guard let number = UInt64(text) else {
                 throw ToolFailure(
@@ -115,8 +123,10 @@ package enum HistoryPlace: Equatable, Sendable {
         } catch {
             throw ToolFailure(
                 .usage,
-                "\(name) takes a transaction number or a token (and, where help says so, a moment such as 2026-01-02T03:04:05Z). "
-                    + error.message,
+                takesMoments
+                    ? "\(name) takes a transaction number, a token, or a moment with date and time, such as 2026-01-02T03:04:05Z. "
+                        + error.message
+                    : "\(name) takes a transaction number or a token. " + error.message,
                 hint: "Try: annals help \(command.name)")
         }
     }

@@ -9,7 +9,8 @@ extension Command {
         details: """
             The file is only read, and other processes may write to it meanwhile. A torn tail, which a cut of the
             power or the death of a writer leaves, is reported and is no damage. Checksums find accidents; they
-            are no proof against forgery. For large stores temporary files are made in TMPDIR, or else in /tmp.
+            are no proof against forgery. The check ends where it cannot follow the file any more, mostly at the first
+            damaged frame. For large stores temporary files are made in TMPDIR, or else in /tmp.
             """,
         operands: ["STORE"],
         options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],
@@ -57,8 +58,11 @@ enum VerifyCommand {
         }
         guard let header = report.header else { return }
         try output.line("store \(header.storeID.text), generation \(header.generation)")
-        try output.line(
-            "\(report.fileBytes) bytes, the end at \(report.end), \(report.isSealed ? "closed cleanly" : "not closed")")
+        let end =
+            report.stoppedAt == nil
+            ? "the end at \(report.end), \(report.isSealed ? "closed cleanly" : "not closed")"
+            : "of which \(report.end) were checked; there stand"
+        try output.line("\(report.fileBytes) bytes, \(end)")
         let counts = report.counts
         try output.line(
             "\(counts.transactions) transactions, the last \(report.lastNumber); schema version \(report.schemaVersion)"

@@ -242,7 +242,7 @@ import Testing
         let (a, b, c, d) = (four.stores[0], four.stores[1], four.stores[2], four.stores[3])
         var objects: [ObjectID] = []
         for number in 0..<4 {
-            try a.commit { objects.append(try $0.insert("Item", ["name": .string("a\(number)")])) }
+            try a.commit(author: "a") { objects.append(try $0.insert("Item", ["name": .string("a\(number)")])) }
         }
         _ = try relay(from: a, to: b)
         try b.commit { transaction in
@@ -256,8 +256,11 @@ import Testing
         let origins = try c.history(after: 0).map { $0.origin?.storeIdentifier }
         #expect(origins.dropLast().allSatisfy { $0 == a.identifier } && origins.last == b.identifier)
         // A circle: what A made is passed over there.
+        let byA = try a.transactionCount(HistoryRequest(authors: ["a"]))
         let back = try relay(from: c, to: a)
         #expect(back.map(\.outcome) == Array(repeating: .alreadyHere, count: 5) + [.applied])
+        // Who made it is not said to have made it twice.
+        #expect(try a.transactionCount(HistoryRequest(authors: ["a"])) == byA && byA > 0)
         #expect(try contents(of: a) == contents(of: b))
         // Two ways to the same store, in either order: what came one way is not applied the other way.
         try a.commit { try $0.update(objects[0], ["rank": 9]) }

@@ -25,6 +25,18 @@ import Testing
         try bytes.write(to: URL(filePath: folder.path))
     }
 
+    /// The lines are right; it is the store that is not.
+    @Test func loadingIntoADamagedStoreBlamesTheStore() throws {
+        try damage(20_000, 700)
+        let before = try Data(contentsOf: URL(filePath: folder.path))
+        let lines = (1...500).map { "{\"name\":\"item \($0)\",\"n\":1}" }.joined(separator: "\n")
+        let run = try runTool(["load", folder.path, "-", "--entity", "Item", "--key", "name"], input: lines)
+        #expect(run.status == 65, "\(run.errors)")
+        #expect(!run.errors.contains("is wrong") && run.errors.contains("annals salvage"), "\(run.errors)")
+        #expect(!run.errors.contains("..") && run.errors.contains(folder.path), "\(run.errors)")
+        #expect(try Data(contentsOf: URL(filePath: folder.path)) == before)
+    }
+
     @Test func whatIsLeftOfADamagedStoreIsWritten() throws {
         try damage(20_000, 700)
         let before = try Data(contentsOf: URL(filePath: folder.path))

@@ -19,7 +19,7 @@ extension Store {
     /// - Parameters:
     ///   - transaction: What the other store has exported.
     ///   - conflicts: What to do where it contradicts what was changed here.
-    ///   - author: Who makes the change, as history says it; nil for who made it there.
+    ///   - author: Who makes the change, as history says it; nil for who made it there, and for nobody where it is only noted.
     ///   - context: The same for the context.
     ///   - durability: What the call waits for; nil for the store's own choice.
     ///
@@ -43,7 +43,10 @@ extension Store {
                 author ?? transaction.author, context ?? transaction.contextName, durability
             ) { pending, engine in
                 let base = Snapshot(pending.base, engine, identifier)
-                return try Self.apply(transaction, policy, base, pending)
+                let result = try Self.apply(transaction, policy, base, pending)
+                // What is only noted here is nobody's change but the caller's.
+                if result.outcome == .alreadyHere { (pending.author, pending.context) = (author, context) }
+                return result
             }
             return ApplyResult(outcome: result.outcome, token: token, conflicts: result.conflicts)
         } catch {

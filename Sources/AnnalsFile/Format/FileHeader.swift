@@ -76,7 +76,8 @@ package struct FileHeader: Equatable, Sendable {
     /// Throws `notAStore`, `unsupportedVersion` or `damaged`.
     package static func decode(_ page: UnsafeRawBufferPointer) throws(FileError) -> FileHeader {
         guard page.count >= magic.count, page.prefix(magic.count).elementsEqual(magic) else {
-            throw FileError(.notAStore, "This is not an Annals store: the file does not begin like one.", offset: 0)
+            throw FileError(
+                .notAStore, "This is not an Annals store: the file does not begin like one. Check the path.", offset: 0)
         }
         guard page.count >= FormatLimits.pageBytes else {
             throw FileError(
