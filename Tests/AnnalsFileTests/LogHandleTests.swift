@@ -331,6 +331,22 @@ import Testing
         try expectIntact(machine)
     }
 
+    /// What was committed is durable when only the seal finds no room: to say that it failed would have it done twice.
+    @Test func closingOnAFullDiskSaysNothingWhereNothingIsMissing() throws {
+        let machine = Machine()
+        let log = try store(machine)
+        try log.insertNote(9, Note.row("t9"), durability: .relaxed)
+        let numbers = log.current.lastNumber
+        for call in [CallKind.write, .allocate, .setSize] {
+            machine.disk.addFault(Fault(.failure(28), on: call, isPermanent: true))
+        }
+        try log.close()
+        machine.disk.removeAllFaults()
+        machine.disk.cutPower()
+        #expect(try machine.open(2).current.lastNumber == numbers)
+        try expectIntact(machine)
+    }
+
     @Test func closingMakesDurableWhatCannotBeSealed() throws {
         let machine = Machine()
         let log = try store(machine)

@@ -27,7 +27,7 @@ import Testing
     }
 
     private static func set(
-        _ values: [(position: Int, value: Value)], _ writer: inout RowWriter
+        _ values: [(position: Int, value: Value)], _ writer: borrowing RowWriter
     ) throws(StoreError) {
         for (position, value) in values {
             switch value {
@@ -59,7 +59,7 @@ import Testing
             var model = (0..<count).map { $0 % 3 == 1 ? Value.int(Int64($0)) : .absent }
             let values = Self.choice(of: count, &random)
             let (id, _) = try store.commit { transaction in
-                try transaction.insert(entity) { (writer) throws(StoreError) in try Self.set(values, &writer) }
+                try transaction.insert(entity) { (writer) throws(StoreError) in try Self.set(values, writer) }
             }
             for (position, value) in values { model[position] = value }
             #expect(try store.snapshot().row(id)?.values == model)
@@ -67,7 +67,7 @@ import Testing
                 let before = try store.currentToken
                 let values = Self.choice(of: count, &random)
                 let (hasChanged, _) = try store.commit { transaction in
-                    try transaction.update(id) { (writer) throws(StoreError) in try Self.set(values, &writer) }
+                    try transaction.update(id) { (writer) throws(StoreError) in try Self.set(values, writer) }
                 }
                 let changed = values.filter { model[$0.position] != $0.value }.map(\.position).sorted()
                 for (position, value) in values { model[position] = value }
@@ -81,7 +81,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    private static let refusals: [(name: String, set: @Sendable (inout RowWriter) throws(StoreError) -> Void)] = [
+    private static let refusals: [(name: String, set: @Sendable (borrowing RowWriter) throws(StoreError) -> Void)] = [
         ("no such position", { (writer) throws(StoreError) in try writer.set(int: 1, at: 7) }),
         (
             "a position below 0",
@@ -132,13 +132,49 @@ import Testing
             // Who catches the error cannot make a row of what is left either.
             expect(.invalidArgument) {
                 try transaction.insert(entity) { (writer) throws(StoreError) in
-                    do throws(StoreError) { try refusal.set(&writer) } catch {}
+                    do throws(StoreError) { try refusal.set(writer) } catch {}
+                }
+            }
+            expect(.invalidArgument) {
+                try transaction.update(id) { (writer) throws(StoreError) in
+                    do throws(StoreError) { try refusal.set(writer) } catch {}
                 }
             }
             try transaction.insert(entity, ["z", 3, true, "w", 4, false])
         }
         let rows = try store.snapshot().rows(of: "Wide").map(\.values)
         #expect(rows == [["x", 1, true, "y", 2, false], ["z", 3, true, "w", 4, false]], "\(refusal.name)")
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    /// The row is in the old schema, and what reads it would be in the new one.
+    @Test func theSchemaStaysWhileARowIsWritten() throws {
+        let folder = try StoreFolder()
+        let store = try folder.open([Self.wide(6)])
+        let entity = try store.entity("Wide")
+        let (id, _) = try store.commit { transaction in
+            let id = try transaction.insert(entity) { (writer) throws(StoreError) in
+                try writer.set(int: 42, at: 1)
+                expect(.invalidArgument) { try transaction.changeSchema([.removeAttribute("a0", from: "Wide")]) }
+                try writer.set(int: 7, at: 4)
+            }
+            #expect(try transaction.row(id)?.values == [.absent, 42, .absent, .absent, 7, .absent])
+            try transaction.update(id, ["a2": true])
+            return id
+        }
+        #expect(try store.snapshot().row(id)?.values == [.absent, 42, true, .absent, 7, .absent])
+        // Neither does one stay that the row did.
+        try store.commit { transaction in
+            expect(.invalidArgument) {
+                try transaction.insert(entity) { (writer) throws(StoreError) in
+                    try transaction.changeSchema([.removeAttribute("a0", from: "Wide")])
+                }
+            }
+            try transaction.insert(entity, [.absent, 1, .absent, .absent, 2, .absent])
+        }
+        #expect(try store.snapshot().count(of: "Wide") == 2)
+        #expect(try store.entity("Wide").attributes.count == 6)
         try store.close()
         try folder.expectIntact()
     }

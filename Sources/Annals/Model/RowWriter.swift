@@ -1,14 +1,14 @@
 // Writing an object value by value, without a row in between: the fast way in.
 //
-// The writer of the file layer lives in the frame of the function that calls the user's closure. This one refers to it by address, can
-// neither be copied nor made by anybody else, and so does not outlive it.
+// The writer of the file layer lives in the frame of the function that calls the user's closure. This one refers to it by address. It is lent to the
+// closure, which can neither copy nor exchange nor keep it, and nobody else can make one: so it does not outlive what it refers to.
 
 internal import AnnalsFile
 public import FoundationEssentials
 
-/// Sets the values of one object that is inserted or updated. It lives until the closure that was given it returns.
+/// Sets the values of one object that is inserted or updated. It lives until the closure that it is lent to returns.
 ///
-/// Positions are those of the entity handle. Strings, data and JSON must be set in ascending position, everything else in any order, and each
+/// Positions are those of the entity handle. Strings, data, JSON and lists must be set in ascending position, everything else in any order, and each
 /// position once. What is not set is the default or absent in an insert, and as it was in an update. An error that a method
 /// throws means that nothing of the object is written; let it pass.
 ///
@@ -20,55 +20,55 @@ public struct RowWriter: ~Copyable {
     @inline(__always)
     init(_ writer: UnsafeMutablePointer<FileRowWriter>) { self.writer = writer }
 
-    public mutating func set(bool: Bool, at position: Int) throws(StoreError) {
+    public func set(bool: Bool, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(bool: bool, at: position) }
     }
 
-    public mutating func set(int: Int64, at position: Int) throws(StoreError) {
+    public func set(int: Int64, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(int: int, at: position) }
     }
 
-    public mutating func set(double: Double, at position: Int) throws(StoreError) {
+    public func set(double: Double, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(double: double, at: position) }
     }
 
     /// A date as microseconds since 1970, UTC.
-    public mutating func set(microseconds: Int64, at position: Int) throws(StoreError) {
+    public func set(microseconds: Int64, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(date: microseconds, at: position) }
     }
 
     /// Kept to the nearest microsecond. Throws `valueOutOfRange` for what is too far away.
-    public mutating func set(date: Date, at position: Int) throws(StoreError) { try set(.date(date), at: position) }
+    public func set(date: Date, at position: Int) throws(StoreError) { try set(.date(date), at: position) }
 
-    public mutating func set(uuid: UUID, at position: Int) throws(StoreError) {
+    public func set(uuid: UUID, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(uuid: uuid.file, at: position) }
     }
 
-    public mutating func set(decimal: Decimal, at position: Int) throws(StoreError) {
+    public func set(decimal: Decimal, at position: Int) throws(StoreError) {
         try set(.decimal(decimal), at: position)
     }
 
-    public mutating func set(object: ObjectID, at position: Int) throws(StoreError) {
+    public func set(object: ObjectID, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(object: object.file, at: position) }
     }
 
     /// For attributes of the types string and JSON.
-    public mutating func set(string: String, at position: Int) throws(StoreError) {
+    public func set(string: String, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(text: string, at: position) }
     }
 
     /// The UTF-8 of a string or of JSON. Throws `invalidArgument` where it is not valid.
-    public mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
+    public func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(utf8: utf8, at: position) }
     }
 
     /// The bytes of data.
-    public mutating func set(data: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
+    public func set(data: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
         try mapping { () throws(FileError) in try writer.pointee.set(data: data, at: position) }
     }
 
     /// Any value. `absent` takes away what was there, and throws `requiredMissing` where the attribute is required.
-    public mutating func set(_ value: Value, at position: Int) throws(StoreError) {
+    public func set(_ value: Value, at position: Int) throws(StoreError) {
         if value.isAbsent {
             try mapping { () throws(FileError) in try writer.pointee.setAbsent(at: position) }
         } else {

@@ -126,7 +126,7 @@ public final class Transaction {
     /// Inserts an object whose values `set` sets one by one: the fastest way.
     @discardableResult
     public func insert(
-        _ entity: EntityHandle, _ set: (inout RowWriter) throws(StoreError) -> Void
+        _ entity: EntityHandle, _ set: (borrowing RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> ObjectID {
         try requireCurrent(entity)
         let pending = open()
@@ -143,14 +143,11 @@ public final class Transaction {
     /// Our error cannot pass through the file layer as it is: it waits beside, and a stand-in takes its way.
     @inline(__always)
     private func call(
-        _ set: (inout RowWriter) throws(StoreError) -> Void, _ writer: inout FileRowWriter
+        _ set: (borrowing RowWriter) throws(StoreError) -> Void, _ writer: inout FileRowWriter
     ) throws(FileError) {
         do throws(StoreError) {
-            // Sound: the pointer is used only by the row writer, which lives for the call and cannot be copied.
-            try withUnsafeMutablePointer(to: &writer) { (pointer) throws(StoreError) in
-                var writer = RowWriter(pointer)
-                try set(&writer)
-            }
+            // Sound: the pointer is used only by the row writer, which is lent for the call.
+            try withUnsafeMutablePointer(to: &writer) { (pointer) throws(StoreError) in try set(RowWriter(pointer)) }
         } catch {
             failure = error
             throw FileError(.invalidArgument, error.message)
@@ -240,7 +237,7 @@ public final class Transaction {
     /// - Returns: Whether anything differs. Where nothing does, nothing is written.
     @discardableResult
     public func update(
-        _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
+        _ object: ObjectID, _ set: (borrowing RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         let pending = open()
         guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {

@@ -50,7 +50,9 @@ package struct RowWriter: ~Copyable {
             try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(FileError) in
                 var writer = RowWriter(layout, row, bytes, transaction, old: old)
                 try set(&writer)
-                if mustDiffer, writer.changed.isEmpty { throw FileError(.unchanged, "Nothing differs.") }
+                if mustDiffer, !writer.isRefused, writer.changed.isEmpty {
+                    throw FileError(.unchanged, "Nothing differs.")
+                }
                 try writer.finish()
                 return old == nil ? AttributeSet() : writer.changed
             }

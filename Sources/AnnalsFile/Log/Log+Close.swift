@@ -49,10 +49,10 @@ extension Log {
         do throws(FileError) {
             try seal()
         } catch {
-            // A seal is a convenience; what was committed is not.
+            // A seal is a convenience; what was committed is not, and is durable then.
             guard error.code != .durabilityUnknown, ledger.inherited == nil else { throw error }
             try synchronize(through: current.end)
-            guard [.busy, .storeRemoved, .storeReplaced].contains(error.code) else { throw error }
+            guard [.busy, .storeRemoved, .storeReplaced, .noSpace].contains(error.code) else { throw error }
         }
     }
 

@@ -99,6 +99,7 @@ package final class TransactionBuilder {
 
     /// Defines a new schema version. Only once, and before any change.
     package func changeSchema(_ definitions: [EntityDefinition]) throws(FileError) {
+        try checkUsable()
         guard changes == 0, frames.isEmpty, changesInFrame == 0, !changesSchema else {
             throw FileError(.invalidArgument, "A transaction changes the schema once, and before anything else.")
         }
