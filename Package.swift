@@ -32,7 +32,8 @@ let package = Package(
             name: "annals-bench", dependencies: ["Annals"], path: "Sources/AnnalsBench",
             swiftSettings: settings),
         .executableTarget(
-            name: "crash-helper", dependencies: ["AnnalsFile"], path: "Tests/CrashHelper", swiftSettings: settings),
+            name: "crash-helper", dependencies: ["AnnalsFile", "FuzzTargets"], path: "Tests/CrashHelper",
+            swiftSettings: settings),
         .executableTarget(
             name: "process-helper", dependencies: ["Annals"], path: "Tests/ProcessHelper", swiftSettings: settings),
         .target(
@@ -44,8 +45,8 @@ let package = Package(
             dependencies: ["AnnalsFile", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals", "crash-helper"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
-            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "TestSupport", "annals"], exclude: ["Golden"],
-            swiftSettings: settings),
+            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "TestSupport", "annals", "process-helper"],
+            exclude: ["Golden"], swiftSettings: settings),
         .target(
             name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",
             swiftSettings: settings),

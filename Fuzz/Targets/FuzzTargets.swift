@@ -18,7 +18,7 @@ internal import Glibc
 /// The entry points, the same for the fuzzers, the stored corpus and the tests.
 package enum FuzzTargets {
     /// A target that is told to go wrong, so that a test can prove that going wrong is noticed.
-    package enum Planted: Sendable {
+    package enum Planted: String, Sendable {
         /// The file target forgets the last transaction that it read at first.
         case forgottenTransaction
         /// The record target sees an encoder that changes the last byte.

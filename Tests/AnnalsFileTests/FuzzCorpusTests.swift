@@ -3,6 +3,7 @@
 import AnnalsFile
 import FoundationEssentials
 import FuzzTargets
+import TestSupport
 import Testing
 
 @Suite(.serialized) struct FuzzCorpusTests {
@@ -58,27 +59,14 @@ import Testing
 
     // MARK: The harness can fail
 
-    private static func input(_ target: String, _ prefix: String) throws -> [UInt8] {
-        try #require(try FuzzCorpus.inputs(of: target).first { $0.name.hasPrefix(prefix) }).bytes
-    }
-
-    @Test func aForgottenTransactionEndsTheProcess() async {
-        await #expect(processExitsWith: .failure) {
-            _ = FuzzTargets.fileOutcome(try Self.input("file", "types"), planted: .forgottenTransaction)
-        }
-        await #expect(processExitsWith: .success) { _ = FuzzTargets.fileOutcome(try Self.input("file", "types")) }
-    }
-
-    @Test func aChangedByteEndsTheProcess() async {
-        await #expect(processExitsWith: .failure) {
-            FuzzTargets.records(try Self.input("records", "transaction"), planted: .changedByte)
-        }
-        await #expect(processExitsWith: .success) { FuzzTargets.records(try Self.input("records", "transaction")) }
-    }
-
-    @Test func aSlowRunEndsTheProcess() async {
-        await #expect(processExitsWith: .failure) {
-            _ = FuzzTargets.fileOutcome(try Self.input("file", "types"), planted: .slowness)
-        }
+    @Test(arguments: [
+        ("file", "types", "forgottenTransaction"), ("records", "transaction", "changedByte"),
+        ("file", "types", "slowness"),
+    ])
+    func aBrokenInvariantEndsTheProcess(target: String, prefix: String, planted: String) throws {
+        let input = try #require(try FuzzCorpus.inputs(of: target).first { $0.name.hasPrefix(prefix) })
+        let arguments = ["fuzz", target, FuzzCorpus.folder.appending(path: "\(target)/\(input.name)").path]
+        #expect(try runTool(arguments, name: "crash-helper").status == 0)
+        #expect(try runTool(arguments + [planted], name: "crash-helper").status != 0)
     }
 }

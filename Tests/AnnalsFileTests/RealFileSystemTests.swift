@@ -103,26 +103,8 @@ import Testing
         for descriptor in [file, devices] { files.close(descriptor) }
     }
 
-    @Test func descriptorsStayAboveTheStandardStreams() async {
-        await #expect(processExitsWith: .success) {
-            let temporary = try TemporaryDirectory()
-            for stream in Int32(0)...2 { close(stream) }
-            let files = RealFileSystem()
-            let directory = try files.openDirectory(temporary.path)
-            let made = try files.createExclusively("a", in: directory, mode: 0o600)
-            let unnamed = try files.createUnnamed(in: directory, mode: 0o600)
-            let opened = try files.open("a", in: directory, access: .readOnly)
-            let isAbove = [directory, made, unnamed, opened].allSatisfy { $0.number > 2 }
-            if !isAbove { exit(1) }
-            // The numbers that were closed may be taken by other threads of the process by now, but not by these files.
-            for stream in Int32(0)...2 {
-                var link = [CChar](repeating: 0, count: 4096)
-                let count = readlink("/proc/self/fd/\(stream)", &link, 4096)
-                let target = String(decoding: link.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-                if target.hasPrefix(temporary.path) { exit(2) }
-            }
-            exit(0)
-        }
+    @Test func descriptorsStayAboveTheStandardStreams() throws {
+        #expect(try runTool(["descriptors", temporary.path], name: "crash-helper").status == 0)
     }
 
     @Test func renameReplacesAndUnlinkRemoves() throws {
@@ -220,23 +202,9 @@ import Testing
         files.close(file)
     }
 
-    @Test func sizeLimitGivesAShortWriteAndThenNoSpace() async {
-        await #expect(processExitsWith: .success) {
-            let temporary = try TemporaryDirectory()
-            signal(SIGXFSZ, SIG_IGN)
-            var limit = rlimit(rlim_cur: 4096, rlim_max: 4096)
-            setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
-            let files = RealFileSystem()
-            let directory = try files.openDirectory(temporary.path)
-            let file = try files.createExclusively("a", in: directory, mode: 0o600)
-            let bytes = [UInt8](repeating: 1, count: 8192)
-            let written = try bytes.withUnsafeBytes { try files.write(file, at: 0, from: $0) }
-            guard written == 4096 else { exit(1) }
-            do {
-                _ = try bytes.withUnsafeBytes { try files.write(file, at: 4096, from: $0) }
-                exit(2)
-            } catch { exit((error as? FileError)?.code == .noSpace ? 0 : 3) }
-        }
+    @Test func sizeLimitGivesAShortWriteAndThenNoSpace() throws {
+        let run = try runTool(["file-limit", temporary.path], name: "crash-helper")
+        #expect(run.status == 0, "\(run.errors)")
     }
 
     @Test func mappingShowsWhatIsWrittenLater() throws {

@@ -3,8 +3,8 @@
 import AnnalsFile
 import Glibc
 
-/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` (ForkCheck.swift); and
-/// `commit STORE COUNT AUTHOR full|relaxed` (CommitRun.swift).
+/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` (ForkCheck.swift); `commit STORE COUNT AUTHOR full|relaxed`
+/// (CommitRun.swift); and those of LimitedProcess.swift.
 @main struct CrashHelper {
     static func main() {
         let arguments = CommandLine.arguments
@@ -18,10 +18,15 @@ import Glibc
                     arguments[2], count: Int(arguments[3]) ?? 1, author: arguments[4],
                     durability: arguments[5] == "full" ? .full : .relaxed)
             case ("check", 4): try check(arguments[2], acknowledgements: arguments[3])
+            case ("descriptors", 3): try LimitedProcess.descriptors(arguments[2])
+            case ("file-limit", 3): try LimitedProcess.fileLimit(arguments[2])
+            case ("fuzz", 4): try LimitedProcess.fuzz(arguments[2], arguments[3], nil)
+            case ("fuzz", 5): try LimitedProcess.fuzz(arguments[2], arguments[3], arguments[4])
             default:
                 fail(
-                    "usage: crash-helper create|run STORE ACKFILE SEED, check STORE ACKFILE, fork STORE, or commit STORE COUNT "
-                        + "AUTHOR full|relaxed", status: 64)
+                    "usage: crash-helper create|run STORE ACKFILE SEED, check STORE ACKFILE, fork STORE, commit STORE COUNT "
+                        + "AUTHOR full|relaxed, descriptors|file-limit DIRECTORY, or fuzz file|records INPUT [PLANTED]",
+                    status: 64)
             }
         } catch {
             fail("\(error)", status: 1)

@@ -8,7 +8,7 @@ import Testing
 enum FuzzCorpus {
     typealias Input = (name: String, bytes: [UInt8])
 
-    private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+    static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "../../../Fuzz/Corpus").standardizedFileURL
 
     /// The stored inputs of a target, by name.
