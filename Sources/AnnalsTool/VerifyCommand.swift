@@ -61,7 +61,7 @@ enum VerifyCommand {
         let end =
             report.stoppedAt == nil
             ? "the end at \(report.end), \(report.isSealed ? "closed cleanly" : "not closed")"
-            : "of which \(report.end) were checked; there stand"
+            : "of which the first \(report.end) were checked:"
         try output.line("\(report.fileBytes) bytes, \(end)")
         let counts = report.counts
         try output.line(
