@@ -13,7 +13,7 @@ if ! [ -x "$peers/peer_lmdb" ] || ! [ -x "$peers/limit" ]; then
     exit 0
 fi
 if [ -z "${COMPARE_BENCH:-}" ]; then
-    # Linked statically, as services are deployed: bound at run time, Swift's library takes a first opening a third longer.
+    # Linked statically, as services are deployed: bound at run time, Swift's library takes a first opening about a quarter longer.
     build=(-c release --static-swift-stdlib --scratch-path .build/static)
     swift build "${build[@]}" --product annals-bench
     COMPARE_BENCH=$(swift build "${build[@]}" --show-bin-path)/annals-bench

@@ -40,6 +40,7 @@ enum LimitedProcess {
     static func fuzz(_ target: String, _ path: String, _ planted: String?) throws {
         let bytes = try [UInt8](Data(contentsOf: URL(filePath: path)))
         let fault = planted.flatMap { FuzzTargets.Planted(rawValue: $0) }
+        // Who plants something and sees the process end well is told that nothing was planted.
         guard planted == nil || fault != nil else { exit(0) }
         bytes.withUnsafeBytes { bytes in
             switch target {

@@ -6,6 +6,7 @@ import Glibc
 /// `addresses STORE`: makes and uses a store within 4 GiB of addresses more than the process has.
 enum FewAddresses {
     static func run(_ path: String) throws {
+        // Much less than a store reserves, and room for threads, each of whose memory takes 128 MiB of addresses.
         let most = rlim_t(try addressesInUse() + 4 << 30)
         var limit = rlimit(rlim_cur: most, rlim_max: most)
         guard setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0 else {

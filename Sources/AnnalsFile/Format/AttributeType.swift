@@ -35,6 +35,7 @@ package enum AttributeType: UInt8, CaseIterable, Sendable {
     }
 
     /// Whether the value is a text.
+    @inline(__always)
     package var isText: Bool { self == .string || self == .json }
 
     /// Whether the value names objects, so that the attribute can have a target, an inverse and a delete rule.

@@ -296,7 +296,7 @@ package struct RowWriter: ~Copyable {
     @inline(__always)
     private mutating func touchText(_ position: Int) throws(FileError) -> RowSlot {
         let slot = try slot(position)
-        guard slot.type == .string || slot.type == .json else { throw wrongType() }
+        guard slot.type.isText else { throw wrongType() }
         marks.touch(position)
         return slot
     }
