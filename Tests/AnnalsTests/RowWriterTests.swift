@@ -111,6 +111,34 @@ import Testing
             }
         ),
         (
+            "a number set twice, the first time to nothing",
+            { (writer) throws(StoreError) in
+                try writer.set(.absent, at: 1)
+                try writer.set(int: 1, at: 1)
+            }
+        ),
+        (
+            "a number set to nothing twice",
+            { (writer) throws(StoreError) in
+                try writer.set(.absent, at: 1)
+                try writer.set(.absent, at: 1)
+            }
+        ),
+        (
+            "a number, then nothing",
+            { (writer) throws(StoreError) in
+                try writer.set(int: 1, at: 1)
+                try writer.set(.absent, at: 1)
+            }
+        ),
+        (
+            "a text behind a later one that is absent",
+            { (writer) throws(StoreError) in
+                try writer.set(.absent, at: 3)
+                try writer.set(string: "a", at: 0)
+            }
+        ),
+        (
             "an absent text behind a later one",
             { (writer) throws(StoreError) in
                 try writer.set(string: "b", at: 3)

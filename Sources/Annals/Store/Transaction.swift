@@ -128,10 +128,9 @@ public final class Transaction {
     public func insert(
         _ entity: EntityHandle, _ set: (borrowing RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> ObjectID {
-        try requireCurrent(entity)
         let pending = open()
         do throws(FileError) {
-            let object = try pending.insert(entity: entity.number) { (writer) throws(FileError) in
+            let object = try pending.insert(entity.layout) { (writer) throws(FileError) in
                 try call(set, &writer)
             }
             return ObjectID(object)
@@ -310,10 +309,8 @@ public final class Transaction {
     }
 
     private func requireCurrent(_ entity: EntityHandle) throws(StoreError) {
-        guard open().isNewestLayout(entity.layout) else {
-            throw StoreError(
-                .schemaChanged, "The schema of “\(entity.name)” has changed: ask the transaction for the entity again.")
-        }
+        let pending = open()
+        try mapping { () throws(FileError) in try pending.requireNewest(entity.layout) }
     }
 }
 

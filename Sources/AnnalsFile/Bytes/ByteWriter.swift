@@ -89,6 +89,16 @@ package struct ByteWriter: ~Copyable {
         count &+= source.count
     }
 
+    /// Appends bytes, and says whether all of them are below 128: asks less than to look through them first.
+    @inline(__always)
+    mutating func appendNotingASCII(_ source: UnsafeRawBufferPointer) -> Bool {
+        guard let start = source.baseAddress else { return true }
+        reserve(source.count)
+        let bits = BytesCopied.copy(start, to: base + count, source.count)
+        count &+= source.count
+        return bits & 0x8080_8080_8080_8080 == 0
+    }
+
     package mutating func append(_ source: [UInt8]) { source.withUnsafeBytes { append($0) } }
 
     /// The text's UTF-8.
@@ -102,6 +112,19 @@ package struct ByteWriter: ~Copyable {
         precondition(zeros >= 0, "A count of bytes is not negative.")
         reserve(zeros)
         memset(base + count, 0, zeros)
+        count &+= zeros
+    }
+
+    /// The same for few bytes: whole words, the last of which may end behind what counts.
+    @inline(__always)
+    mutating func appendFewZeros(_ zeros: Int) {
+        precondition(zeros >= 0, "A count of bytes is not negative.")
+        reserve(zeros &+ 8)
+        var offset = 0
+        while offset < zeros {
+            (base + (count &+ offset)).storeBytes(of: 0, as: UInt64.self)
+            offset &+= 8
+        }
         count &+= zeros
     }
 
@@ -129,11 +152,20 @@ package struct ByteWriter: ~Copyable {
     package mutating func patch(_ value: Int16, at offset: Int) { patchInteger(value, at: offset) }
     package mutating func patch(_ value: Int64, at offset: Int) { patchInteger(value, at: offset) }
 
-    /// Sets bits of a byte already written.
-    package mutating func setBits(_ bits: UInt8, at offset: Int) {
+    /// A byte already written.
+    @inline(__always)
+    func byte(at offset: Int) -> UInt8 {
         checkWritten(offset, 1)
-        base.storeBytes(
-            of: base.load(fromByteOffset: offset, as: UInt8.self) | bits, toByteOffset: offset, as: UInt8.self)
+        return base.load(fromByteOffset: offset, as: UInt8.self)
+    }
+
+    /// Sets bits of a byte already written, and gives back what it was.
+    @inline(__always)
+    @discardableResult
+    package mutating func setBits(_ bits: UInt8, at offset: Int) -> UInt8 {
+        let before = byte(at: offset)
+        base.storeBytes(of: before | bits, toByteOffset: offset, as: UInt8.self)
+        return before
     }
 
     @inline(__always)

@@ -20,7 +20,7 @@ package struct RowBuilder: ~Copyable {
         shape = RowShape(layout)
         start = writer.count
         end = layout.variableOffset
-        writer.appendZeros(end)
+        writer.appendFewZeros(end)
         writer.patch(UInt32(entryDistance) | UInt32(schemaVersion) << 16, at: start)
     }
 
@@ -54,13 +54,15 @@ package struct RowBuilder: ~Copyable {
     }
 
     package func set(uuid: UUIDBytes, at position: Int, in writer: inout ByteWriter) {
-        let offset = claim(slot(position, .uuid), position, &writer)
+        let offset = start &+ Int(slot(position, .uuid).offset)
+        markPresent(position, &writer)
         writer.patch(uuid.high.byteSwapped, at: offset)
         writer.patch(uuid.low.byteSwapped, at: offset + 8)
     }
 
     package func set(decimal: DecimalValue, at position: Int, in writer: inout ByteWriter) {
-        let offset = claim(slot(position, .decimal), position, &writer)
+        let offset = start &+ Int(slot(position, .decimal).offset)
+        markPresent(position, &writer)
         writer.patch(decimal.decimalClass, at: offset + DecimalField.decimalClass)
         writer.patch(decimal.exponent, at: offset + DecimalField.exponent)
         writer.patch(decimal.low, at: offset + DecimalField.mantissa)
@@ -74,30 +76,49 @@ package struct RowBuilder: ~Copyable {
         return slot
     }
 
-    /// A bool, for who has looked up the slot and its type.
     @inline(__always)
-    func set(byte: UInt8, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter) {
-        writer.patch(byte, at: claim(slot, position, &writer))
-    }
-
-    /// A value of 8 bytes, for who has looked up the slot and its type.
-    @inline(__always)
-    func set(word: UInt64, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter) {
-        writer.patch(word, at: claim(slot, position, &writer))
-    }
-
-    /// Marks the attribute present, and says where in the writer its slot is.
-    @inline(__always)
-    private func claim(_ slot: RowSlot, _ position: Int, _ writer: inout ByteWriter) -> Int {
+    private func set(byte: UInt8, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter) {
         markPresent(position, &writer)
-        return start &+ Int(slot.offset)
+        store(byte: byte, slot, in: &writer)
     }
 
     @inline(__always)
-    private func markPresent(_ position: Int, _ writer: inout ByteWriter) {
-        writer.setBits(
-            1 << UInt8(truncatingIfNeeded: position & 7), at: start &+ shape.presenceOffset &+ position >> 3)
+    private func set(word: UInt64, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter) {
+        markPresent(position, &writer)
+        store(word: word, slot, in: &writer)
     }
+
+    /// The value of a bool that was marked, for who has looked up the slot and its type.
+    @inline(__always)
+    func store(byte: UInt8, _ slot: RowSlot, in writer: inout ByteWriter) {
+        writer.patch(byte, at: start &+ Int(slot.offset))
+    }
+
+    /// A value of 8 bytes of an attribute that was marked, for who has looked up the slot and its type.
+    @inline(__always)
+    func store(word: UInt64, _ slot: RowSlot, in writer: inout ByteWriter) {
+        writer.patch(word, at: start &+ Int(slot.offset))
+    }
+
+    /// Whether the attribute was marked.
+    @inline(__always)
+    func isPresent(_ position: Int, in writer: borrowing ByteWriter) -> Bool {
+        writer.byte(at: presenceByte(position)) & presenceBit(position) != 0
+    }
+
+    /// Marks the attribute present. False where it was before.
+    @inline(__always)
+    @discardableResult
+    func markPresent(_ position: Int, _ writer: inout ByteWriter) -> Bool {
+        let bit = presenceBit(position)
+        return writer.setBits(bit, at: presenceByte(position)) & bit == 0
+    }
+
+    @inline(__always)
+    private func presenceByte(_ position: Int) -> Int { start &+ shape.presenceOffset &+ position >> 3 }
+
+    @inline(__always)
+    private func presenceBit(_ position: Int) -> UInt8 { 1 &<< UInt8(truncatingIfNeeded: position & 7) }
 
     // MARK: Variable values
 
@@ -117,6 +138,19 @@ package struct RowBuilder: ~Copyable {
         writer.append(value)
         end &+= value.count
         writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
+    }
+
+    /// The same for bytes that are a text if they are valid UTF-8. Says whether they are: a row with one that is not must not be kept.
+    @inline(__always)
+    mutating func append(
+        utf8: UnsafeRawBufferPointer, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter
+    ) -> Bool {
+        precondition(utf8.count <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
+        let offset = claimVariable(slot, position, &writer)
+        let isASCII = writer.appendNotingASCII(utf8)
+        end &+= utf8.count
+        writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
+        return isASCII || utf8.isText
     }
 
     package mutating func append(text: String, at position: Int, in writer: inout ByteWriter) {
@@ -147,6 +181,13 @@ package struct RowBuilder: ~Copyable {
         writer.append(reference.checksum)
         end &+= ReferenceField.bytes
         writer.patch(UInt32(truncatingIfNeeded: end) | RowField.largeBit, at: offset)
+    }
+
+    /// Leaves a variable attribute absent, and those before it that were not written.
+    mutating func skip(_ slot: RowSlot, in writer: inout ByteWriter) {
+        let index = Int(slot.variableIndex)
+        precondition(slot.isVariable && index >= nextVariable, "Variable values must come in their order.")
+        skipVariables(to: index &+ 1, &writer)
     }
 
     @inline(__always)
@@ -186,7 +227,7 @@ package struct RowBuilder: ~Copyable {
         precondition(writer.count == start &+ end, "Something else was appended while a row was written.")
         if nextVariable < shape.variableCount { skipVariables(to: shape.variableCount, &writer) }
         writer.patch(UInt32(truncatingIfNeeded: end), at: start &+ RowField.rowBytes)
-        writer.appendZeros((8 &- end & 7) & 7)
+        writer.appendFewZeros((8 &- end & 7) & 7)
         return end
     }
 }

@@ -27,12 +27,12 @@ struct RowMarks {
         }
     }
 
-    /// What was set.
+    /// What was set to no value.
     @inline(__always)
-    func isTouched(_ position: Int) -> Bool { memory[position >> 6] >> UInt64(position & 63) & 1 == 1 }
+    func isAbsent(_ position: Int) -> Bool { memory[position >> 6] >> UInt64(position & 63) & 1 == 1 }
 
     @inline(__always)
-    func touch(_ position: Int) { memory[position >> 6] |= Self.bit(position) }
+    func noteAbsence(_ position: Int) { memory[position >> 6] |= Self.bit(position) }
 
     /// What differs from the row before.
     @inline(__always)
@@ -46,13 +46,6 @@ struct RowMarks {
     @inline(__always)
     func countDefaults(attributes count: Int) {
         for word in 0..<(count &+ 63) >> 6 { memory[word &+ Self.words] |= memory[word &+ 2 &* Self.words] }
-    }
-
-    /// Whether all of so many attributes were set.
-    @inline(__always)
-    func areTouched(_ count: Int) -> Bool {
-        for word in 0..<count >> 6 where memory[word] != .max { return false }
-        return count & 63 == 0 || memory[count >> 6] == Self.bit(count) &- 1
     }
 
     @inline(__always)

@@ -96,8 +96,18 @@ package final class PendingTransaction {
     @inline(__always)
     package func newestLayout(_ entity: UInt16) -> RowLayout? { shape.newestLayout(entity) }
 
-    /// Whether objects are written so. Counts no references: asked for every object.
-    package func isNewestLayout(_ layout: RowLayout) -> Bool { shape.isNewest(layout) }
+    /// Throws `schemaChanged` where objects are no longer written so. Counts no references: asked for every object.
+    @inline(__always)
+    package func requireNewest(_ layout: RowLayout) throws(FileError) {
+        if !shape.isNewest(layout) { throw Self.schemaChanged(layout) }
+    }
+
+    @inline(never)
+    private static func schemaChanged(_ layout: RowLayout) -> FileError {
+        FileError(
+            .schemaChanged,
+            "The schema of “\(layout.entity.name)” has changed: ask the transaction for the entity again.")
+    }
 
     func layout(_ entity: UInt16) throws(FileError) -> RowLayout {
         guard let layout = shape.newestLayout(entity) else {
@@ -129,17 +139,24 @@ package final class PendingTransaction {
     package func insert(
         entity: UInt16, _ set: (inout RowWriter) throws(FileError) -> Void
     ) throws(FileError) -> ObjectID {
-        let layout = try layout(entity)
+        try insert(try layout(entity), set)
+    }
+
+    /// The same for an entity whose newest layout is at hand. Throws `schemaChanged` where it no longer is.
+    package func insert(
+        _ layout: RowLayout, _ set: (inout RowWriter) throws(FileError) -> Void
+    ) throws(FileError) -> ObjectID {
+        try requireNewest(layout)
         // Refused here, not below: a row that is being written may be of an object that has its number already.
         try builder.checkUsable()
-        let object = try takeNumber(entity)
+        let object = try takeNumber(layout.number)
         do throws(FileError) {
             try builder.insert(object, layout: layout) { (row, bytes) throws(FileError) in
                 _ = try RowWriter.write(layout, &row, &bytes, builder, set)
             }
         } catch {
             // Nothing has the number: the next object may.
-            if let last = lastTaken, last.entity == entity, last.numbers.next == object.number + 1 {
+            if let last = lastTaken, last.entity == object.entity, last.numbers.next == object.number + 1 {
                 lastTaken?.numbers.next -= 1
             }
             throw error

@@ -20,6 +20,10 @@ package struct RowWriter: ~Copyable {
     private let hasOldLayout: Bool
     private let maximumInlineValueBytes: Int
     private let marks: RowMarks
+    /// How many attributes of fixed size were not set.
+    private var fixedToSet: Int
+    /// Whether one of them was set to no value: `marks` says which.
+    private var hasAbsences = false
     /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
     private var isRefused = false
 
@@ -34,6 +38,7 @@ package struct RowWriter: ~Copyable {
         maximumInlineValueBytes = transaction.limits.maximumInlineValueBytes
         marks = transaction.marks
         marks.begin(attributes: shape.count)
+        fixedToSet = shape.count &- shape.variableCount
         self.old = old
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
@@ -66,67 +71,90 @@ package struct RowWriter: ~Copyable {
     // MARK: Fixed values
 
     package mutating func set(bool: Bool, at position: Int) throws(FileError) {
-        let slot = try touch(position, .bool)
-        try compare(position, .bool(bool)) { (old, place) throws(FileError) in try old.bool(at: place) == bool }
-        row.pointee.set(byte: bool ? 1 : 0, slot, position, in: &bytes.pointee)
+        let slot = try claim(position, .bool)
+        if old != nil { try noteIfChanged(.bool(bool), position) }
+        row.pointee.store(byte: bool ? 1 : 0, slot, in: &bytes.pointee)
     }
 
     package mutating func set(int: Int64, at position: Int) throws(FileError) {
-        let slot = try touch(position, .int)
-        try compare(position, .int(int)) { (old, place) throws(FileError) in old.int(at: place) == int }
-        row.pointee.set(word: UInt64(bitPattern: int), slot, position, in: &bytes.pointee)
+        let slot = try claim(position, .int)
+        if old != nil { try noteIfChanged(.int(int), position) }
+        row.pointee.store(word: UInt64(bitPattern: int), slot, in: &bytes.pointee)
     }
 
     package mutating func set(double: Double, at position: Int) throws(FileError) {
-        let slot = try touch(position, .double)
-        try compare(position, .double(double)) { (old, place) throws(FileError) in
-            old.double(at: place)?.bitPattern == double.bitPattern
-        }
-        row.pointee.set(word: double.bitPattern, slot, position, in: &bytes.pointee)
+        let slot = try claim(position, .double)
+        if old != nil { try noteIfChanged(.double(double), position) }
+        row.pointee.store(word: double.bitPattern, slot, in: &bytes.pointee)
     }
 
     /// Microseconds since 1970.
     package mutating func set(date: Int64, at position: Int) throws(FileError) {
-        let slot = try touch(position, .date)
-        try compare(position, .date(microseconds: date)) { (old, place) throws(FileError) in
-            old.date(at: place) == date
-        }
-        row.pointee.set(word: UInt64(bitPattern: date), slot, position, in: &bytes.pointee)
+        let slot = try claim(position, .date)
+        if old != nil { try noteIfChanged(.date(microseconds: date), position) }
+        row.pointee.store(word: UInt64(bitPattern: date), slot, in: &bytes.pointee)
     }
 
     package mutating func set(uuid: UUIDBytes, at position: Int) throws(FileError) {
-        _ = try touch(position, .uuid)
-        try compare(position, .uuid(uuid)) { (old, place) throws(FileError) in old.uuid(at: place) == uuid }
+        _ = try claim(position, .uuid)
+        if old != nil { try noteIfChanged(.uuid(uuid), position) }
         row.pointee.set(uuid: uuid, at: position, in: &bytes.pointee)
     }
 
     package mutating func set(decimal: DecimalValue, at position: Int) throws(FileError) {
-        _ = try touch(position, .decimal)
-        try compare(position, .decimal(decimal)) { (old, place) throws(FileError) in
-            try old.decimal(at: place) == decimal
-        }
+        _ = try claim(position, .decimal)
+        if old != nil { try noteIfChanged(.decimal(decimal), position) }
         row.pointee.set(decimal: decimal, at: position, in: &bytes.pointee)
     }
 
     package mutating func set(object: ObjectID, at position: Int) throws(FileError) {
-        let slot = try touch(position, .object)
-        try compare(position, .object(object)) { (old, place) throws(FileError) in try old.object(at: place) == object }
-        row.pointee.set(word: object.rawValue, slot, position, in: &bytes.pointee)
+        let slot = try claim(position, .object)
+        if old != nil { try noteIfChanged(.object(object), position) }
+        row.pointee.store(word: object.rawValue, slot, in: &bytes.pointee)
     }
 
     /// No value, where the attribute is optional.
     package mutating func setAbsent(at position: Int) throws(FileError) {
         let slot = try slot(position)
         guard slot.isOptional else { throw missing(position) }
-        marks.touch(position)
-        if slot.isVariable { try checkOrder(slot) }
-        try compare(position, .absent) { (old, place) throws(FileError) in !old.isPresent(place) }
+        if slot.isVariable {
+            try beginVariable(slot)
+            row.pointee.skip(slot, in: &bytes.pointee)
+        } else {
+            if isSet(position) { throw setTwice() }
+            marks.noteAbsence(position)
+            hasAbsences = true
+            fixedToSet &-= 1
+        }
+        guard let old else { return }
+        if let place = oldPosition(position) {
+            if old.isPresent(place) { marks.noteChange(position) }
+        } else if valueBeforeItExisted(position) != .absent {
+            marks.noteChange(position)
+        }
+    }
+
+    /// Notes that a fixed attribute was changed, unless the old row has the same value. One without the attribute read as if it had the value from
+    /// before the attribute existed.
+    @inline(never)
+    private mutating func noteIfChanged(_ value: Value, _ position: Int) throws(FileError) {
+        guard let old else { return }
+        if let place = oldPosition(position) {
+            if try compared({ () throws(FileError) in try old.value(at: place) == value }) { return }
+        } else if valueBeforeItExisted(position) == value {
+            return
+        }
+        marks.noteChange(position)
+    }
+
+    private func valueBeforeItExisted(_ position: Int) -> Value {
+        layout.entity.attributes[position].valueBeforeItExisted
     }
 
     // MARK: Variable values
 
     package mutating func set(text: String, at position: Int) throws(FileError) {
-        let slot = try touchText(position)
+        let slot = try textSlot(position)
         var text = text
         // A native string lends its bytes.
         if text.utf8.withContiguousStorageIfAvailable({ _ in }) == nil { text.makeContiguousUTF8() }
@@ -141,13 +169,20 @@ package struct RowWriter: ~Copyable {
 
     /// A text as its UTF-8; throws where it is not valid.
     package mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
-        let slot = try touchText(position)
-        guard utf8.isText else { throw refused("A text is not valid UTF-8.") }
-        try append(utf8, slot, at: position)
+        let slot = try textSlot(position)
+        try prepare(utf8, slot, at: position)
+        let isText: Bool
+        if utf8.count > maximumInlineValueBytes {
+            isText = utf8.isText
+            if isText { try appendLarge(utf8, at: position) }
+        } else {
+            isText = row.pointee.append(utf8: utf8, slot, position, in: &bytes.pointee)
+        }
+        guard isText else { throw refused("A text is not valid UTF-8.") }
     }
 
     package mutating func set(data: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
-        try append(data, try touch(position, .data), at: position)
+        try append(data, try slot(position, .data), at: position)
     }
 
     /// Any value of the attribute's type.
@@ -171,7 +206,6 @@ package struct RowWriter: ~Copyable {
         case .large(let reference):
             let slot = try slot(position)
             guard value.fits(slot.type) else { throw wrongType() }
-            marks.touch(position)
             try beginVariable(slot)
             marks.noteChange(position)
             row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
@@ -184,7 +218,6 @@ package struct RowWriter: ~Copyable {
         if case .orderedObjects(let objects) = value, !ObjectList.isDistinct(objects) {
             throw refused("An ordered list names an object twice.")
         }
-        marks.touch(position)
         var content = ByteWriter(capacity: max(64, value.variableBytes))
         value.appendContent(to: &content)
         try append(content.bytes, slot, at: position)
@@ -194,12 +227,20 @@ package struct RowWriter: ~Copyable {
     private mutating func append(
         _ content: UnsafeRawBufferPointer, _ slot: RowSlot, at position: Int
     ) throws(FileError) {
-        if Int(slot.variableIndex) != row.pointee.nextVariable { try beginVariable(slot) }
-        if old != nil, try differs(content, at: position) { marks.noteChange(position) }
+        try prepare(content, slot, at: position)
         guard content.count > maximumInlineValueBytes else {
             return row.pointee.append(content, slot, position, in: &bytes.pointee)
         }
         try appendLarge(content, at: position)
+    }
+
+    /// Fills in the variable attributes before this one, and notes whether it is changed.
+    @inline(__always)
+    private mutating func prepare(
+        _ content: UnsafeRawBufferPointer, _ slot: RowSlot, at position: Int
+    ) throws(FileError) {
+        if Int(slot.variableIndex) != row.pointee.nextVariable { try beginVariable(slot) }
+        if old != nil, try differs(content, at: position) { marks.noteChange(position) }
     }
 
     @inline(never)
@@ -226,7 +267,7 @@ package struct RowWriter: ~Copyable {
     private mutating func differs(_ content: UnsafeRawBufferPointer, at position: Int) throws(FileError) -> Bool {
         guard let old else { return true }
         guard let place = oldPosition(position) else {
-            let before = layout.entity.attributes[position].valueBeforeItExisted
+            let before = valueBeforeItExisted(position)
             if case .absent = before { return true }
             var written = ByteWriter(capacity: max(64, before.variableBytes))
             before.appendContent(to: &written)
@@ -236,26 +277,6 @@ package struct RowWriter: ~Copyable {
             guard case .inline(let before) = try old.variable(at: place) else { return true }
             return !before.hasSameBytes(as: content)
         }
-    }
-
-    /// Notes that an attribute was changed, unless the old row has the same value. One without the attribute read as if it had the value from before the
-    /// attribute existed.
-    @inline(__always)
-    private mutating func compare(
-        _ position: Int, _ value: @autoclosure () -> Value, _ isSame: (RowView, Int) throws(FileError) -> Bool
-    ) throws(FileError) {
-        guard let old else { return }
-        if let place = oldPosition(position) {
-            if try compared({ () throws(FileError) in try isSame(old, place) }) { return }
-        } else if isValueBeforeItExisted(value(), position) {
-            return
-        }
-        marks.noteChange(position)
-    }
-
-    @inline(never)
-    private func isValueBeforeItExisted(_ value: Value, _ position: Int) -> Bool {
-        layout.entity.attributes[position].valueBeforeItExisted == value
     }
 
     /// Looks at the old row: where that is damaged the new one is not written, even if whoever set the value has caught the error.
@@ -274,32 +295,51 @@ package struct RowWriter: ~Copyable {
 
     // MARK: Checks
 
-    /// The slot of an attribute that was not set before.
     @inline(__always)
     private mutating func slot(_ position: Int) throws(FileError) -> RowSlot {
-        guard position >= 0, position < shape.count else {
-            throw refused("The entity has no attribute at position \(position): ask its handle for positions.")
-        }
-        let slot = shape.slot(position)
-        guard !marks.isTouched(position) else { throw refused("An attribute is set twice.") }
-        return slot
+        guard position >= 0, position < shape.count else { throw unknown(position) }
+        return shape.slot(position)
     }
 
     @inline(__always)
-    private mutating func touch(_ position: Int, _ type: AttributeType) throws(FileError) -> RowSlot {
+    private mutating func slot(_ position: Int, _ type: AttributeType) throws(FileError) -> RowSlot {
         let slot = try slot(position)
         guard slot.type == type else { throw wrongType() }
-        marks.touch(position)
         return slot
     }
 
     @inline(__always)
-    private mutating func touchText(_ position: Int) throws(FileError) -> RowSlot {
+    private mutating func textSlot(_ position: Int) throws(FileError) -> RowSlot {
         let slot = try slot(position)
         guard slot.type.isText else { throw wrongType() }
-        marks.touch(position)
         return slot
     }
+
+    /// The slot of a fixed attribute that was not set before, and is marked present.
+    @inline(__always)
+    private mutating func claim(_ position: Int, _ type: AttributeType) throws(FileError) -> RowSlot {
+        let slot = try slot(position, type)
+        guard row.pointee.markPresent(position, &bytes.pointee), !isAbsent(position) else { throw setTwice() }
+        fixedToSet &-= 1
+        return slot
+    }
+
+    /// Whether a fixed attribute was set to no value.
+    @inline(__always)
+    private func isAbsent(_ position: Int) -> Bool { hasAbsences && marks.isAbsent(position) }
+
+    /// Whether a fixed attribute was set.
+    private func isSet(_ position: Int) -> Bool {
+        row.pointee.isPresent(position, in: bytes.pointee) || isAbsent(position)
+    }
+
+    @inline(never)
+    private mutating func unknown(_ position: Int) -> FileError {
+        refused("The entity has no attribute at position \(position): ask its handle for positions.")
+    }
+
+    @inline(never)
+    private mutating func setTwice() -> FileError { refused("An attribute is set twice.") }
 
     @inline(never)
     private mutating func wrongType() -> FileError { refused("A value is not of its attribute's type.") }
@@ -328,7 +368,7 @@ package struct RowWriter: ~Copyable {
 
     private mutating func checkOrder(_ slot: RowSlot) throws(FileError) {
         guard Int(slot.variableIndex) >= row.pointee.nextVariable else {
-            throw refused("Texts, data and lists are set in the order of their attributes.")
+            throw refused("Texts, data and lists are set once, in the order of their attributes.")
         }
     }
 
@@ -350,14 +390,15 @@ package struct RowWriter: ~Copyable {
             )
         }
         try fillVariables(below: shape.variableCount)
-        if marks.areTouched(shape.count) { return }
-        for position in 0..<shape.count where !shape.slot(position).isVariable { try fill(position) }
+        if fixedToSet == 0 { return }
+        for position in 0..<shape.count where !shape.slot(position).isVariable && !isSet(position) {
+            try fill(position)
+        }
         if old != nil { marks.countDefaults(attributes: shape.count) }
     }
 
     /// The value that the attribute has where it is not set.
     private mutating func fill(_ position: Int) throws(FileError) {
-        if marks.isTouched(position) { return }
         if let old, let place = oldPosition(position) {
             if old.isPresent(place) || shape.slot(position).isOptional { return try copy(old, place, to: position) }
             marks.noteDefault(position)

@@ -223,12 +223,12 @@ package final class TransactionBuilder {
     @inline(__always)
     func append(_ entry: Entry, rowStart: Int?) {
         let position = rowStart.map { $0 - headroom + FrameField.bytes } ?? 0
-        table.append(entry.object.rawValue)
-        table.append(UInt32(truncatingIfNeeded: position))
-        table.append(entry.kind.rawValue)
         let words = entry.attributes.wordCount
-        table.append(UInt8(words) | (entry.previous == nil ? 0 : ChangeField.previousBit))
-        table.append(UInt16(0))
+        let shape = UInt8(words) | (entry.previous == nil ? 0 : ChangeField.previousBit)
+        table.append(entry.object.rawValue)
+        // The fields from the row's place on, in one word.
+        table.append(
+            UInt64(UInt32(truncatingIfNeeded: position)) | UInt64(entry.kind.rawValue) << 32 | UInt64(shape) << 40)
         if let previous = entry.previous { table.append(previous.rawValue) }
         for index in 0..<words { table.append(entry.attributes.word(index)) }
         changes += 1

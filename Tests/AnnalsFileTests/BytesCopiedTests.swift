@@ -1,0 +1,28 @@
+// Bytes that are copied while they are looked at: every size up to several words, with one byte that is no ASCII anywhere.
+
+import Testing
+
+@testable import AnnalsFile
+
+@Suite struct BytesCopiedTests {
+    @Test func everySizeIsCopiedAndNoByteIsOverlooked() {
+        for size in 0...200 {
+            let bytes = (0..<size).map { UInt8(0x21 + $0 % 90) }
+            #expect(Self.append(bytes) == true, "\(size) bytes")
+            for position in 0..<size {
+                var other = bytes
+                other[position] = 0x80
+                #expect(Self.append(other) == false, "byte \(position) of \(size)")
+            }
+        }
+    }
+
+    /// Appends the bytes between others; nil where something else than they stand there then.
+    private static func append(_ bytes: [UInt8]) -> Bool? {
+        var writer = ByteWriter(capacity: 64)
+        writer.append(UInt8(7))
+        let isASCII = bytes.withUnsafeBytes { writer.appendNotingASCII($0) }
+        writer.append(UInt8(9))
+        return Array(writer.bytes) == [7] + bytes + [9] ? isASCII : nil
+    }
+}
