@@ -55,12 +55,12 @@ final class WorldWriter {
                 ? try store.write(author: author, context: "\(plan.sequence)", durability: durability, body).token
                 : try store.commit(author: author, context: "\(plan.sequence)", durability: durability, body).token
             guard let token else { throw Wrong("a transaction was not written") }
-            lines.add("a \(plan.sequence) \(token.number) \(began) \(Clock.microseconds - began)")
+            lines.add("a \(plan.sequence) \(token.number) \(began) \(Clock.microseconds - began) \(durability)")
             log.close(plan, isDone: true)
             objects[plan.sequence] = inserted
             if let deleted = plan.deletes { objects[deleted] = nil }
         } catch let error as StoreError where error.code == .busy {
-            lines.add("n \(plan.sequence) busy \(began) \(Clock.microseconds - began)")
+            lines.add("n \(plan.sequence) busy \(began) \(Clock.microseconds - began) \(durability)")
             log.close(plan, isDone: false)
         }
     }

@@ -24,13 +24,13 @@ extension Compactor {
         }
     }
 
-    /// Copies what others add until little is left.
+    /// Copies what others add until little is left, or what others add in a turn, which is not much more.
     private func copyRest(_ brake: Brake) throws(FileError) {
         var last = UInt64.max
         while true {
             let end = try source.view().end
             let left = end - position
-            if left <= options.finalBytes { return }
+            if left <= options.finalBytes || left >= last && left <= options.finalBytes * 4 { return }
             if left > last / 2 { try brake.press(harder: left >= last) }
             try copy(to: end)
             last = left

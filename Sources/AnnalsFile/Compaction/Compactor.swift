@@ -120,7 +120,7 @@ final class Compactor {
             try compactor.writeTracking(withConsumers: !newIdentity)
             try compactor.buildIndexes()
             let bytes = target.log.current.end
-            try target.log.close()
+            try target.log.close(isPublished: false)
             try file.publish()
             return BackupResult(storeID: storeID, number: view.number, tag: view.tag, bytes: bytes)
         } catch {
@@ -384,7 +384,7 @@ final class Compactor {
             try copy(to: appender.state.end, othersWait: true)
             guard target.indexes.isComplete else { return nil }
             let end = target.log.current.end
-            try target.log.close()
+            try target.log.close(isPublished: false)
             let record = ReplacingRecord(
                 generation: target.log.header.generation, salt: target.log.header.salt,
                 time: log.environment.wallClockMicroseconds())

@@ -39,7 +39,9 @@ extension Log {
     ///
     /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws what kept the last transactions from being
     /// made durable; the handle is closed all the same. Closing twice does nothing, and neither does closing in a child after `fork`.
-    package func close() throws(FileError) {
+    ///
+    /// A file that is not `published` gets its name only afterwards: what a seal says of it need not be true before, and one sync proves all.
+    package func close(isPublished: Bool = true) throws(FileError) {
         if process.wasForked { return }
         stopThreads()
         guard refuseCalls() else { return }
@@ -47,7 +49,7 @@ extension Log {
         guard access == .readWrite, writer.withLock({ hasAppended }) else { return }
         try ledger.checkUsable()
         do throws(FileError) {
-            try seal()
+            try seal(isPublished: isPublished)
         } catch {
             // A seal is a convenience; what was committed is not, and is durable then.
             guard error.code != .durabilityUnknown, ledger.inherited == nil else { throw error }
@@ -56,7 +58,7 @@ extension Log {
         }
     }
 
-    private func seal() throws(FileError) {
+    private func seal(isPublished: Bool) throws(FileError) {
         try withWriterLock(.full) { (appender) throws(FileError) in
             try appender.recoverIfTorn()
             if appender.state.isSealed { return }
@@ -64,7 +66,7 @@ extension Log {
                 if Mutant.isOn(.hintBeforeSync) { try writeHint(for: appender.state) }
             #endif
             follow.withLock { take(appender.state) }
-            if !sealsBeforeSync { try synchronize(through: appender.state.end) }
+            if isPublished, !sealsBeforeSync { try synchronize(through: appender.state.end) }
             try appender.seal()
             try files.setSize(file, to: appender.state.end + UInt64(FormatLimits.pageBytes))
             follow.withLock { take(appender.state) }
