@@ -151,11 +151,14 @@ package final class DurabilityLedger: @unchecked Sendable {
         #if ANNALS_MUTANTS
             if Mutant.isOn(.acknowledgeBeforeSync) { return }
         #endif
+        var hasNews = false
         monitor.lock()
         callers += 1
         defer {
             callers -= 1
             monitor.unlock()
+            // Not before: who wakes up goes on at once, instead of waiting for the lock.
+            if hasNews { monitor.signalAll() }
         }
         while true {
             if proven >= target { return }
@@ -181,7 +184,7 @@ package final class DurabilityLedger: @unchecked Sendable {
             isSynchronizing = false
             lastCallers = callers
             finishSync(failure, covered: covered, began: began)
-            monitor.signalAll()
+            hasNews = true
         }
     }
 
