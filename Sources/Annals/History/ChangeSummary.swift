@@ -70,12 +70,13 @@ struct ChangeSummary {
 
     func signal(of token: HistoryToken, _ catalog: SchemaCatalog) -> ChangeSignal {
         let numbers = isExact ? entities.sorted() : catalog.entityNumbers
+        let names = numbers.compactMap { catalog.lastDefinition(ofEntity: $0)?.name }.filter { !$0.isReserved }
+            .map(\.text)
         return ChangeSignal(
             numbers: first...last, token: token, authors: authors.sorted(), includesUnnamedAuthor: includesUnnamed,
             processIDs: processIDs.sorted(),
-            entities: Set(
-                numbers.compactMap { catalog.lastDefinition(ofEntity: $0)?.name }.filter { !$0.isReserved }.map(\.text)
-            ).sorted(),
+            // An entity that was removed and made anew has two numbers.
+            entities: names.count > 1 ? Set(names).sorted() : names,
             isExact: isExact, changesSchema: changesSchema, isOwn: isOwn)
     }
 }

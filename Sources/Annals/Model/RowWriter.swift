@@ -8,8 +8,8 @@ public import FoundationEssentials
 
 /// Sets the values of one object that is inserted or updated. It lives until the closure that it is lent to returns.
 ///
-/// Positions are those of the entity handle. Strings, data, JSON and lists must be set in ascending position, everything else in any order, and each
-/// position once. What is not set is the default or absent in an insert, and as it was in an update. An error that a method
+/// Positions are those of the entity handle. Strings, data, JSON and lists must be set in ascending position, to `absent` too, everything else in any order,
+/// and each position once. What is not set is the default or absent in an insert, and as it was in an update. An error that a method
 /// throws means that nothing of the object is written; let it pass.
 ///
 /// All methods throw `invalidArgument` for a position that there is not or out of order, `typeMismatch` or `invalidArgument` for another

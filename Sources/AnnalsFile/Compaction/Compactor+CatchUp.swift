@@ -30,7 +30,7 @@ extension Compactor {
         while true {
             let end = try source.view().end
             let left = end - position
-            if left <= options.finalBytes || left >= last && left <= options.finalBytes * 4 { return }
+            if left <= options.finalBytes || left >= last && left <= options.finalBytes * 2 { return }
             if left > last / 2 { try brake.press(harder: left >= last) }
             try copy(to: end)
             last = left

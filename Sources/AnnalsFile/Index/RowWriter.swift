@@ -379,7 +379,12 @@ package struct RowWriter: ~Copyable {
     }
 
     private mutating func fillVariables(below end: Int) throws(FileError) {
-        for index in row.pointee.nextVariable..<end { try fill(shape.variable(index)) }
+        do throws(FileError) {
+            for index in row.pointee.nextVariable..<end { try fill(shape.variable(index)) }
+        } catch {
+            isRefused = true
+            throw error
+        }
     }
 
     /// Fills in everything that was not set. The row can then be finished.
@@ -390,9 +395,10 @@ package struct RowWriter: ~Copyable {
             )
         }
         try fillVariables(below: shape.variableCount)
-        if fixedToSet == 0 { return }
-        for position in 0..<shape.count where !shape.slot(position).isVariable && !isSet(position) {
-            try fill(position)
+        if fixedToSet > 0 {
+            for position in 0..<shape.count where !shape.slot(position).isVariable && !isSet(position) {
+                try fill(position)
+            }
         }
         if old != nil { marks.countDefaults(attributes: shape.count) }
     }

@@ -24,7 +24,7 @@ package final class ByteWindow {
 
     deinit { buffer.deallocate() }
 
-    private static let firstBytes = 16 << 10
+    private static let firstBytes = 4 << 10
 
     /// Another window on the same file, for reading little.
     func beside(stepBytes: Int) -> ByteWindow { ByteWindow(files, file, stepBytes: stepBytes) }

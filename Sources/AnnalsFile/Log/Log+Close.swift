@@ -40,7 +40,8 @@ extension Log {
     /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws what kept the last transactions from being
     /// made durable; the handle is closed all the same. Closing twice does nothing, and neither does closing in a child after `fork`.
     ///
-    /// A file that is not `published` gets its name only afterwards: what a seal says of it need not be true before, and one sync proves all.
+    /// A file that is not published has only the name of something temporary, by which nobody opens it, and gets the store's name afterwards: what
+    /// its seal says need not be true before, and one sync proves all.
     package func close(isPublished: Bool = true) throws(FileError) {
         if process.wasForked { return }
         stopThreads()

@@ -66,7 +66,9 @@ extension Log {
         let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
         defer { withExtendedLifetime(window) {} }
         let bytes = try window.bytes(at: offset, count: FrameField.bytes)
-        return bytes.count == FrameField.bytes ? body(bytes) : nil
+        guard bytes.count == FrameField.bytes else { return nil }
+        seenSize = max(seenSize, end)
+        return body(bytes)
     }
 
     /// The new state counts from here on. With `follow` locked.
