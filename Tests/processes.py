@@ -173,23 +173,20 @@ def check_history():
 def waits(kills):
     """Of each killed writer how long another's relaxed commit that was under way then still took, in ms: the longest; all of them, and without
     those in which a compaction ended. And the times of all relaxed and of all durable commits."""
-    ends = [int(line[4]) + int(line[5]) for n in range(COMPACTORS) for line in words(("compactor", n)) if line[0] == "c"]
     commits, durable = [], []
     for writer in range(WRITERS):
         for line in words(("writer", writer)):
-            if line[0] in "an" and len(line) == 6:
+            if line[0] in "an" and len(line) == 7:
                 kind = durable if line[5] == "full" else commits
-                kind.append((int(line[3]), int(line[3]) + int(line[4]), writer))
+                kind.append((int(line[3]), int(line[3]) + int(line[4]), writer, line[6]))
     commits.sort()
     longest, without = [], []
     for role, moment in kills:
-        under_way = [(began, end) for began, end, writer in commits
+        under_way = [((end - max(began, moment)) / 1000, file) for began, end, writer, file in commits
                      if began <= moment + 1000 and end >= moment and writer != role[1]]
-        longest.append(max(((end - max(began, moment)) / 1000 for began, end in under_way), default=0))
-        # The process notes its end a little after the lock is free.
-        without.append(max(((end - max(began, moment)) / 1000 for began, end in under_way
-                            if not any(began <= other <= end + 20_000 for other in ends)), default=0))
-    return longest, without, *([(end - began) / 1000 for began, end, _ in kind] for kind in (commits, durable))
+        longest.append(max((wait for wait, _ in under_way), default=0))
+        without.append(max((wait for wait, file in under_way if file == "same"), default=0))
+    return longest, without, *([(end - began) / 1000 for began, end, _, _ in kind] for kind in (commits, durable))
 
 
 def summary(kills, last, transactions, busy, rows):

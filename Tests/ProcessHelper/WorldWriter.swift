@@ -47,6 +47,7 @@ final class WorldWriter {
         let amount = Int64(1 + random.next(below: 9))
         var inserted: ObjectID?
         let body = { [self] (transaction: Transaction) in inserted = try write(plan, accounts, amount, transaction) }
+        let file = fileNumber
         let began = Clock.microseconds
         do {
             let author = "writer \(number)"
@@ -55,15 +56,26 @@ final class WorldWriter {
                 ? try store.write(author: author, context: "\(plan.sequence)", durability: durability, body).token
                 : try store.commit(author: author, context: "\(plan.sequence)", durability: durability, body).token
             guard let token else { throw Wrong("a transaction was not written") }
-            lines.add("a \(plan.sequence) \(token.number) \(began) \(Clock.microseconds - began) \(durability)")
+            let took = Clock.microseconds - began
+            lines.add("a \(plan.sequence) \(token.number) \(began) \(took) \(durability) \(moved(from: file))")
             log.close(plan, isDone: true)
             objects[plan.sequence] = inserted
             if let deleted = plan.deletes { objects[deleted] = nil }
         } catch let error as StoreError where error.code == .busy {
-            lines.add("n \(plan.sequence) busy \(began) \(Clock.microseconds - began) \(durability)")
+            let took = Clock.microseconds - began
+            lines.add("n \(plan.sequence) busy \(began) \(took) \(durability) \(moved(from: file))")
             log.close(plan, isDone: false)
         }
     }
+
+    /// Which file has the store's name.
+    private var fileNumber: UInt64 {
+        var status = stat()
+        return stat(path, &status) == 0 ? UInt64(status.st_ino) : 0
+    }
+
+    /// Whether a compaction has ended since the store's file was that one.
+    private func moved(from file: UInt64) -> String { fileNumber == file ? "same" : "compacted" }
 
     private func makePlan() -> WriterLog.Plan {
         var plan = WriterLog.Plan(log.lastSequence + 1)
