@@ -1,8 +1,7 @@
 // Bytes that are copied while they are looked at: every size up to several words, with one byte that is no ASCII anywhere.
 
+import AnnalsFile
 import Testing
-
-@testable import AnnalsFile
 
 @Suite struct BytesCopiedTests {
     @Test func everySizeIsCopiedAndNoByteIsOverlooked() {

@@ -1,9 +1,8 @@
 // What a row writer fills in by itself, and texts that it must not take, whatever the closure does with the error.
 
+import AnnalsFile
 import SimulatedDisk
 import Testing
-
-@testable import AnnalsFile
 
 @Suite struct FilledRowTests {
     private static func definition(_ flags: AttributeFlags, fixed: Int, default value: String?) -> EntityDefinition {
@@ -31,47 +30,51 @@ import Testing
         _ = try engine.commit {
             try $0.changeSchema([Self.definition([.indexed], fixed: fixed, default: "none")])
         }
-        var written: [[Int]] = []
+        let before = try engine.view().number
         _ = try engine.commit { transaction in
             try transaction.update(object) { (row) throws(FileError) in
                 try row.set(text: "new", at: 1)
                 for position in 0..<set { try row.set(int: 2, at: 2 + position) }
             }
-            try transaction.builder.forEachEntry { (change, _) throws(FileError) in
+        }
+        var written: [[Int]] = []
+        try engine.forEachTransaction(after: before, in: engine.view()) { (transaction) throws(FileError) in
+            try transaction.forEachChange { (change) throws(FileError) in
                 written.append((0..<fixed + 2).filter { change.contains(attributePosition: $0) })
                 return true
             }
+            return true
         }
         #expect(written == [[0, 1] + (0..<set).map { 2 + $0 }])
         try engine.writeCheckpoint()
         try machine.closeAndCheck(engine)
     }
 
-    /// The old row's first text cannot be read: who sets the second one and catches that must not get a row without it.
+    /// The old row's title cannot be read: who sets what stands behind it and catches that must not get a row without it.
     @Test func whatCannotBeFilledInIsNotForgotten() throws {
-        let machine = EngineMachine()
-        let engine = try machine.create(1, Self.definition([.optional], fixed: 0, default: nil))
-        let (object, _) = try engine.commit { try $0.insert(entity: 1, [.string("first"), .string("second")]) }
-        _ = try engine.commit { transaction in
-            let layout = try transaction.layout(1)
-            var bytes = try Samples.row([.string("first"), .string("second")], layout)
-            // The first text is said to be a reference, and is none.
-            bytes[11] = 0x80
-            try bytes.withUnsafeBytes { bytes in
-                let old = try RowView(bytes, layout: layout)
-                #expect(throws: FileError.self) {
-                    try transaction.builder.update(object, layout: layout, previous: .row(offset: 1 << 20)) {
-                        (row, body) throws(FileError) in
-                        try RowWriter.write(layout, &row, &body, transaction.builder, old: old) {
-                            (writer) throws(FileError) in
-                            do throws(FileError) { try writer.set(text: "new", at: 1) } catch {}
-                            try writer.setAbsent(at: 0)
-                        }
+        let machine = Machine()
+        let log = try machine.create()
+        try log.defineNotes()
+        let layout = try #require(log.current.catalog.layout(version: 1, entity: Note.entity))
+        var bytes = try Samples.row(Note.row("title", 1, [1]), layout)
+        // The title is said to be a reference, and is none.
+        bytes[RowField.bytes + 3] = 0x80
+        let transaction = log.makeTransaction()
+        try bytes.withUnsafeBytes { bytes in
+            let old = try RowView(bytes, layout: layout)
+            #expect(throws: FileError.self) {
+                try transaction.update(Note.object(1), layout: layout, previous: .row(offset: 1 << 20)) {
+                    (row, body) throws(FileError) in
+                    try RowWriter.write(layout, &row, &body, transaction, old: old) { (writer) throws(FileError) in
+                        do throws(FileError) { try writer.set(.data([2]), at: 2) } catch {}
+                        try writer.set(text: "new", at: 0)
                     }
                 }
             }
         }
-        try machine.closeAndCheck(engine)
+        #expect(transaction.changes == 0)
+        try log.close()
+        try expectIntact(machine.disk, isSealed: true)
     }
 
     @Test func invalidTextsThatAreCaughtLeaveNothing() throws {

@@ -45,6 +45,13 @@ import Testing
         for file in sources { #expect(Self.foreignImports(in: file) == []) }
     }
 
+    /// `swift build -c release --build-tests`, as the scripts for longer runs build them, makes no module testable.
+    @Test func noTestImportsWhatOnlySomeBuildsHave() {
+        let tests = SourceFile.all(under: "Tests")
+        #expect(tests.count > 50)
+        for file in tests { #expect(!file.codeLines.contains { $0.line.contains(/^@testable\b/) }, "\(file.path)") }
+    }
+
     @Test func noFolderKnowsALaterOne() {
         let violations = Self.layerViolations(in: sources)
         #expect(violations == [])

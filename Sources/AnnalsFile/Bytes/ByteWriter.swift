@@ -91,7 +91,7 @@ package struct ByteWriter: ~Copyable {
 
     /// Appends bytes, and says whether all of them are below 128: asks less than to look through them first.
     @inline(__always)
-    mutating func appendNotingASCII(_ source: UnsafeRawBufferPointer) -> Bool {
+    package mutating func appendNotingASCII(_ source: UnsafeRawBufferPointer) -> Bool {
         guard let start = source.baseAddress else { return true }
         reserve(source.count)
         let bits = BytesCopied.copy(start, to: base + count, source.count)

@@ -47,7 +47,7 @@ package struct RowWriter: ~Copyable {
     ///
     /// - Returns: What differs from `old`; nothing in an insert, which has none. Throws `unchanged` where something must and nothing does.
     @inline(__always)
-    static func write(
+    package static func write(
         _ layout: RowLayout, _ row: inout RowBuilder, _ bytes: inout ByteWriter, _ transaction: TransactionBuilder,
         old: RowView? = nil, mustDiffer: Bool = false, _ set: (inout RowWriter) throws(FileError) -> Void
     ) throws(FileError) -> AttributeSet {
