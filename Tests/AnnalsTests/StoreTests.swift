@@ -473,6 +473,11 @@ import Testing
         #expect(row.entity == "Link" && row.attributes == ["name", "rank", "stars"] && row.values == ["A", 3, 5])
         #expect(try past.row(ids[0])?.values == ["A", "a", 3])
         expect(.schemaChanged) { try store.commit { try $0.insert(old, ["x", "y", 1]) } }
+        expect(.schemaChanged) {
+            try store.commit { transaction in
+                try transaction.insert(old) { (row) throws(StoreError) in try row.set(string: "x", at: 0) }
+            }
+        }
         _ = try store.snapshot().withRow(ids[0], in: old) { (row) throws(StoreError) in
             let name = try row.string(at: 0)
             #expect(name == "A" && row.int(at: 2) == 3)

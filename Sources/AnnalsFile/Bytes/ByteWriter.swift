@@ -129,12 +129,7 @@ package struct ByteWriter: ~Copyable {
     }
 
     /// Zeros up to the next multiple of 8, counted from the writer's first byte.
-    package mutating func appendPadding() {
-        let padding = (8 &- count & 7) & 7
-        reserve(8)
-        (base + count).storeBytes(of: 0, as: UInt64.self)
-        count &+= padding
-    }
+    package mutating func appendPadding() { appendFewZeros((8 &- count & 7) & 7) }
 
     @inline(__always)
     private mutating func appendInteger<Integer: FixedWidthInteger>(_ value: Integer) {
