@@ -62,6 +62,7 @@ import Testing
             "maximumNames": UInt64(FormatLimits.maximumNames),
             "maximumConsumers": UInt64(FormatLimits.maximumConsumers),
             "maximumIdentifierBytes": UInt64(FormatLimits.maximumIdentifierBytes),
+            "maximumTransactionNumber": FormatLimits.maximumTransactionNumber,
             "maximumObjectNumber": FormatLimits.maximumObjectNumber,
             "maximumFileBytes": FormatLimits.maximumFileBytes,
         ]

@@ -87,6 +87,7 @@ def text(data, rule):
 
 
 PAGE, MAX_INLINE = 4096, 65536
+MAX_TRANSACTION = (1 << 63) - 1
 TYPES = [None, "bool", "int", "double", "string", "data", "date", "uuid", "decimal", "json", "object",
          "orderedObjects", "objects"]
 SLOT_BYTES = [None, 1, 8, 8, 4, 4, 8, 16, 20, 4, 8, 4, 4]
@@ -217,6 +218,8 @@ class Header:
             raise Damaged(0, "F2: bytes of the header page that are not zero")
         if self.generation == 0 and self.base != (0, 0, -1 << 63):
             raise Damaged(0, "F1: a base in generation 0")
+        if self.base[0] > MAX_TRANSACTION:
+            raise Damaged(0, "F1: the number of the base")
         self.hints = [u64(data, at + 16) for at in (512, 1024) if self.is_good_hint(data, at)]     # their durableEnd
 
     def is_good_hint(self, data, at):

@@ -15,8 +15,8 @@ from collections import namedtuple
 
 import annals_history
 import annals_index
-from annals_parts import (M64, MAX_INLINE, OPTIONAL, PAGE, PRESERVED, SLOT_BYTES, VARIABLE, Broken, Damaged, Header, Unsupported,
-                          decode, definitions, hash64, i64, is_zero, need, object_id, padded, text, u16, u32, u64)
+from annals_parts import (M64, MAX_INLINE, MAX_TRANSACTION, OPTIONAL, PAGE, PRESERVED, SLOT_BYTES, VARIABLE, Broken, Damaged,
+                          Header, Unsupported, decode, definitions, hash64, i64, is_zero, need, object_id, padded, text, u16, u32, u64)
 
 MAX_FRAME, MAX_NODE_FRAME, MAX_INLINE_ROW = 524288, 65536, 262144
 TRANSACTION, PART, VALUE, SCHEMA, ROWS, NODES, CHECKPOINT, CONSUMER, METADATA, CLEANING, RECOVERY, SEAL, REPLACING = range(1, 14)
@@ -97,7 +97,7 @@ class Store:
                 need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
                 need(f.flags or f.kind == TRANSACTION or not members, "F9: a frame between members and commit frame")
                 own = f.flags or f.kind == TRANSACTION
-                need(f.number == self.number + own, "F11: frame.number")
+                need(f.number == self.number + own <= MAX_TRANSACTION, "F11: frame.number")
                 need(f.mark >= self.mark and f.mark in self.group_ends, "F10: the durable mark")
                 need(f.kind != SEAL or f.mark == f.offset, "F10: the mark of a seal")
                 need(not self.open_value or (f.kind == VALUE and not f.flags), "F24: a value that is not complete")

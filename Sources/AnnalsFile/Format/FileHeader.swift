@@ -115,6 +115,11 @@ package struct FileHeader: Equatable, Sendable {
             throw FileError(
                 .damaged, "F1: a store that was never compacted names a transaction before its first.", offset: 56)
         }
+        guard header.baseNumber <= FormatLimits.maximumTransactionNumber else {
+            throw FileError(
+                .damaged, "F1: the header page names a transaction that no store can have come to.",
+                offset: UInt64(HeaderField.baseNumber))
+        }
         return header
     }
 

@@ -17,6 +17,7 @@ package enum FormatLimits {
     package static let maximumNames = 65535
     package static let maximumConsumers = 1000
     package static let maximumIdentifierBytes = 255
+    package static let maximumTransactionNumber: UInt64 = 9_223_372_036_854_775_807
     package static let maximumObjectNumber: UInt64 = 281_474_976_710_655
     package static let maximumFileBytes: UInt64 = 4_611_686_018_427_387_904
 }

@@ -52,7 +52,7 @@ struct Appender {
         try recoverIfTorn()
         try reserve(
             transaction.spool.count + UInt64(lastBytes.count + consumers.count * ConsumerRecord.maximumFrameBytes))
-        guard state.lastNumber < .max else {
+        guard state.lastNumber < FormatLimits.maximumTransactionNumber else {
             throw FileError(.tooLarge, "The last transaction has the highest number there is: no other can follow it.")
         }
         let (time, origin) = try settle(transaction)

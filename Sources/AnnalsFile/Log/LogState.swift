@@ -322,7 +322,7 @@ package struct LogState: Sendable {
         if let settled { try settleSchema(&settled.transaction) }
         unfinished = settled
         try check(
-            lastNumber < .max && frame.header.number == lastNumber &+ 1,
+            lastNumber < FormatLimits.maximumTransactionNumber && frame.header.number == lastNumber + 1,
             "F11: a transaction's number does not follow the last")
         if let settled {
             try checkCommit(record, endOf: settled.transaction)

@@ -112,8 +112,10 @@ enum FuzzCorpus {
         let latest = UInt64(Int64.max)
         let time = HeaderField.baseTime
         let number = HeaderField.baseNumber
+        let last = FormatLimits.maximumTransactionNumber
         return [
-            with("finding-last-number", [(number, .max - 4)]), with("number-wraps", [(number, .max - 1)]),
+            with("finding-last-number", [(HeaderField.generation, 1), (number, last - 4)]),
+            with("number-wraps", [(HeaderField.generation, 1), (number, last)]),
             with("generation", [(HeaderField.generation, .max), (number, 1 << 40), (HeaderField.baseTag, 7)]),
             with("latest-time", [(time, latest - 1)]), with("salt-zero", [(HeaderField.salt, 0)]),
             with("clock-latest", [], clock: 0xFF), with("clock-earliest", [], clock: 0xFE),
