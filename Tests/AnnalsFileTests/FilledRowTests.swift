@@ -34,7 +34,7 @@ import Testing
         _ = try engine.commit { transaction in
             try transaction.update(object) { (row) throws(FileError) in
                 try row.set(text: "new", at: 1)
-                for position in 0..<set { try row.set(int: 2, at: 2 + position) }
+                for position in 0..<set { try row.set(.int(2), at: 2 + position) }
             }
         }
         var written: [[Int]] = []
@@ -93,7 +93,7 @@ import Testing
                             do throws(FileError) { try row.set(utf8: bytes, at: 1) } catch { failure = error }
                         }
                         #expect(failure?.code == .invalidArgument)
-                        try row.set(int: 7, at: 2)
+                        try row.set(.int(7), at: 2)
                     }
                     #expect(throws: FileError.self) { try transaction.insert(entity: 1, set) }
                     #expect(throws: FileError.self) { try transaction.update(object, set) }

@@ -21,27 +21,31 @@ public struct RowWriter: ~Copyable {
     init(_ writer: UnsafeMutablePointer<FileRowWriter>) { self.writer = writer }
 
     public func set(bool: Bool, at position: Int) throws(StoreError) {
-        try mapping { () throws(FileError) in try writer.pointee.set(bool: bool, at: position) }
+        if writer.pointee.storeNew(bool: bool, at: position) { return }
+        try set(file: .bool(bool), at: position)
     }
 
     public func set(int: Int64, at position: Int) throws(StoreError) {
-        try mapping { () throws(FileError) in try writer.pointee.set(int: int, at: position) }
+        if writer.pointee.storeNew(int: int, at: position) { return }
+        try set(file: .int(int), at: position)
     }
 
     public func set(double: Double, at position: Int) throws(StoreError) {
-        try mapping { () throws(FileError) in try writer.pointee.set(double: double, at: position) }
+        if writer.pointee.storeNew(double: double, at: position) { return }
+        try set(file: .double(double), at: position)
     }
 
     /// A date as microseconds since 1970, UTC.
     public func set(microseconds: Int64, at position: Int) throws(StoreError) {
-        try mapping { () throws(FileError) in try writer.pointee.set(date: microseconds, at: position) }
+        if writer.pointee.storeNew(date: microseconds, at: position) { return }
+        try set(file: .date(microseconds: microseconds), at: position)
     }
 
     /// Kept to the nearest microsecond. Throws `valueOutOfRange` for what is too far away.
     public func set(date: Date, at position: Int) throws(StoreError) { try set(.date(date), at: position) }
 
     public func set(uuid: UUID, at position: Int) throws(StoreError) {
-        try mapping { () throws(FileError) in try writer.pointee.set(uuid: uuid.file, at: position) }
+        try set(file: .uuid(uuid.file), at: position)
     }
 
     public func set(decimal: Decimal, at position: Int) throws(StoreError) {
@@ -49,7 +53,7 @@ public struct RowWriter: ~Copyable {
     }
 
     public func set(object: ObjectID, at position: Int) throws(StoreError) {
-        try mapping { () throws(FileError) in try writer.pointee.set(object: object.file, at: position) }
+        try set(file: .object(object.file), at: position)
     }
 
     /// For attributes of the types string and JSON.
@@ -59,6 +63,7 @@ public struct RowWriter: ~Copyable {
 
     /// The UTF-8 of a string or of JSON. Throws `invalidArgument` where it is not valid.
     public func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
+        if writer.pointee.storeNew(utf8: utf8, at: position) { return }
         try mapping { () throws(FileError) in try writer.pointee.set(utf8: utf8, at: position) }
     }
 
@@ -79,7 +84,12 @@ public struct RowWriter: ~Copyable {
                 writer.pointee.refuse()
                 throw error
             }
-            try mapping { () throws(FileError) in try writer.pointee.set(converted, at: position) }
+            try set(file: converted, at: position)
         }
+    }
+
+    @inline(never)
+    private func set(file value: FileValue, at position: Int) throws(StoreError) {
+        try mapping { () throws(FileError) in try writer.pointee.set(value, at: position) }
     }
 }

@@ -9,8 +9,9 @@ import Glibc
 ///
 /// Sound because the struct cannot be copied, so the block has one owner, who frees it; and every write is preceded by
 /// `reserve`, which makes room for it. Running out of memory ends the process, as for an array.
+@usableFromInline
 package struct ByteWriter: ~Copyable {
-    private var base: UnsafeMutableRawPointer
+    @usableFromInline private(set) var base: UnsafeMutableRawPointer
     private var capacity: Int
     package private(set) var count = 0
 

@@ -172,40 +172,37 @@ package struct ChangeCursor {
         return change
     }
 
+    /// What the kind asks for besides a row, a bit for each form: the kind, 4 with a previous version, 8 with attribute words.
+    private static let changeForms: UInt32 =
+        1 << 1 | 1 << (1 | 4)  // insert
+        | 1 << (2 | 4 | 8)  // update
+        | 1 << (3 | 4)  // delete
+    private static let baseForms: UInt32 = 1
+
     /// Gives back the size of an entry that is well-formed.
     private func check(_ change: ChangeView, _ remaining: Int) throws(FileError) -> Int {
         // Kind, shape and the zero bytes behind them are one word.
         let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
-        let shape = UInt8(truncatingIfNeeded: word >> 8)
-        let bytes = change.entryBytes
-        guard shape & 0x60 == 0, Int(shape & 0x1F) <= ChangeField.maximumAttributeWords, remaining >= bytes,
-            word >> 16 == 0
-        else { throw malformed("has an entry of an unknown shape") }
-        guard let kind = ChangeKind(rawValue: UInt8(truncatingIfNeeded: word)),
-            ObjectID(rawValue: table.integer(at: position &+ ChangeField.object, as: UInt64.self)) != nil
-        else { throw malformed("has an entry of an unknown kind or of no object") }
-        guard isComplete(change, kind, hasWords: shape & 0x1F != 0) else {
-            throw malformed("has an entry that lacks what its kind asks for")
+        let (kind, words, hasPrevious) = (word & 0xFF, Int(word >> 8 & 0x1F), word >> 15 & 1)
+        let bytes = ChangeField.bytes &+ (Int(hasPrevious) &+ words) &* 8
+        guard word & 0xFFFF_6000 == 0, words <= ChangeField.maximumAttributeWords, remaining >= bytes else {
+            throw malformed("has an entry of an unknown shape")
         }
+        guard kind <= 3, ObjectID(rawValue: change.objectBits) != nil else {
+            throw malformed("has an entry of an unknown kind or of no object")
+        }
+        let form = kind | hasPrevious << 2 | (words > 0 ? 8 : 0)
+        guard (allowsBase ? Self.baseForms : Self.changeForms) >> form & 1 == 1,
+            change.rowOffset.map(isRow) ?? (kind == UInt32(ChangeKind.delete.rawValue)),
+            change.previousWord & 6 == 0, words == 0 || change.lastAttributeWord != 0
+        else { throw malformed("has an entry that lacks what its kind asks for") }
         return bytes
     }
 
+    /// Whether a row may stand there, from the frame's start.
     @inline(__always)
-    private func isComplete(_ change: ChangeView, _ kind: ChangeKind, hasWords: Bool) -> Bool {
-        if hasWords, change.lastAttributeWord == 0 { return false }
-        let row = change.rowOffset ?? 0
-        if row != 0 {
-            let body = FrameField.bytes &+ table.count
-            guard row & 7 == 0, row >= body, row <= frameBytes &- RowField.bytes else { return false }
-        }
-        let previous = change.previousWord
-        if previous & 6 != 0 { return false }
-        switch kind {
-        case .base: return allowsBase && row != 0 && !change.hasPrevious && !hasWords
-        case .insert: return !allowsBase && row != 0 && !hasWords
-        case .update: return !allowsBase && row != 0 && change.hasPrevious && hasWords
-        case .delete: return !allowsBase && change.hasPrevious && !hasWords
-        }
+    private func isRow(_ row: Int) -> Bool {
+        row & 7 == 0 && row >= FrameField.bytes &+ table.count && row <= frameBytes &- RowField.bytes
     }
 
     private func malformed(_ what: String) -> FileError {

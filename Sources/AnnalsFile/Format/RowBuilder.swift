@@ -140,17 +140,21 @@ package struct RowBuilder: ~Copyable {
         writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
     }
 
-    /// The same for bytes that are a text if they are valid UTF-8. Says whether they are: a row with one that is not must not be kept.
+    /// Appends bytes as the next variable value, if that is a text at that position, and they are valid UTF-8. False where nothing counts that was done.
     @inline(__always)
-    mutating func append(
-        utf8: UnsafeRawBufferPointer, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter
-    ) -> Bool {
-        precondition(utf8.count <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
-        let offset = claimVariable(slot, position, &writer)
-        let isASCII = writer.appendNotingASCII(utf8)
+    mutating func appendNext(utf8: UnsafeRawBufferPointer, at position: Int, in writer: inout ByteWriter) -> Bool {
+        let slot = shape.slot(position)
+        guard slot.type.isText, Int(slot.variableIndex) == nextVariable else { return false }
+        let before = writer.count
+        guard writer.appendNotingASCII(utf8) || utf8.isText else {
+            writer.truncate(to: before)
+            return false
+        }
         end &+= utf8.count
-        writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
-        return isASCII || utf8.isText
+        nextVariable &+= 1
+        markPresent(position, &writer)
+        writer.patch(UInt32(truncatingIfNeeded: end), at: start &+ Int(slot.offset))
+        return true
     }
 
     package mutating func append(text: String, at position: Int, in writer: inout ByteWriter) {

@@ -10,10 +10,13 @@
 ///
 /// Values of variable size (texts, data, lists) are set in ascending position. What is refused throws, and the row is not written.
 /// Sound although it holds addresses: it lives only while the closure runs that it is lent to, and its caller holds what they are of.
-package struct RowWriter: ~Copyable {
-    private let shape: RowShape
+/// Public for the same reason as `RowCells`.
+public struct RowWriter: ~Copyable {
+    @usableFromInline let shape: RowShape
     private let row: UnsafeMutablePointer<RowBuilder>
-    private let bytes: UnsafeMutablePointer<ByteWriter>
+    @usableFromInline let bytes: UnsafeMutablePointer<ByteWriter>
+    /// Where in `bytes` the row begins.
+    @usableFromInline let start: Int
     private let transaction: Unmanaged<TransactionBuilder>
     /// The row that an update changes; nil for an insert.
     private let old: RowView?
@@ -21,7 +24,9 @@ package struct RowWriter: ~Copyable {
     private let maximumInlineValueBytes: Int
     private let marks: RowMarks
     /// How many attributes of fixed size were not set.
-    private var fixedToSet: Int
+    @usableFromInline var fixedToSet: Int
+    /// Whether none of them was set to no value in an insert: then its presence bit says of each whether it was set.
+    @usableFromInline var isPlain: Bool
     /// Whether one of them was set to no value: `marks` says which.
     private var hasAbsences = false
     /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
@@ -34,11 +39,13 @@ package struct RowWriter: ~Copyable {
         shape = RowShape(layout)
         self.row = row
         self.bytes = bytes
+        start = row.pointee.start
         self.transaction = .passUnretained(transaction)
         maximumInlineValueBytes = transaction.limits.maximumInlineValueBytes
         marks = transaction.marks
         marks.begin(attributes: shape.count)
         fixedToSet = shape.count &- shape.variableCount
+        isPlain = old == nil
         self.old = old
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
@@ -70,47 +77,62 @@ package struct RowWriter: ~Copyable {
 
     // MARK: Fixed values
 
-    package mutating func set(bool: Bool, at position: Int) throws(FileError) {
-        let slot = try claim(position, .bool)
-        if old != nil { try noteIfChanged(.bool(bool), position) }
-        row.pointee.store(byte: bool ? 1 : 0, slot, in: &bytes.pointee)
+    /// Sets a value in the row of an insert. False where it was not set, because that takes more, or is refused: `set` does it. So do the others.
+    @inlinable @inline(__always)
+    public mutating func storeNew(bool: Bool, at position: Int) -> Bool {
+        guard let place = placeOfNew(1, position) else { return false }
+        place.storeBytes(of: bool ? 1 : 0, as: UInt8.self)
+        return true
     }
 
-    package mutating func set(int: Int64, at position: Int) throws(FileError) {
-        let slot = try claim(position, .int)
-        if old != nil { try noteIfChanged(.int(int), position) }
-        row.pointee.store(word: UInt64(bitPattern: int), slot, in: &bytes.pointee)
+    @inlinable @inline(__always)
+    public mutating func storeNew(int: Int64, at position: Int) -> Bool {
+        storeNew(word: UInt64(bitPattern: int), 2, position)
     }
 
-    package mutating func set(double: Double, at position: Int) throws(FileError) {
-        let slot = try claim(position, .double)
-        if old != nil { try noteIfChanged(.double(double), position) }
-        row.pointee.store(word: double.bitPattern, slot, in: &bytes.pointee)
+    @inlinable @inline(__always)
+    public mutating func storeNew(double: Double, at position: Int) -> Bool {
+        storeNew(word: double.bitPattern, 3, position)
     }
 
     /// Microseconds since 1970.
-    package mutating func set(date: Int64, at position: Int) throws(FileError) {
-        let slot = try claim(position, .date)
-        if old != nil { try noteIfChanged(.date(microseconds: date), position) }
-        row.pointee.store(word: UInt64(bitPattern: date), slot, in: &bytes.pointee)
+    @inlinable @inline(__always)
+    public mutating func storeNew(date: Int64, at position: Int) -> Bool {
+        storeNew(word: UInt64(bitPattern: date), 6, position)
     }
 
-    package mutating func set(uuid: UUIDBytes, at position: Int) throws(FileError) {
-        _ = try claim(position, .uuid)
-        if old != nil { try noteIfChanged(.uuid(uuid), position) }
-        row.pointee.set(uuid: uuid, at: position, in: &bytes.pointee)
+    @inlinable @inline(__always)
+    mutating func storeNew(word: UInt64, _ typeNumber: UInt8, _ position: Int) -> Bool {
+        guard let place = placeOfNew(typeNumber, position) else { return false }
+        place.storeBytes(of: word.littleEndian, as: UInt64.self)
+        return true
     }
 
-    package mutating func set(decimal: DecimalValue, at position: Int) throws(FileError) {
-        _ = try claim(position, .decimal)
-        if old != nil { try noteIfChanged(.decimal(decimal), position) }
-        row.pointee.set(decimal: decimal, at: position, in: &bytes.pointee)
+    /// Marks a fixed attribute as set. The slots and presence bits of a row stand in `bytes` from its beginning to its end.
+    @inlinable @inline(__always)
+    mutating func placeOfNew(_ typeNumber: UInt8, _ position: Int) -> UnsafeMutableRawPointer? {
+        let content = shape.content
+        guard isPlain, UInt(bitPattern: position) < UInt(bitPattern: content.pointee.count),
+            content.pointee.slots[position].typeNumber == typeNumber
+        else { return nil }
+        let row = bytes.pointee.base + start
+        let presence = row + (content.pointee.presenceOffset &+ position &>> 3)
+        let bit: UInt8 = 1 &<< UInt8(truncatingIfNeeded: position & 7)
+        let before = presence.load(as: UInt8.self)
+        guard before & bit == 0 else { return nil }
+        presence.storeBytes(of: before | bit, as: UInt8.self)
+        fixedToSet &-= 1
+        return row + Int(content.pointee.slots[position].offset)
     }
 
-    package mutating func set(object: ObjectID, at position: Int) throws(FileError) {
-        let slot = try claim(position, .object)
-        if old != nil { try noteIfChanged(.object(object), position) }
-        row.pointee.store(word: object.rawValue, slot, in: &bytes.pointee)
+    /// A value of fixed size.
+    private mutating func setFixed(_ value: Value, at position: Int) throws(FileError) {
+        guard value.fits(try slot(position).type) else { throw wrongType() }
+        if isSet(position) { throw setTwice() }
+        if old != nil { try noteIfChanged(value, position) }
+        fixedToSet &-= 1
+        var fill = RowFill(row: row, bytes: bytes)
+        try fill.append(value, position)
     }
 
     /// No value, where the attribute is optional.
@@ -124,6 +146,7 @@ package struct RowWriter: ~Copyable {
             if isSet(position) { throw setTwice() }
             marks.noteAbsence(position)
             hasAbsences = true
+            isPlain = false
             fixedToSet &-= 1
         }
         guard let old else { return }
@@ -167,18 +190,19 @@ package struct RowWriter: ~Copyable {
         if let failure { throw failure }
     }
 
+    /// The same for a text as its UTF-8.
+    package mutating func storeNew(utf8: UnsafeRawBufferPointer, at position: Int) -> Bool {
+        guard old == nil, position >= 0, position < shape.count, utf8.count <= maximumInlineValueBytes else {
+            return false
+        }
+        return row.pointee.appendNext(utf8: utf8, at: position, in: &bytes.pointee)
+    }
+
     /// A text as its UTF-8; throws where it is not valid.
     package mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
         let slot = try textSlot(position)
-        try prepare(utf8, slot, at: position)
-        let isText: Bool
-        if utf8.count > maximumInlineValueBytes {
-            isText = utf8.isText
-            if isText { try appendLarge(utf8, at: position) }
-        } else {
-            isText = row.pointee.append(utf8: utf8, slot, position, in: &bytes.pointee)
-        }
-        guard isText else { throw refused("A text is not valid UTF-8.") }
+        guard utf8.isText else { throw refused("A text is not valid UTF-8.") }
+        try append(utf8, slot, at: position)
     }
 
     package mutating func set(data: UnsafeRawBufferPointer, at position: Int) throws(FileError) {
@@ -189,13 +213,7 @@ package struct RowWriter: ~Copyable {
     package mutating func set(_ value: Value, at position: Int) throws(FileError) {
         switch value {
         case .absent: try setAbsent(at: position)
-        case .bool(let bool): try set(bool: bool, at: position)
-        case .int(let int): try set(int: int, at: position)
-        case .double(let double): try set(double: double, at: position)
-        case .date(let microseconds): try set(date: microseconds, at: position)
-        case .uuid(let uuid): try set(uuid: uuid, at: position)
-        case .decimal(let decimal): try set(decimal: decimal, at: position)
-        case .object(let object): try set(object: object, at: position)
+        case .bool, .int, .double, .date, .uuid, .decimal, .object: try setFixed(value, at: position)
         case .string(let text):
             guard try slot(position).type == .string else { throw wrongType() }
             try set(text: text, at: position)
@@ -223,24 +241,15 @@ package struct RowWriter: ~Copyable {
         try append(content.bytes, slot, at: position)
     }
 
-    @inline(__always)
     private mutating func append(
-        _ content: UnsafeRawBufferPointer, _ slot: RowSlot, at position: Int
-    ) throws(FileError) {
-        try prepare(content, slot, at: position)
-        guard content.count > maximumInlineValueBytes else {
-            return row.pointee.append(content, slot, position, in: &bytes.pointee)
-        }
-        try appendLarge(content, at: position)
-    }
-
-    /// Fills in the variable attributes before this one, and notes whether it is changed.
-    @inline(__always)
-    private mutating func prepare(
         _ content: UnsafeRawBufferPointer, _ slot: RowSlot, at position: Int
     ) throws(FileError) {
         if Int(slot.variableIndex) != row.pointee.nextVariable { try beginVariable(slot) }
         if old != nil, try differs(content, at: position) { marks.noteChange(position) }
+        guard content.count > maximumInlineValueBytes else {
+            return row.pointee.append(content, slot, position, in: &bytes.pointee)
+        }
+        try appendLarge(content, at: position)
     }
 
     @inline(never)
@@ -312,15 +321,6 @@ package struct RowWriter: ~Copyable {
     private mutating func textSlot(_ position: Int) throws(FileError) -> RowSlot {
         let slot = try slot(position)
         guard slot.type.isText else { throw wrongType() }
-        return slot
-    }
-
-    /// The slot of a fixed attribute that was not set before, and is marked present.
-    @inline(__always)
-    private mutating func claim(_ position: Int, _ type: AttributeType) throws(FileError) -> RowSlot {
-        let slot = try slot(position, type)
-        guard row.pointee.markPresent(position, &bytes.pointee), !isAbsent(position) else { throw setTwice() }
-        fixedToSet &-= 1
         return slot
     }
 
