@@ -20,10 +20,10 @@ struct ChangeSummary {
     private(set) var told = 0
     private var passed = 0
     private var changes: UInt64 = 0
-    private var authors: Set<String> = []
+    private var authors = FewValues<String>()
     private var includesUnnamed = false
-    private var processIDs: Set<UInt32> = []
-    private var entities: Set<UInt16> = []
+    private var processIDs = FewValues<UInt32>()
+    private var entities = FewValues<UInt16>()
     private var isExact = true
     private var changesSchema = false
     private var isOwn = true
@@ -69,14 +69,34 @@ struct ChangeSummary {
     }
 
     func signal(of token: HistoryToken, _ catalog: SchemaCatalog) -> ChangeSignal {
-        let numbers = isExact ? entities.sorted() : catalog.entityNumbers
-        let names = numbers.compactMap { catalog.lastDefinition(ofEntity: $0)?.name }.filter { !$0.isReserved }
-            .map(\.text)
+        // An entity that was removed and made anew has two numbers.
+        var names = FewValues<String>()
+        for entity in isExact ? entities.sorted : catalog.entityNumbers {
+            guard let name = catalog.lastDefinition(ofEntity: entity)?.name, !name.isReserved else { continue }
+            names.insert(name.text)
+        }
         return ChangeSignal(
-            numbers: first...last, token: token, authors: authors.sorted(), includesUnnamedAuthor: includesUnnamed,
-            processIDs: processIDs.sorted(),
-            // An entity that was removed and made anew has two numbers.
-            entities: names.count > 1 ? Set(names).sorted() : names,
-            isExact: isExact, changesSchema: changesSchema, isOwn: isOwn)
+            numbers: first...last, token: token, authors: authors.sorted, includesUnnamedAuthor: includesUnnamed,
+            processIDs: processIDs.sorted, entities: names.sorted, isExact: isExact, changesSchema: changesSchema,
+            isOwn: isOwn)
+    }
+}
+
+/// Values, each once: mostly one, for which it needs no memory.
+private struct FewValues<Value: Hashable & Comparable> {
+    private var first: Value?
+    private var others: Set<Value> = []
+
+    mutating func insert(_ value: Value) {
+        if first == nil {
+            first = value
+        } else if first != value {
+            others.insert(value)
+        }
+    }
+
+    var sorted: [Value] {
+        guard let first else { return [] }
+        return others.isEmpty ? [first] : (others + [first]).sorted()
     }
 }

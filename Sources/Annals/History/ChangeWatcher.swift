@@ -64,10 +64,15 @@ public final class ChangeWatcher: Sendable {
     // MARK: Looking
 
     private func look(_ engine: Engine) throws(StoreError) -> ChangeSignal? {
-        let view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
         return try state.withLock { (position) throws(StoreError) in
+            let last = position.number
+            let view = try mapping { () throws(FileError) in
+                // Who asked for the engine has looked at the file just now, but was not told why it could not.
+                let known = try engine.knownView()
+                return known.number > last ? known : try engine.viewOfThisFile()
+            }
             // In every look, because history may be cleaned under who waits.
-            try wait.store.check(position.number, view)
+            try wait.store.check(last, engine, view)
             while position.number < view.number {
                 if let signal = try advance(&position, view, engine) { return signal }
             }

@@ -26,8 +26,8 @@ package final class InotifyWatch: ChangeWatch {
         InotifyEvent.Mask.created | InotifyEvent.Mask.movedTo | InotifyEvent.Mask.movedFrom | InotifyEvent.Mask.deleted
         | InotifyEvent.Mask.deletedItself | InotifyEvent.Mask.movedItself | InotifyEvent.Mask.onlyDirectory
     private static let fileMask = InotifyEvent.Mask.modified | InotifyEvent.Mask.doNotFollow
-    /// Room for a few hundred writes; what does not fit stays in the kernel for the next read. Whoever is woken fills it with zeros first.
-    private static let bufferBytes = 4 * 1024
+    /// Room for an event with the longest name and some more; what does not fit stays in the kernel for the next read.
+    private static let bufferBytes = 1024
 
     private let process = OwnProcess()
     private let inotify: Int32
