@@ -23,8 +23,9 @@ trap 'rm -rf "$work"' EXIT
 results=$work/results.jsonl
 touch "$results"
 
-# Memory that nobody has used for a second or two is cold again.
+# Memory that nobody has used for a second or two is cold again, and what the last one has left to be written slows the next one.
 warm() {
+    sync
     python3 -c 'b = bytearray(1500 << 20)
 for i in range(0, len(b), 4096): b[i] = 1'
 }
@@ -42,11 +43,21 @@ warm
 peer peer_sqlite load --rows "$rows"
 peer peer_rocksdb load --rows "$rows"
 for round in $(seq "$rounds"); do
+    # In turn: who comes first meets what those before it have left in the caches.
+    if ((round % 2)); then
+        warm
+        annals load --rows "$rows"
+        warm
+        peer limit load --rows "$rows"
+    else
+        warm
+        peer limit load --rows "$rows"
+        warm
+        annals load --rows "$rows"
+    fi
     warm
-    annals load --rows "$rows"
-    peer limit load --rows "$rows"
     peer peer_lmdb load --rows "$rows"
-    # As often as run_peers.sh opens, in turn: who comes first meets what the loading before it has left in the caches.
+    # As often as run_peers.sh opens.
     for turn in 1 2 3; do
         if (((round + turn) % 2)); then
             annals open --rows "$rows"

@@ -106,11 +106,14 @@ struct TwoProcesses {
         var options = Store.Options()
         options.durability = .relaxed
         let store = try Store(at: file, options: options)
+        let ticks = try store.entity("Tick")
         let start = Self.nanoseconds() + 50_000_000
         for row in 0..<arguments.rows {
             Self.sleep(until: start + Int64(row) * Self.paceNanoseconds)
             try store.commit(author: "writer") { transaction in
-                try transaction.insert("Tick", ["at": .int(Self.nanoseconds())])
+                try transaction.insert(ticks) { (row) throws(StoreError) in
+                    try row.set(int: Self.nanoseconds(), at: 0)
+                }
             }
         }
         try store.close()
