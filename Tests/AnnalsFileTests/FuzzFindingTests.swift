@@ -6,13 +6,13 @@ import Testing
 
 @Suite struct FuzzFindingTests {
     /// A store without frames, of which the header tells of transactions before.
-    private func machine(number: UInt64 = 0, time: Int64 = .min, clock: Int64? = nil) -> Machine {
+    private func machine(time: Int64, clock: Int64) -> Machine {
         let header = FileHeader(
-            storeID: UUIDBytes(high: 1, low: 2), generation: 1, salt: 3, created: 0, baseNumber: number, baseTag: 4,
+            storeID: UUIDBytes(high: 1, low: 2), generation: 1, salt: 3, created: 0, baseNumber: 0, baseTag: 4,
             baseTime: time)
         let machine = Machine()
         machine.disk.install(header.encoded() + [UInt8](repeating: 0, count: 4096), at: Machine.path)
-        if let clock { machine.environment.setWallClock(clock) }
+        machine.environment.setWallClock(clock)
         return machine
     }
 
@@ -47,19 +47,6 @@ import Testing
             #expect(error?.code == .damaged && error?.message.hasPrefix("F24") ?? false, "\(error?.description ?? "")")
         }
         #expect(try !Checker.check(Machine.path, files: machine.files()).isIntact)
-    }
-
-    @Test func nothingFollowsTheHighestNumber() throws {
-        let log = try machine(number: .max).open()
-        #expect(throws: FileError.self) { try log.defineNotes() }
-        let last = try machine(number: .max - 1).open()
-        #expect(try last.defineNotes().number == .max)
-        do {
-            try last.insertNote(1, Note.row("none"))
-            Issue.record("a transaction followed the one with the highest number")
-        } catch let error as FileError {
-            #expect(error.code == .tooLarge)
-        }
     }
 
     @Test func nothingFollowsTheHighestGeneration() throws {

@@ -32,6 +32,24 @@ import Testing
         try expectIntact(machine)
     }
 
+    /// Of a header that crosses pages only the first part is looked at.
+    @Test func whatBeginsAtTheEndOfAPageIsSeen() throws {
+        let machine = Machine()
+        let writers = [try store(machine), try machine.open(2)]
+        let reader = try machine.open(3, access: .readOnly)
+        var crossed = Set<UInt64>()
+        for number in 0..<1500 {
+            let end = reader.current.end % 4096
+            if end > 4096 - UInt64(FrameField.bytes) { crossed.insert(end) }
+            // In turn, so that each appends behind what the other has written.
+            let title = String(repeating: "t", count: number * 7 % 113)
+            try writers[number % 2].insertNote(number + 10, Note.row(title), durability: .relaxed)
+            #expect(try reader.catchUp().lastNumber == UInt64(number + 4))
+        }
+        #expect(crossed.count == FrameField.bytes / 8 - 1)
+        try expectIntact(machine)
+    }
+
     @Test func readOnlyOpeningWritesNothingAndTakesNoLock() throws {
         let machine = Machine()
         let log = try store(machine)

@@ -45,7 +45,7 @@ extension Log {
     /// What was adopted last must still stand there: a lost transaction's place may have been given to another. With `follow` locked.
     func compareLastFrame() throws(FileError) {
         guard let last = state.lastFrame else { return }
-        let found = try bytesOfHeader(at: last) { $0.integer(at: FrameField.checksum, as: UInt64.self) }
+        let found = try bytes(at: last, count: 8) { $0.integer(at: FrameField.checksum, as: UInt64.self) }
         guard found == state.endChecksum else {
             throw FileError(
                 .diverged,
@@ -55,18 +55,18 @@ extension Log {
         }
     }
 
-    /// Hands 64 bytes at `offset` to `body`, from the mapping where the file is known to reach that far; nil at the end of the file.
-    private func bytesOfHeader<Result>(
-        at offset: UInt64, _ body: (UnsafeRawBufferPointer) -> Result
+    /// Hands bytes of a frame's header to `body`, from the mapping where the file is known to reach that far; nil at the end of the file.
+    private func bytes<Result>(
+        at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(FileError) -> Result? {
-        let end = offset + UInt64(FrameField.bytes)
+        let end = offset + UInt64(count)
         if let mapping, end <= seenSize, end <= UInt64(mapping.bytes.count) {
-            return body(mapping.bytes.slice(Int(offset), FrameField.bytes))
+            return body(mapping.bytes.slice(Int(offset), count))
         }
         let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
         defer { withExtendedLifetime(window) {} }
-        let bytes = try window.bytes(at: offset, count: FrameField.bytes)
-        guard bytes.count == FrameField.bytes else { return nil }
+        let bytes = try window.bytes(at: offset, count: count)
+        guard bytes.count == count else { return nil }
         seenSize = max(seenSize, end)
         return body(bytes)
     }
@@ -83,6 +83,10 @@ extension Log {
     /// Whether nobody has begun a frame behind `state.end`, and what is below it still stands. With `follow` locked.
     func isNothingNew() throws(FileError) -> Bool {
         try compareLastFrame()
-        return try bytesOfHeader(at: state.end) { $0.allZero } ?? true
+        // A frame is written from its beginning. What of its header would stand on the next page is not looked at: that page was mostly never touched,
+        // and the system reads megabytes of nothing ahead of it.
+        let pageBytes = FormatLimits.pageBytes
+        let inPage = min(FrameField.bytes, pageBytes - Int(state.end % UInt64(pageBytes)))
+        return try bytes(at: state.end, count: inPage) { $0.allZero } ?? true
     }
 }
