@@ -13,6 +13,14 @@ extension UnsafeRawBufferPointer {
     func slice(_ offset: Int, _ count: Int) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: self[offset..<(offset + count)])
     }
+
+    func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+        // Only empty buffers may have no base address.
+        guard count == other.count, let left = baseAddress, let right = other.baseAddress else {
+            return isEmpty && other.isEmpty
+        }
+        return memcmp(left, right, count) == 0
+    }
 }
 
 extension UnsafeMutableRawBufferPointer {
@@ -32,10 +40,7 @@ extension String {
     func hasSameBytes(as other: String) -> Bool {
         let isSame = utf8.withContiguousStorageIfAvailable { mine in
             other.utf8.withContiguousStorageIfAvailable { others -> Bool in
-                guard mine.count == others.count, let left = mine.baseAddress, let right = others.baseAddress else {
-                    return mine.isEmpty && others.isEmpty
-                }
-                return memcmp(left, right, mine.count) == 0
+                UnsafeRawBufferPointer(mine).hasSameBytes(as: UnsafeRawBufferPointer(others))
             }
         }
         if case .some(.some(let isSame)) = isSame { return isSame }

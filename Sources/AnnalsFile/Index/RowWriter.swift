@@ -27,8 +27,6 @@ public struct RowWriter: ~Copyable {
     @usableFromInline var fixedToSet: Int
     /// Whether none of them was set to no value in an insert: then its presence bit says of each whether it was set.
     @usableFromInline var isPlain: Bool
-    /// Whether one of them was set to no value: `marks` says which.
-    private var hasAbsences = false
     /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
     private var isRefused = false
 
@@ -145,7 +143,6 @@ public struct RowWriter: ~Copyable {
         } else {
             if isSet(position) { throw setTwice() }
             marks.noteAbsence(position)
-            hasAbsences = true
             isPlain = false
             fixedToSet &-= 1
         }
@@ -324,13 +321,9 @@ public struct RowWriter: ~Copyable {
         return slot
     }
 
-    /// Whether a fixed attribute was set to no value.
-    @inline(__always)
-    private func isAbsent(_ position: Int) -> Bool { hasAbsences && marks.isAbsent(position) }
-
     /// Whether a fixed attribute was set.
     private func isSet(_ position: Int) -> Bool {
-        row.pointee.isPresent(position, in: bytes.pointee) || isAbsent(position)
+        row.pointee.isPresent(position, in: bytes.pointee) || marks.isAbsent(position)
     }
 
     @inline(never)
@@ -434,35 +427,5 @@ public struct RowWriter: ~Copyable {
         case .inline(let content): row.pointee.append(content, at: position, in: &bytes.pointee)
         case .large(let reference): row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
         }
-    }
-}
-
-/// Sets a value that was checked before: of an older row, or a default.
-private struct RowFill {
-    let row: UnsafeMutablePointer<RowBuilder>
-    let bytes: UnsafeMutablePointer<ByteWriter>
-
-    mutating func append(_ value: Value, _ position: Int) throws(FileError) {
-        switch value {
-        case .absent: break
-        case .bool(let bool): row.pointee.set(bool: bool, at: position, in: &bytes.pointee)
-        case .int(let int): row.pointee.set(int: int, at: position, in: &bytes.pointee)
-        case .double(let double): row.pointee.set(double: double, at: position, in: &bytes.pointee)
-        case .date(let microseconds): row.pointee.set(date: microseconds, at: position, in: &bytes.pointee)
-        case .uuid(let uuid): row.pointee.set(uuid: uuid, at: position, in: &bytes.pointee)
-        case .decimal(let decimal): row.pointee.set(decimal: decimal, at: position, in: &bytes.pointee)
-        case .object(let object): row.pointee.set(object: object, at: position, in: &bytes.pointee)
-        case .large(let reference): row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
-        case .string, .json, .data, .orderedObjects, .objects:
-            var content = ByteWriter(capacity: max(64, value.variableBytes))
-            value.appendContent(to: &content)
-            row.pointee.append(content.bytes, at: position, in: &bytes.pointee)
-        }
-    }
-}
-
-extension UnsafeRawBufferPointer {
-    func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
-        count == other.count && OrderedBytes.commonBytes(self, other, limit: count) == count
     }
 }
