@@ -46,6 +46,44 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
+    /// A compacted store that begins with a checkpoint, which the hint names, and goes on with a cleaning frame.
+    private func forged(_ change: (inout CheckpointContent) -> Void) -> [UInt8] {
+        var file = ForgedFile(generation: 1)
+        var content = CheckpointContent()
+        (content.number, content.time, content.countedEnd) = (5, 0, 4096)
+        change(&content)
+        let document = content.encoded()
+        var table = [UInt8](repeating: 0, count: CheckpointField.bytes)
+        table.put(UInt64(document.count), at: CheckpointField.documentBytes)
+        let frame = file.add(.checkpoint, table: table, body: document.padded, number: content.number)
+        file.lastNumber = content.number
+        let cleaning = CleaningRecord(before: 0, time: 1, hidden: [.init(author: 0, before: 2)])
+        file.add(.cleaning, table: cleaning.encoded())
+        file.write(Hint(sequence: 1, checkpoint: frame.offset, durableEnd: 4096, number: content.number))
+        return file.finished()
+    }
+
+    @Test func aCheckpointThatSpeaksOfWhatIsNotThereIsNotBelieved() throws {
+        let reader = ConsumerRecord(
+            name: "reader", kind: [.reads], cursor: .max, tag: 0, lastSeen: 0, registered: 0, processID: 1)
+        let changes: [(inout CheckpointContent) -> Void] = [
+            { $0.number = Self.last + 1 }, { $0.number = .max }, { $0.horizon = 6 }, { $0.horizon = .max },
+            { $0.hidden = [.init(author: 0, before: 7)] }, { $0.hidden = [.init(author: 0, before: .max)] },
+            { $0.consumers = [reader] },
+        ]
+        for change in changes {
+            let machine = EngineMachine()
+            machine.machine.disk.install(forged(change), at: EngineMachine.path)
+            // Without the checkpoint the file is read from its beginning, where no such transaction is.
+            expect(.damaged) { _ = try machine.open() }
+            #expect(try !Checker.check(EngineMachine.path, files: machine.machine.files()).isIntact)
+        }
+        // The same with nothing forged but its place: it is believed.
+        let machine = EngineMachine()
+        machine.machine.disk.install(forged { $0.horizon = 5 }, at: EngineMachine.path)
+        #expect(try machine.open().tracking.horizon == 5)
+    }
+
     @Test func aBaseThatLeavesNoRoomForANumberBehindItIsRefused() throws {
         for number in [Self.last + 1, .max] {
             let machine = EngineMachine()

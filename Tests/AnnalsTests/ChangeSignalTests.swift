@@ -45,6 +45,27 @@ import Testing
         return all
     }
 
+    // MARK: Stores that are no longer open here
+
+    @Test func aWatcherOfAClosedStoreSaysSoWhateverWasCleaned() throws {
+        let store = try made()
+        try insert(10, store)
+        let watcher = try store.changeWatcher(after: 0)
+        try store.deleteHistory(before: 6)
+        try store.close()
+        for body in [{ _ = try watcher.next(timeout: .zero) }, { _ = try store.oldestToken }] {
+            let error = #expect(throws: StoreError.self) { try body() }
+            #expect(error?.code == .closed, "\(error?.description ?? "")")
+        }
+        try folder.expectIntact()
+    }
+
+    @Test func aChildIsToldThatTheWatcherIsItsParents() throws {
+        let run = try runTool(["fork", folder.path], name: "process-helper")
+        #expect(run.status == 0, "\(run.errors)")
+        try folder.expectIntact()
+    }
+
     // MARK: What a signal says
 
     @Test func aSignalSaysWhoChangedWhat() throws {

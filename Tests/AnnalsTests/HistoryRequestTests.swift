@@ -242,7 +242,7 @@ import Testing
         try store.commit { try $0.insert("Clip", ["rank": 99]) }
         #expect(try snapshot.token == token && !snapshot.rows(of: "Clip").contains { $0["rank"] == 99 })
         #expect(try store.history(after: token).map(\.number) == [token.number + 1])
-        #expect(store.oldestToken.number == 0)
+        #expect(try store.oldestToken.number == 0)
         try close(store)
     }
 
@@ -258,7 +258,7 @@ import Testing
         let oldest = HistoryToken(storeIdentifier: store.identifier, number: 5, tag: 77)
         let lost = HistoryToken(storeIdentifier: store.identifier, number: 4, tag: 7)
         let early = Date(timeIntervalSince1970: 1_600_000_000)
-        #expect(store.oldestToken == oldest)
+        #expect(try store.oldestToken == oldest)
         let bodies: [() throws -> Void] = [
             { try store.check(lost) }, { _ = try store.history(after: 4) }, { _ = try store.history(after: lost) },
             { _ = try store.snapshot(asOf: lost) }, { _ = try store.history(HistoryRequest(after: .number(0))) },

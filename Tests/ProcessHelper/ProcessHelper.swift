@@ -29,11 +29,12 @@ import Glibc
             case ("hold", 2): try FrozenReader.run(arguments[1])
             case ("rounds", 3): try RoundsWriter.run(arguments[1], count: integer(arguments[2]))
             case ("addresses", 2): try FewAddresses.run(arguments[1])
+            case ("fork", 2): try ForkedWatcher.run(arguments[1])
             default:
                 throw Wrong(
                     "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED WATCHERLOG..., "
                         + "reader STORE LOG SEED, watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
-                        + "hold STORE, rounds STORE COUNT, or addresses STORE")
+                        + "hold STORE, rounds STORE COUNT, addresses STORE, or fork STORE")
             }
         } catch {
             Lines.write("process-helper \(arguments.first ?? ""): \(error)\n", to: 2)

@@ -97,7 +97,8 @@ class Store:
                 need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
                 need(f.flags or f.kind == TRANSACTION or not members, "F9: a frame between members and commit frame")
                 own = f.flags or f.kind == TRANSACTION
-                need(f.number == self.number + own <= MAX_TRANSACTION, "F11: frame.number")
+                need(f.number == self.number + own, "F11: frame.number")
+                need(f.kind != TRANSACTION or f.number <= MAX_TRANSACTION, "F11: frame.number")
                 need(f.mark >= self.mark and f.mark in self.group_ends, "F10: the durable mark")
                 need(f.kind != SEAL or f.mark == f.offset, "F10: the mark of a seal")
                 need(not self.open_value or (f.kind == VALUE and not f.flags), "F24: a value that is not complete")

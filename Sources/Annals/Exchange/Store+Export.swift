@@ -70,7 +70,7 @@ extension Store {
     private func lastExported(
         upTo number: UInt64, _ reader: ExportReader, _ end: Snapshot
     ) throws(StoreError) -> HistoryToken? {
-        var token = oldestToken(end.engine)
+        var token = try oldestToken(end.engine)
         var lending = HistoryLending(self, end.view, nil)
         let range = HistoryRange(after: token.number, before: number + 1, isNewestFirst: true)
         try mapping { () throws(FileError) in

@@ -64,6 +64,8 @@ public final class ChangeWatcher: Sendable {
     // MARK: Looking
 
     private func look(_ engine: Engine) throws(StoreError) -> ChangeSignal? {
+        // Before the lock: in a child a thread of the parent's may hold it for ever.
+        try mapping { () throws(FileError) in try engine.checkNotForked() }
         return try state.withLock { (position) throws(StoreError) in
             let last = position.number
             let view = try mapping { () throws(FileError) in

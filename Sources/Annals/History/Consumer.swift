@@ -144,7 +144,7 @@ extension Store {
     private func consumerError(_ error: FileError) -> StoreError {
         var error = StoreError(error)
         error.path = error.path ?? path
-        if error.code == .consumerLost { error.oldestToken = oldestToken }
+        if error.code == .consumerLost { error.oldestToken = try? oldestToken }
         return error
     }
 }

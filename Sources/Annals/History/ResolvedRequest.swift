@@ -105,9 +105,10 @@ extension Store {
     }
 
     private func number(through moment: Int64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
-        let number = try mapping { () throws(FileError) in try engine.lastNumber(through: moment, in: view) }
-        let oldest = engine.oldestNumber
-        if oldest > 0, number == oldest, moment < engine.oldestTime {
+        let (number, oldest) = try mapping { () throws(FileError) in
+            (try engine.lastNumber(through: moment, in: view), try engine.oldest())
+        }
+        if oldest.number > 0, number == oldest.number, moment < oldest.time {
             throw expired("History does not reach back to that date", engine)
         }
         return number

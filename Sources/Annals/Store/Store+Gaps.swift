@@ -15,7 +15,7 @@ extension Store {
         guard !IdentifierName(name).isReserved, let number = view.catalog.number(ofEntity: name) else {
             throw .unknownEntity(name)
         }
-        guard let gap = view.historyGaps.first(where: { $0.entity == number }) else { return oldestToken(engine) }
+        guard let gap = view.historyGaps.first(where: { $0.entity == number }) else { return try oldestToken(engine) }
         return try GapReport(gap, engine, view, identifier).begin
     }
 
@@ -55,10 +55,9 @@ struct GapReport {
             return
         }
         let (number, tag) = try mapping { () throws(FileError) in
-            let first = try engine.firstNumber(ofSchemaVersion: version, in: newest)
-            let number = max(first - 1, engine.oldestNumber)
-            if number == engine.oldestNumber { return (number, engine.oldestTag) }
-            return (number, try engine.view(asOf: number).tag)
+            let (first, oldest) = (try engine.firstNumber(ofSchemaVersion: version, in: newest), try engine.oldest())
+            if first - 1 <= oldest.number { return (oldest.number, oldest.tag) }
+            return (first - 1, try engine.view(asOf: first - 1).tag)
         }
         last = number
         begin = HistoryToken(storeIdentifier: store, number: number, tag: tag)

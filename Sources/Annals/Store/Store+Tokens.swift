@@ -59,10 +59,13 @@ extension Store {
     }
 
     /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever cleaned.
-    public var oldestToken: HistoryToken { oldestToken(engine) }
+    public var oldestToken: HistoryToken {
+        get throws(StoreError) { try oldestToken(newest().engine) }
+    }
 
-    func oldestToken(_ engine: Engine) -> HistoryToken {
-        HistoryToken(storeIdentifier: identifier, number: engine.oldestNumber, tag: engine.oldestTag)
+    func oldestToken(_ engine: Engine) throws(StoreError) -> HistoryToken {
+        let oldest = try mapping { () throws(FileError) in try engine.oldest() }
+        return HistoryToken(storeIdentifier: identifier, number: oldest.number, tag: oldest.tag)
     }
 
     /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
@@ -111,7 +114,7 @@ extension Store {
             .tokenExpired,
             what
                 + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the state that was read.",
-            path: path, oldestToken: oldestToken(engine))
+            path: path, oldestToken: try? oldestToken(engine))
     }
 
     /// Throws where transactions behind that number are hidden that the filter would show: an answer without them would not be all.
@@ -130,13 +133,9 @@ extension Store {
     }
 
     private func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {
-        let tag: UInt64
-        if number == newest.number {
-            tag = newest.tag
-        } else if number == engine.oldestNumber {
-            tag = engine.oldestTag
-        } else {
-            tag = try mapping { () throws(FileError) in try engine.view(asOf: number) }.tag
+        let tag = try mapping { () throws(FileError) in
+            if number == newest.number { return newest.tag }
+            return number == engine.oldestNumber ? try engine.oldest().tag : try engine.view(asOf: number).tag
         }
         return HistoryToken(storeIdentifier: identifier, number: number, tag: tag)
     }
@@ -145,12 +144,12 @@ extension Store {
 extension Engine {
     /// Where history begins: what came up to this number is not held any more.
     var oldestNumber: UInt64 { tracking.horizon }
-    var oldestTag: UInt64 { oldest?.tag ?? log.header.baseTag }
-    var oldestTime: Int64 { oldest?.time ?? log.header.baseTime }
 
-    /// The state there, where it is not the base of the file, which the header tells of.
-    private var oldest: View? {
-        let number = oldestNumber
-        return number == log.header.baseNumber ? nil : try? view(asOf: number)
+    /// That place. Throws `closed`, `damaged`.
+    func oldest() throws(FileError) -> (number: UInt64, tag: UInt64, time: Int64) {
+        let (number, header) = (oldestNumber, log.header)
+        if number == header.baseNumber { return (number, header.baseTag, header.baseTime) }
+        let view = try view(asOf: number)
+        return (number, view.tag, view.time)
     }
 }

@@ -16,6 +16,7 @@ package final class Generations: @unchecked Sendable {
         init(_ engine: Engine) { self.engine = engine }
     }
 
+    private let process = OwnProcess()
     private let monitor = Monitor()
     private var engine: Engine
     /// Those that somebody may still read.
@@ -41,7 +42,7 @@ package final class Generations: @unchecked Sendable {
     }
 
     deinit {
-        if engine.log.process.wasForked { return }
+        if process.wasForked { return }
         stopMaintenance()
     }
 
@@ -51,11 +52,16 @@ package final class Generations: @unchecked Sendable {
         maintenance.join()
     }
 
-    package var current: Engine { monitor.withLock { engine } }
+    package var current: Engine { whileUnchanged { engine } }
+
+    /// In a child nothing changes any more, and a thread that only the parent has may hold the lock for ever.
+    private func whileUnchanged<Result>(_ body: () -> Result) -> Result {
+        process.wasForked ? body() : monitor.withLock(body)
+    }
 
     /// The engine that a view is of: nil where nobody has it any more.
     package func engine(of view: View) -> Engine? {
-        monitor.withLock {
+        whileUnchanged {
             if engine.indexes.core === view.core { return engine }
             return older.lazy.compactMap(\.engine).first { $0.indexes.core === view.core }
         }
@@ -63,7 +69,7 @@ package final class Generations: @unchecked Sendable {
 
     /// Whether an engine is of this store's handle, whichever generation.
     package func has(_ engine: Engine) -> Bool {
-        monitor.withLock { self.engine === engine || older.contains { $0.engine === engine } }
+        whileUnchanged { self.engine === engine || older.contains { $0.engine === engine } }
     }
 
     // MARK: Whatever the generation
@@ -150,7 +156,7 @@ package final class Generations: @unchecked Sendable {
 
     /// Closes the newest generation and all that are still read.
     package func close() throws(FileError) {
-        if current.log.process.wasForked { return }
+        if process.wasForked { return }
         try current.checkNotWriting()
         stopMaintenance()
         // Who reads again what it has read already loses nothing.

@@ -300,18 +300,21 @@ extension CheckpointContent {
 
     private mutating func readTracking(_ reader: inout ByteReader) throws(FileError) {
         horizon = try reader.readUInt64()
+        guard number <= FormatLimits.maximumTransactionNumber, horizon <= number else {
+            throw Self.malformed("speaks of transactions that are not there")
+        }
         retention = RetentionLimits(microseconds: try reader.readUInt64(), bytes: try reader.readUInt64())
         for _ in 0..<(try Self.count(&reader, of: 12)) {
             let entry = CleaningRecord.Hidden(author: try reader.readUInt32(), before: try reader.readUInt64())
-            guard hidden.last.map({ entry.author > $0.author }) ?? true, entry.author <= names.count else {
-                throw Self.malformed("hides an author twice, or one that there is not")
-            }
+            guard hidden.last.map({ entry.author > $0.author }) ?? true, entry.author <= names.count,
+                entry.before <= number + 1
+            else { throw Self.malformed("hides an author twice, or what there is not") }
             hidden.append(entry)
         }
         for _ in 0..<(try Self.count(&reader, of: 48)) {
             let bytes = Int(try reader.readUInt32())
             guard let consumer = ConsumerRecord.decode(try reader.readBytes(bytes)), !consumer.kind.isEmpty,
-                consumers.count < FormatLimits.maximumConsumers
+                consumer.cursor <= number, consumers.count < FormatLimits.maximumConsumers
             else { throw Self.malformed("has a consumer that cannot be") }
             consumers.append(consumer)
         }

@@ -121,11 +121,8 @@ package final class Engine: Sendable {
         try log.catchUp(looksAtPlace: false) { _ in indexes.newest }
     }
 
-    /// The newest state that this handle has seen, without looking at the file. Throws `forked` in a child.
-    package func knownView() throws(FileError) -> View {
-        try checkNotForked()
-        return log.whatIsKnown { indexes.newest }
-    }
+    /// The newest state that this handle has seen, without looking at the file. Throws `closed`, `forked`.
+    package func knownView() throws(FileError) -> View { try log.whatIsKnown { indexes.newest } }
 
     /// The state behind a transaction, as this file has it. Throws `invalidArgument` for a number above the last one's, or below what history holds.
     package func view(asOf number: UInt64) throws(FileError) -> View {

@@ -160,8 +160,10 @@ package final class Log: @unchecked Sendable {
     /// What the file said when this handle last looked.
     package var current: LogState { follow.withLock { state } }
 
-    /// Runs `body` while nobody can change what is known.
-    func whatIsKnown<Result>(_ body: () -> Result) -> Result { follow.withLock { body() } }
+    /// Runs `body` while nobody can change what is known. Throws `closed`, `forked`.
+    func whatIsKnown<Result>(_ body: () -> Result) throws(FileError) -> Result {
+        try whileOpen { follow.withLock { body() } }
+    }
 
     /// Everything below this offset is proved durable, as far as this handle knows.
     package var durableEnd: UInt64 { ledger.mark }

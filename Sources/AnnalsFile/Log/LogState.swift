@@ -141,8 +141,8 @@ package struct LogState: Sendable {
         _ content: CheckpointContent, layouts: LayoutPool? = nil
     ) throws(FileError) {
         self.init(header: header, layouts: layouts)
-        guard content.number == frame.number, content.number >= header.baseNumber, frame.kind == .checkpoint,
-            frame.durableMark <= offset
+        guard content.number == frame.number, content.number >= header.baseNumber,
+            content.horizon >= header.baseNumber, frame.kind == .checkpoint, frame.durableMark <= offset
         else { throw FileError(.damaged, "F29: a checkpoint does not belong where it stands.", offset: offset) }
         for schema in content.schemas {
             do throws(FileError) { try rare.catalog.apply(schema) } catch { throw error.under("F29") }
