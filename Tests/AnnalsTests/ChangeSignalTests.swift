@@ -216,6 +216,38 @@ import Testing
         try folder.expectIntact()
     }
 
+    @Test func threadsThatAskOneWatcherShareItsSignals() throws {
+        let store = try made()
+        let watcher = try store.changeWatcher()
+        let seen = Mutex<[ChangeSignal]>([])
+        let failures = Mutex<[String]>([])
+        let threads = try (0..<3).map { number in
+            try BackgroundThread(name: "watches \(number)") {
+                do {
+                    while let signal = try watcher.next(timeout: .seconds(60)) { seen.withLock { $0.append(signal) } }
+                } catch { failures.withLock { $0.append("\(error)") } }
+            }
+        }
+        for round in 0..<20 {
+            try insert(100, store)
+            // Now and then another file takes the store's place.
+            if round % 5 == 4 { try store.compact() }
+        }
+        while watcher.position < 2001, failures.withLock({ $0.isEmpty }) { sched_yield() }
+        watcher.stop()
+        for thread in threads { thread.join() }
+        #expect(failures.withLock { $0 } == [])
+        let all = seen.withLock { $0 }.sorted { $0.numbers.lowerBound < $1.numbers.lowerBound }
+        var next: UInt64 = 2
+        for signal in all {
+            #expect(signal.numbers.lowerBound == next)
+            next = signal.numbers.upperBound + 1
+        }
+        #expect(next == 2002)
+        try store.close()
+        try folder.expectIntact()
+    }
+
     @Test func everyNumberComesOnceAndInOrderAsASequence() async throws {
         let store = try made()
         let changes = try store.remoteChanges()

@@ -82,8 +82,11 @@ final class ChangeWait: Sendable {
         do throws(StoreError) {
             try mapping { () throws(FileError) in try engine.log.checkPlace() }
         } catch {
-            // Compaction has put another file there: what is new is in that.
-            if error.code == .storeReplaced, case let newer = store.engine, newer !== engine { return try look(newer) }
+            if error.code == .storeReplaced {
+                try mapping { () throws(FileError) in try engine.log.awaitAppend() }
+                // Compaction has put another file there: what is new is in that.
+                if case let newer = store.engine, newer !== engine { return try look(newer) }
+            }
             // What came between the look and the removal is still told.
             guard let result = try look(engine) else { throw error }
             hub.keepDoubt(listener)

@@ -73,6 +73,8 @@ public final class ChangeWatcher: Sendable {
                 let known = try engine.knownView()
                 return known.number > last ? known : try engine.viewOfThisFile()
             }
+            // Another thread has told what the file that took this one's place has: that is looked at next.
+            guard last <= view.number else { return nil }
             // In every look, because history may be cleaned under who waits.
             try wait.store.check(last, engine, view)
             while position.number < view.number {

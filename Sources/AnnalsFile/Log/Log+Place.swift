@@ -14,6 +14,12 @@ extension Log {
         }
     }
 
+    /// Waits until no append of this handle is under way, as long as a writer waits at most: one that compacts goes on for a while once another file has
+    /// the name, and nobody here learns of that file before it is done. Throws `closed`, `forked`.
+    package func awaitAppend() throws(FileError) {
+        try whileOpen { if writer.lock(timeoutMicroseconds: options.lockTimeoutMicroseconds) { writer.unlock() } }
+    }
+
     /// What stands in the store's place, which is this file.
     func identityInPlace() throws(FileError) -> FileIdentity {
         let found: FileIdentity
