@@ -219,6 +219,27 @@ import Testing
         var message: String?
     }
 
+    @Test func closingBehindACompactionOfOthersIsNoError() throws {
+        let machine = EngineMachine()
+        let other = Generations(try machine.create())
+        _ = try other.commit(durability: .relaxed) {
+            try $0.insert(entity: EngineNote.entity, EngineNote.row("note 1", 1))
+        }
+        // It finds what is not durable, commits behind it, and learns nothing of the compaction before it is closed.
+        let store = Generations(try machine.open(2))
+        _ = try store.commit(durability: .relaxed) {
+            try $0.insert(entity: EngineNote.entity, EngineNote.row("note 2", 2))
+        }
+        _ = try other.compact(.lowered)
+        try store.close()
+        try store.close()
+        try other.close()
+        machine.machine.disk.cutPower()
+        let again = try machine.open(3)
+        #expect(try again.view().titles() == ["note 1", "note 2"])
+        try machine.closeAndCheck(again)
+    }
+
     @Test func anotherStoreInItsPlaceIsNoSuccessor() throws {
         let machine = EngineMachine()
         let store = Generations(try machine.create())

@@ -248,6 +248,46 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// Two threads read history as signals tell of it, a third compacts all the time, and this one commits.
+    @Test func whoReadsOnSignalsMissesNothingWhileTheProcessCompacts() throws {
+        let store = try made()
+        let start = try store.currentToken
+        let failures = Mutex<[String]>([])
+        let isDone = Atomic(false)
+        let readers = try (0..<2).map { number in
+            try BackgroundThread(name: "reads \(number)") {
+                do { try readOnSignals(store, from: start, through: 3001) } catch {
+                    failures.withLock { $0.append("\(error)") }
+                }
+            }
+        }
+        let compactor = try BackgroundThread(name: "compacts") {
+            do {
+                while !isDone.load(ordering: .relaxed) { try store.compact() }
+            } catch { failures.withLock { $0.append("\(error)") } }
+        }
+        try insert(3000, store)
+        for thread in readers { thread.join() }
+        isDone.store(true, ordering: .relaxed)
+        compactor.join()
+        #expect(failures.withLock { $0 } == [])
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    private func readOnSignals(_ store: Store, from start: HistoryToken, through last: UInt64) throws {
+        let watcher = try store.changeWatcher(after: start)
+        var token = start
+        while token.number < last {
+            let signal = try #require(try watcher.next(timeout: .seconds(60)), "nothing comes after \(token.number)")
+            for transaction in try store.history(after: token) {
+                #expect(transaction.number == token.number + 1)
+                token = transaction.token
+            }
+            #expect(token.number >= signal.numbers.upperBound)
+        }
+    }
+
     @Test func everyNumberComesOnceAndInOrderAsASequence() async throws {
         let store = try made()
         let changes = try store.remoteChanges()

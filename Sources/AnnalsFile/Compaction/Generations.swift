@@ -22,6 +22,8 @@ package final class Generations: @unchecked Sendable {
     /// Those that somebody may still read.
     private var older: [Weak] = []
     private var isClosed = false
+    /// Whether `engine` is not the one that this handle began with.
+    private var hasMoved = false
     let cursors = ConsumerCursors()
     /// When the store is compacted by itself; nil for never.
     let trigger: CompactionTrigger?
@@ -161,12 +163,34 @@ package final class Generations: @unchecked Sendable {
         stopMaintenance()
         // Who reads again what it has read already loses nothing.
         try? writeCursors()
-        let (engine, older) = monitor.withLock {
-            isClosed = true
-            return (self.engine, self.older.compactMap(\.engine))
+        // Where others have compacted the store, what was committed here is in their file.
+        _ = try? newest()
+        let (engine, older, asksForName) = monitor.withLock {
+            defer { isClosed = true }
+            return (self.engine, self.older.compactMap(\.engine), hasMoved && !isClosed)
         }
         for engine in older { try? engine.log.closeReplaced() }
-        try engine.close()
+        var failure: FileError?
+        if asksForName, engine.log.access == .readWrite {
+            // As long as the name is not, nothing of a compacted file is durable.
+            do throws(FileError) { try engine.log.makeNameDurable() } catch { failure = error }
+        }
+        do throws(FileError) {
+            try engine.close()
+        } catch  where error.code == .storeReplaced {
+            try closeBehindCompaction(of: engine, error)
+        }
+        if let failure { throw failure }
+    }
+
+    /// Others have compacted the store while it was being closed, and this handle could not prove durable itself what it had begun with.
+    private func closeBehindCompaction(of engine: Engine, _ error: FileError) throws(FileError) {
+        let log = engine.log
+        let next = try Engine.open(
+            log.path, access: .readOnly, options: engine.options, files: log.files, environment: log.environment)
+        defer { try? next.close() }
+        guard try Self.isCompacted(next, of: engine) else { throw error }
+        try next.log.makeNameDurable()
     }
 
     // MARK: The next generation
@@ -195,6 +219,7 @@ package final class Generations: @unchecked Sendable {
             older.removeAll { $0.engine == nil }
             older.append(Weak(old))
             engine = next
+            hasMoved = true
             Retirement.begin(old)
             return next
         }

@@ -37,6 +37,11 @@ extension Log {
         background.stop()
     }
 
+    /// Returns when no loss of power takes the file's name from it any more.
+    func makeNameDurable() throws(FileError) {
+        try whileOpen { () throws(FileError) in try files.synchronizeDirectory(directory) }
+    }
+
     /// Closes a handle of a file that was replaced: nothing in it needs to be made durable any more.
     package func closeReplaced() throws(FileError) {
         if process.wasForked { return }

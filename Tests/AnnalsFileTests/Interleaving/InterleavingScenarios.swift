@@ -127,6 +127,17 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
             first: { try openAndCommit($0, "A1") }, second: { try openAndCommit($0, "B1") },
             authors: ["D1", "A1", "B1"]),
         InterleavingScenario(
+            name: "close-compact",
+            prepare: { first, second in
+                // What the first one finds is not durable yet.
+                try second.open()
+                try second.commit("B1", .relaxed)
+                try first.open()
+                try first.commit("A1", .relaxed)
+            },
+            first: { try $0.close() }, second: { try $0.compact() }, allowed: [.busy], authors: ["A1", "B1"],
+            seen: ["compacted"]),
+        InterleavingScenario(
             name: "close-open",
             prepare: { first, _ in
                 try first.open()
