@@ -109,6 +109,6 @@ enum ConsumersCommand {
     }
 
     private static func time(_ date: Date) -> String {
-        Timestamp.text(Int64((date.timeIntervalSince1970 * 1e6).rounded()))
+        Timestamp.text(ValueConversion.microseconds(date))
     }
 }

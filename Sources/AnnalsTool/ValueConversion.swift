@@ -93,7 +93,8 @@ package enum ValueConversion {
         }
     }
 
-    private static func microseconds(_ date: Date) -> Int64 {
+    /// Since 1970; the nearest that there is for what is too far away.
+    static func microseconds(_ date: Date) -> Int64 {
         Int64(exactly: (date.timeIntervalSince1970 * 1e6).rounded()) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
     }
 }

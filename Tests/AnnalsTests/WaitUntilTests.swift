@@ -3,6 +3,7 @@
 import Annals
 import AnnalsFile
 import Foundation
+import Synchronization
 import TestSupport
 import Testing
 
@@ -25,6 +26,32 @@ import Testing
     }
 
     private func made() throws -> Store { try folder.open([ChangeSignalTests.clip]) }
+
+    /// Whoever asks looks at one state, and others clean beyond it meanwhile.
+    @Test func theDurableTokenIsAskedForWhileOthersClean() throws {
+        let store = try folder.open([Sample.clip]) { $0.durability = .relaxed }
+        let isDone = Atomic(false)
+        let threads = try (0..<2).map { number in
+            try BackgroundThread(name: "cleans \(number)") {
+                while !isDone.load(ordering: .relaxed) {
+                    for _ in 0..<3 { _ = try? store.commit { try $0.insert("Clip", ["title": "t"]) } }
+                    _ = try? store.deleteHistory(before: .max)
+                }
+            }
+        }
+        var last: UInt64 = 0
+        for _ in 0..<20_000 {
+            let token = try? store.durableToken
+            if let token {
+                #expect(token.number >= last)
+                last = token.number
+            }
+        }
+        isDone.store(true, ordering: .relaxed)
+        for thread in threads { thread.join() }
+        try store.close()
+        try folder.expectIntact()
+    }
 
     @Test func whatIsThereIsNotWaitedFor() async throws {
         let store = try made()

@@ -13,7 +13,8 @@ extension Store {
     public var durableToken: HistoryToken {
         get throws(StoreError) {
             let (engine, newest) = try newest()
-            var low = engine.oldestNumber
+            // History may have been cleaned beyond that state meanwhile.
+            var low = min(engine.oldestNumber, newest.number)
             var high = newest.number + 1
             // The number `low` is durable, `high` is not.
             while high - low > 1 {

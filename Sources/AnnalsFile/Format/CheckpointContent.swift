@@ -218,6 +218,16 @@ extension CheckpointContent {
         }
     }
 
+    /// Throws `damaged` where it counts more than can stand below its frame: whoever adds to these numbers need not fear that they overflow.
+    func checkCounts(below offset: UInt64) throws(FileError) {
+        let frames = offset / UInt64(FrameField.bytes)
+        let changes = offset / UInt64(ChangeField.bytes)
+        guard countedEnd <= offset, self.frames <= frames, transactions <= frames, recoveries <= frames,
+            self.changes <= changes, frameBytes.allSatisfy({ $0 <= offset }),
+            entities.allSatisfy({ $0.liveObjects <= changes }), indexes.allSatisfy({ $0.entries <= changes })
+        else { throw Self.malformed("counts more than stands below it").at(offset: offset) }
+    }
+
     /// How many of so many bytes each can follow at most: counts in the file are not trusted with memory.
     private static func count(_ reader: inout ByteReader, of itemBytes: Int) throws(FileError) -> Int {
         let count = Int(try reader.readUInt32())

@@ -43,18 +43,21 @@ struct CheckpointReader: Sendable {
         let ending = Array(frame.body)
         let offsets = (0..<pieces).map { table.integer(at: CheckpointField.bytes + $0 * 8, as: UInt64.self) }
         var document: [UInt8] = []
-        var last: UInt64 = 0
+        var end: UInt64 = 0
         for piece in offsets {
-            // Ascending, so that no frame is taken into memory again and again.
-            guard piece > last, piece < offset else { throw Self.malformed(offset) }
-            last = piece
-            document += try self.frame(at: piece, .nodes, window).body
+            // One behind the other, so that nothing is taken into memory again and again.
+            guard piece >= end, piece < offset else { throw Self.malformed(offset) }
+            let frame = try self.frame(at: piece, .nodes, window)
+            document += frame.body
+            end = frame.end
         }
         document += ending
         guard Int(bytes) <= document.count, document.count - Int(bytes) < IndexNode.bytes,
             document[Int(bytes)...].allSatisfy({ $0 == 0 })
         else { throw Self.malformed(offset) }
-        return Stored(header: frame.header, content: try document.withContent(Int(bytes)), pieces: offsets)
+        let content = try document.withContent(Int(bytes))
+        try content.checkCounts(below: offset)
+        return Stored(header: frame.header, content: content, pieces: offsets)
     }
 
     /// The landmarks that a checkpoint at `end` names.
@@ -62,8 +65,8 @@ struct CheckpointReader: Sendable {
         var stored: [Landmark] = []
         var last: UInt64 = 0
         for offset in content.landmarkFrames {
-            guard offset > last else { throw Self.malformed(offset) }
-            last = offset
+            guard offset >= last else { throw Self.malformed(offset) }
+            last = offset + UInt64(FrameField.bytes + IndexNode.bytes)
             stored += try landmarks(inFrameAt: offset)
         }
         stored += content.landmarks.map { Landmark(offset: $0.offset, number: $0.number) }
@@ -93,9 +96,9 @@ struct CheckpointReader: Sendable {
             throw Self.malformed(offset)
         }
         let start = try window.bytes(at: offset, count: FrameField.bytes)
-        guard case .good(let header) = FrameHeader.decode(start, offset: offset, salt: salt), header.kind == kind else {
-            throw Self.malformed(offset)
-        }
+        guard case .good(let header) = FrameHeader.decode(start, offset: offset, salt: salt), header.kind == kind,
+            Int(header.frameBytes) <= FormatLimits.maximumNodeFrameBytes
+        else { throw Self.malformed(offset) }
         let bytes = try window.bytes(at: offset, count: Int(header.frameBytes))
         guard bytes.count == Int(header.frameBytes) else { throw Self.malformed(offset) }
         let frame = FrameView(bytes, header: header, offset: offset)

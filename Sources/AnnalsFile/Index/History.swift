@@ -118,6 +118,7 @@ extension Engine {
         var position =
             place ?? indexes.core.file.currentLandmarks.last(number: number)?.offset ?? UInt64(FormatLimits.pageBytes)
         let core = view.core
+        var last = number
         // What is lent refers to them without counting.
         defer { withExtendedLifetime((view, names)) {} }
         while position < view.end {
@@ -128,8 +129,10 @@ extension Engine {
                     let header = try core.goodHeader(at: position)
                     let next = position &+ UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
                     if header[FrameField.kind] == FrameKind.transaction.rawValue,
-                        header.integer(at: FrameField.number, as: UInt64.self) > number
+                        case let found = header.integer(at: FrameField.number, as: UInt64.self), found > number
                     {
+                        guard found > last else { throw Self.outOfOrder(position) }
+                        last = found
                         let transaction = try core.transaction(header, at: position, to: next, view, names)
                         if try !body(transaction) { return false }
                     }
@@ -139,6 +142,13 @@ extension Engine {
             }
             if !goesOn { return }
         }
+    }
+
+    @inline(never)
+    private static func outOfOrder(_ offset: UInt64) -> FileError {
+        FileError(
+            .damaged, "F11: a transaction's number does not follow the last. Restore the store from a backup.",
+            offset: offset)
     }
 
     /// The state behind transaction `number`, which is below the newest one's.
@@ -224,8 +234,11 @@ extension ReadCore {
             throw FileError(.damaged, "F13: a transaction's table is shorter than its record.", offset: offset)
         }
         let start = table.integer(at: TransactionField.start, as: UInt64.self)
-        guard start <= offset, start >= UInt64(FormatLimits.pageBytes) else {
-            throw FileError(.damaged, "F13: a transaction begins elsewhere than it says.", offset: offset)
+        guard start <= offset, start >= UInt64(FormatLimits.pageBytes),
+            table.integer(at: TransactionField.totalChanges, as: UInt64.self) <= end / UInt64(ChangeField.bytes)
+        else {
+            throw FileError(
+                .damaged, "F13: a transaction begins elsewhere than it says, or counts more changes.", offset: offset)
         }
         return TransactionView(
             number: header.integer(at: FrameField.number, as: UInt64.self), commitFrame: offset, end: end, view: view,

@@ -308,6 +308,9 @@ final class Indexes: LogFollower, @unchecked Sendable {
         guard content.number == state.lastNumber, content.tag == state.lastTag else {
             throw FileError(.damaged, "F29: a checkpoint is not of the place where it stands.", offset: frame.offset)
         }
+        guard content.landmarkFrames.count * LandmarkField.inNode <= landmarks.all.count else {
+            throw FileError(.damaged, "F32: a checkpoint names more landmarks than there are.", offset: frame.offset)
+        }
         take(content)
         checkpointEnd = frame.end
         parts = nil

@@ -424,7 +424,13 @@ public struct RowWriter: ~Copyable {
         }
         switch try old.variable(at: place) {
         case .absent: return
-        case .inline(let content): row.pointee.append(content, at: position, in: &bytes.pointee)
+        case .inline(let content):
+            guard content.count <= FormatLimits.maximumInlineValueBytes else {
+                throw FileError(
+                    .damaged, "F22: a value stands in a row that is too long to. Restore the store from a backup.",
+                    offset: old.fileOffset)
+            }
+            row.pointee.append(content, at: position, in: &bytes.pointee)
         case .large(let reference): row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
         }
     }

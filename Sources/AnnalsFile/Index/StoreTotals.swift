@@ -27,7 +27,8 @@ struct StoreTotals: Sendable {
         case .insert, .base:
             if object.number >= latest.nextNumber { latest.nextNumber = object.number + 1 }
             latest.live &+= 1
-        case .delete: latest.live &-= 1
+        // A forged file may delete what is not there.
+        case .delete: if latest.live > 0 { latest.live &-= 1 }
         case .update: break
         }
     }

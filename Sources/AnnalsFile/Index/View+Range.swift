@@ -50,6 +50,8 @@ extension View {
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
         var batch = RangeBatch()
+        // Entries that are out of order would lead back and forth for ever.
+        var left = mostObjects
         var (lower, upper) = (lower, upper)
         // The first step is small: most who look for something look for little.
         var step = 16
@@ -58,7 +60,9 @@ extension View {
             let isFull = try core.reading { () throws(FileError) in
                 try index.forEach(from: lower, to: upper, reversed: reversed, core.file) {
                     (key, object) throws(FileError) in
-                    try batch.add(key, object, limit: step)
+                    guard left > 0 else { throw ReadCore.badIndex(indexShape.id.entity) }
+                    left -= 1
+                    return try batch.add(key, object, limit: step)
                 }
                 return batch.isFull
             }

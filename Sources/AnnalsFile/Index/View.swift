@@ -117,6 +117,7 @@ package final class View: @unchecked Sendable {
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
         var next = numbers.lowerBound
+        var found: UInt64 = 0
         while next <= numbers.upperBound {
             let leafStart = next & ~511
             let goesOn = try core.reading { () throws(FileError) -> Bool in
@@ -126,9 +127,12 @@ package final class View: @unchecked Sendable {
                     let last = min(leafStart + 511, numbers.upperBound)
                     for number in next...last {
                         let word = words[Int(number & 511)]
-                        if word != 0, try !visit(entity, number, word, body) { return false }
+                        if word == 0 { continue }
+                        found &+= 1
+                        if try !visit(entity, number, word, body) { return false }
                     }
                     next = leafStart + 512
+                    try checkFound(&found, entity)
                 }
                 return true
             }
@@ -141,6 +145,7 @@ package final class View: @unchecked Sendable {
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
         var next = numbers.upperBound
+        var found: UInt64 = 0
         while true {
             let first = max(next & ~511, numbers.lowerBound)
             var skipped: UInt64 = 0
@@ -150,14 +155,33 @@ package final class View: @unchecked Sendable {
                 case .present:
                     for number in (first...next).reversed() {
                         let word = words[Int(number & 511)]
-                        if word != 0, try !visit(entity, number, word, body) { return false }
+                        if word == 0 { continue }
+                        found &+= 1
+                        if try !visit(entity, number, word, body) { return false }
                     }
+                    try checkFound(&found, entity)
                 }
                 return true
             }
             let reached = skipped > 0 ? next & ~(skipped - 1) : first
             if !goesOn || reached <= numbers.lowerBound { return }
             next = reached - 1
+        }
+    }
+
+    /// How many objects can have a version in the file: an entry has at least 16 bytes.
+    var mostObjects: UInt64 { core.file.readableEnd / UInt64(ChangeField.bytes) }
+
+    /// Behind a node of a scan, which stands for an object at least: throws where there are more than the file has room for, because nodes are
+    /// named again and again.
+    private func checkFound(_ found: inout UInt64, _ entity: UInt16) throws(FileError) {
+        found &+= 1
+        // Nodes on the way to the number 0 may have none.
+        guard found / 2 <= mostObjects + 1 else {
+            throw FileError(
+                .damaged,
+                "F30: the row index of entity \(entity) has more objects than the file. Restore the store from a backup."
+            )
         }
     }
 

@@ -1,0 +1,285 @@
+// Files that nobody but a forger writes, each with all its checksums right: whatever is done with one ends, and without ending the process.
+
+import AnnalsFile
+import Foundation
+import SimulatedDisk
+import TestSupport
+import Testing
+
+@Suite struct ForgedFileTests {
+    private static let schema = SchemaDefinition(version: 1, entities: [EngineNote.definition])
+
+    /// Adds a checkpoint, and a hint for it where asked.
+    private func addCheckpoint(
+        _ file: inout ForgedFile, number: UInt64 = 5, hinted: Bool = true, _ change: (inout CheckpointContent) -> Void
+    ) {
+        var content = CheckpointContent()
+        (content.number, content.time, content.countedEnd) = (number, 0, file.end)
+        content.tag = file.lastTag
+        change(&content)
+        let document = content.encoded()
+        var table = [UInt8](repeating: 0, count: CheckpointField.bytes)
+        table.put(UInt64(document.count), at: CheckpointField.documentBytes)
+        let frame = file.add(.checkpoint, table: table, body: document.padded, number: content.number)
+        file.lastNumber = content.number
+        file.time = 10
+        file.schemaVersion = UInt16(content.schemas.count)
+        if hinted {
+            file.write(Hint(sequence: 1, checkpoint: frame.offset, durableEnd: 4096, number: content.number))
+        }
+    }
+
+    private func forged(
+        _ change: (inout CheckpointContent) -> Void, behind: (inout ForgedFile) -> Void = { _ in }
+    ) -> [UInt8] {
+        var file = ForgedFile(generation: 1)
+        addCheckpoint(&file, change)
+        behind(&file)
+        return file.finished()
+    }
+
+    private func addTransaction(_ file: inout ForgedFile, number: UInt64, total: UInt64) {
+        var record = TransactionRecord()
+        (record.start, record.totalChanges, record.schemaVersion, record.time) = (file.end, total, 1, 1)
+        var table = [UInt8](repeating: 0, count: TransactionField.bytes)
+        table.withUnsafeMutableBytes { record.encode(into: $0) }
+        file.add(.transaction, table: table, number: number)
+    }
+
+    private func addNodes(_ file: inout ForgedFile, _ nodes: [[UInt8]]) -> [UInt64] {
+        var table = [UInt8](repeating: 0, count: NodesField.bytes)
+        table.put(UInt32(nodes.count), at: 0)
+        let frame = file.add(.nodes, table: table, body: nodes.flatMap { $0 })
+        return nodes.indices.map {
+            frame.offset + UInt64(FrameField.bytes + NodesField.bytes) + UInt64($0 * IndexNode.bytes)
+        }
+    }
+
+    private func node(_ words: [UInt64]) -> [UInt8] {
+        var node = [UInt8](repeating: 0, count: IndexNode.bytes)
+        for (index, word) in words.enumerated() { node.put(word, at: index * 8) }
+        return node
+    }
+
+    /// A base with so many notes, and where their rows are.
+    private func base(_ count: Int) throws -> (ForgedFile, [UInt64]) {
+        var file = ForgedFile(generation: 1)
+        file.add(.schema, table: try Self.schema.encodeTables()[0])
+        file.schemaVersion = 1
+        let changes = try (1...count).map { number in
+            var row = ByteWriter()
+            try RowEncoder.append(
+                EngineNote.row("note \(number)", Int64(number)), layout: RowLayout.make(EngineNote.definition),
+                entryDistance: 0, schemaVersion: 1, to: &row)
+            return ForgedChange(object: Note.object(number), kind: .base, row: Array(row.bytes), previous: nil)
+        }
+        let frame = file.addRows(changes)
+        return (file, frame.rows)
+    }
+
+    private func machine(_ bytes: [UInt8]) -> EngineMachine {
+        let machine = EngineMachine()
+        machine.machine.disk.install(bytes, at: EngineMachine.path)
+        return machine
+    }
+
+    private func expectDamaged(_ body: () throws -> Void) {
+        let error = #expect(throws: FileError.self) { try body() }
+        #expect(error?.code == .damaged, "\(error?.description ?? "")")
+    }
+
+    // MARK: Checkpoints
+
+    @Test func aCheckpointThatCountsMoreThanStandsBelowItIsNotBelieved() throws {
+        let root = { (attribute: UInt16) in
+            OrderedRoot(
+                entity: 1, isUnique: attribute == 1, isComplete: true, attributes: [attribute], root: 4096,
+                entries: .max)
+        }
+        let changes: [(inout CheckpointContent) -> Void] = [
+            { $0.frames = .max - 1 }, { $0.transactions = .max }, { $0.recoveries = UInt64(Int.max) },
+            { $0.changes = .max }, { ($0.frameBytes[1], $0.frameBytes[5]) = (.max, .max) }, { $0.countedEnd = .max },
+            {
+                $0.schemas = [Self.schema]
+                $0.indexes = [root(1), root(2)]
+            },
+            {
+                $0.schemas = [Self.schema]
+                $0.entities = [
+                    EntityRoot(entity: 1, depth: 1, root: 0, nextNumber: 1 << 47, liveObjects: 1 << 46)
+                ]
+            },
+        ]
+        for change in changes {
+            let bytes = forged(change) { file in
+                file.add(.recovery, table: RecoveryRecord(random: 1, droppedBytes: 0, time: 0).encoded())
+                file.addCommit()
+            }
+            expectDamaged { _ = try machine(bytes).open() }
+        }
+    }
+
+    @Test func aCheckpointOnTheWayNamesNoMoreLandmarksThanThereAre() throws {
+        var file = ForgedFile(generation: 1)
+        addCheckpoint(&file, number: 0, hinted: false) { $0.landmarkFrames = [4096] }
+        expectDamaged { _ = try machine(file.finished()).open() }
+    }
+
+    @Test func theNodesOfADocumentDoNotLieInEachOther() throws {
+        // However many there are said to be, the first that lies in another one is the last that is read.
+        let reads = try [3, 40].map { (count) throws -> Int in
+            let machine = machine(nested(count))
+            let before = machine.machine.disk.callCount(of: .read)
+            let number = try machine.open().view().number
+            #expect(number == 0)
+            return machine.machine.disk.callCount(of: .read) - before
+        }
+        #expect(reads[1] <= reads[0] + 4)
+    }
+
+    /// A checkpoint whose document stands in nodes frames, each of which has the next ones in its body.
+    private func nested(_ count: Int) -> [UInt8] {
+        let size = FormatLimits.maximumNodeFrameBytes
+        var file = ForgedFile(generation: 1)
+        let (start, salt) = (Int(file.end), file.header.salt)
+        var region = [UInt8](repeating: 0, count: 40 * 64 + size)
+        for place in (0..<count).reversed() {
+            let at = place * 64
+            let body = Array(region[(at + 64)..<(at + size)])
+            var header = FrameHeader(
+                kind: .nodes, isMember: false, frameBytes: UInt32(size), tableBytes: 0, number: 0, durableMark: 4096,
+                previousChecksum: 0,
+                tableChecksum: FrameHeader.tableChecksum(UnsafeRawBufferPointer(start: nil, count: 0), salt: salt),
+                bodyChecksum: body.withUnsafeBytes { FrameHeader.bodyChecksum($0, salt: salt) })
+            var bytes = [UInt8](repeating: 0, count: 64)
+            bytes.withUnsafeMutableBytes { header.encode(into: $0, offset: UInt64(start + at), salt: salt) }
+            region.replaceSubrange(at..<(at + 64), with: bytes)
+        }
+        file.addRaw(region)
+        var table = [UInt8](repeating: 0, count: CheckpointField.bytes + count * 8)
+        table.put(UInt64(count * FormatLimits.maximumNodeFrameBytes), at: CheckpointField.documentBytes)
+        table.put(UInt32(count), at: CheckpointField.pieces)
+        for place in 0..<count { table.put(UInt64(start + place * 64), at: CheckpointField.bytes + place * 8) }
+        let frame = file.add(.checkpoint, table: table, number: 0)
+        file.write(Hint(sequence: 1, checkpoint: frame.offset, durableEnd: 4096, number: 0))
+        return file.finished()
+    }
+
+    // MARK: What stands below a checkpoint that is believed
+
+    @Test(arguments: [[(1, UInt64.max), (2, 1)], [(2, 0), (1, 0)]] as [[(UInt64, UInt64)]])
+    func historyThatCannotBeIsDamage(_ transactions: [(UInt64, UInt64)]) throws {
+        var file = ForgedFile(generation: 1)
+        for (number, total) in transactions { addTransaction(&file, number: number, total: total) }
+        addCheckpoint(&file) { $0.schemas = [Self.schema] }
+        let engine = try machine(file.finished()).open()
+        expectDamaged { try engine.forEachTransaction(after: 0, in: try engine.view()) { (_) in true } }
+    }
+
+    @Test func aRangeOverALeafThatIsOutOfOrderEnds() throws {
+        var (file, rows) = try base(140)
+        var index = OrderedIndex()
+        for number in 1...140 {
+            var key = ByteWriter()
+            try IndexKey.append(values: [.int(Int64(number))], types: [.int], to: &key)
+            _ = try index.insert(key.bytes, Note.object(number), NoNodes())
+        }
+        var leaves: [[UInt8]] = []
+        _ = try index.writeDirtyNodes { (bytes) throws(FileError) in
+            leaves.append(Array(bytes))
+            return 4096
+        }
+        var leaf = try #require(leaves.count == 1 ? leaves[0] : nil)
+        // The two least entries go to places further behind.
+        for (a, b) in [(0, 127), (1, 15)] { for byte in 0..<8 { leaf.swapAt(16 + a * 8 + byte, 16 + b * 8 + byte) } }
+        let places = addNodes(&file, [node([0] + rows), leaf])
+        addCheckpoint(&file, number: 0) {
+            $0.schemas = [Self.schema]
+            ($0.changes, $0.entities) = (
+                140, [EntityRoot(entity: 1, depth: 1, root: places[0], nextNumber: 141, liveObjects: 140)]
+            )
+            $0.indexes = [
+                OrderedRoot(
+                    entity: 1, isUnique: false, isComplete: true, attributes: [2], root: places[1], entries: 140)
+            ]
+        }
+        let engine = try machine(file.finished()).open()
+        var count = 0
+        expectDamaged {
+            try engine.view().range(EngineNote.rankIndex) { (_, _) in
+                count += 1
+                return count < 1_000_000
+            }
+        }
+        #expect(count < 100_000)
+    }
+
+    @Test func aScanOfNodesThatNameEachOtherEnds() throws {
+        var (file, rows) = try base(1)
+        var places = addNodes(&file, [node([UInt64](repeating: rows[0], count: 512))])
+        for _ in 0..<5 { places = addNodes(&file, [node([UInt64](repeating: places[0], count: 512))]) }
+        addCheckpoint(&file, number: 0) {
+            $0.schemas = [Self.schema]
+            $0.entities = [EntityRoot(entity: 1, depth: 6, root: places[0], nextNumber: 1 << 48, liveObjects: 1)]
+        }
+        let engine = try machine(file.finished()).open()
+        for reversed in [false, true] {
+            expectDamaged { try engine.view().scan(entity: 1, reversed: reversed) { (_, _) in true } }
+        }
+        #expect(throws: FileError.self) { try Generations(engine).compact(.lowered) }
+    }
+
+    // MARK: Consumers
+
+    @Test func theToolShowsConsumersOfAllTimes() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path("s.annals")
+        for time in [Int64.max, .min] {
+            var file = ForgedFile()
+            let record = ConsumerRecord(
+                name: "r", kind: [.reads], cursor: 0, tag: 0, lastSeen: time, registered: time, processID: 1)
+            file.add(.consumer, table: record.encoded())
+            try Data(file.finished()).write(to: URL(fileURLWithPath: path))
+            for arguments in [["info", path], ["consumers", path], ["consumers", path, "--format", "json"]] {
+                let run = try runTool(arguments)
+                #expect(run.status == 0, "\(arguments) \(time): \(run.errors)")
+            }
+        }
+    }
+
+    // MARK: Rows and deletions
+
+    @Test func whatIsDeletedOftenerThanItWasThereCountsAsNothing() throws {
+        for deletions in 1...3 {
+            var file = try ForgedFile.withNotes()
+            let first = file.addCommit([.insert(1, try Note.encoded("a"))])
+            for _ in 0..<deletions { file.addCommit([.delete(1, previous: first.rows[0])]) }
+            let engine = try machine(file.finished()).open()
+            _ = try engine.spaceByUse(in: engine.view())
+            _ = try engine.firstRetained(in: engine.view())
+            #expect(try engine.view().count(entity: 1) == 0)
+        }
+    }
+
+    @Test func anUpdateOfARowThatIsTooLongIsRefused() throws {
+        var row = try Note.encoded("t", 1, [UInt8](repeating: 7, count: 60_000))
+        // The slot of `body`, and the size of the row, which ends with it.
+        func word(_ at: Int) -> UInt32 { row.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: at, as: UInt32.self) } }
+        let (size, end) = (word(RowField.rowBytes), word(20))
+        try #require(size == end)
+        row = Array(row[..<Int(size)]) + [UInt8](repeating: 7, count: 10_000)
+        row.put(size + 10_000, at: RowField.rowBytes)
+        row.put(end + 10_000, at: 20)
+        var file = try ForgedFile.withNotes()
+        file.addCommit([.insert(1, row.padded)])
+        let engine = try machine(file.finished()).open()
+        expectDamaged { _ = try engine.commit { try $0.update(Note.object(1), [(1, .int(5))]) } }
+    }
+}
+
+/// An index without nodes in a file.
+private struct NoNodes: NodeSource {
+    func node(at offset: UInt64) throws(FileError) -> UnsafeRawBufferPointer {
+        throw FileError(.damaged, "There are no nodes.")
+    }
+}
