@@ -214,13 +214,9 @@ package struct RevertPlan {
         if left == right { return true }
         // The same long value may stand in the file twice.
         guard case .large(let a) = left, case .large(let b) = right, a.valueBytes == b.valueBytes else { return false }
-        return try content(a) == content(b)
-    }
-
-    private func content(_ reference: LargeValueReference) throws(FileError) -> [UInt8] {
-        var content = ByteWriter(capacity: Int(clamping: min(reference.valueBytes, 1 << 30)))
-        try base.readLargeValue(reference) { (piece) throws(FileError) in content.append(piece) }
-        return Array(content.bytes)
+        let first = try base.content(of: a)
+        let second = try base.content(of: b)
+        return first.bytes.hasSameBytes(as: second.bytes)
     }
 
     // MARK: Unique keys

@@ -201,10 +201,17 @@ package final class View: @unchecked Sendable {
     package func value(_ row: RowView, at position: Int) throws(FileError) -> Value {
         let value = try row.value(at: position)
         guard case .large(let reference) = value else { return value }
-        var content = ByteWriter(capacity: Int(clamping: min(reference.valueBytes, 1 << 30)))
-        try readLargeValue(reference) { (piece) throws(FileError) in content.append(piece) }
+        let content = try content(of: reference)
         guard let whole = Value(content.bytes, row.layout.slots[position].type) else { throw row.malformed(position) }
         return whole
+    }
+
+    /// A large value, whole.
+    func content(of reference: LargeValueReference) throws(FileError) -> ByteWriter {
+        // A forged reference may name any size.
+        var content = ByteWriter(capacity: Int(clamping: min(reference.valueBytes, core.file.readableEnd)))
+        try readLargeValue(reference) { (piece) throws(FileError) in content.append(piece) }
+        return content
     }
 
     /// Hands out a large value piece by piece. The pieces live until `visit` returns.
