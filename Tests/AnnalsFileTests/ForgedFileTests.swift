@@ -9,31 +9,11 @@ import Testing
 @Suite struct ForgedFileTests {
     private static let schema = SchemaDefinition(version: 1, entities: [EngineNote.definition])
 
-    /// Adds a checkpoint, and a hint for it where asked.
-    private func addCheckpoint(
-        _ file: inout ForgedFile, number: UInt64 = 5, hinted: Bool = true, _ change: (inout CheckpointContent) -> Void
-    ) {
-        var content = CheckpointContent()
-        (content.number, content.time, content.countedEnd) = (number, 0, file.end)
-        content.tag = file.lastTag
-        change(&content)
-        let document = content.encoded()
-        var table = [UInt8](repeating: 0, count: CheckpointField.bytes)
-        table.put(UInt64(document.count), at: CheckpointField.documentBytes)
-        let frame = file.add(.checkpoint, table: table, body: document.padded, number: content.number)
-        file.lastNumber = content.number
-        file.time = 10
-        file.schemaVersion = UInt16(content.schemas.count)
-        if hinted {
-            file.write(Hint(sequence: 1, checkpoint: frame.offset, durableEnd: 4096, number: content.number))
-        }
-    }
-
     private func forged(
         _ change: (inout CheckpointContent) -> Void, behind: (inout ForgedFile) -> Void = { _ in }
     ) -> [UInt8] {
         var file = ForgedFile(generation: 1)
-        addCheckpoint(&file, change)
+        file.addCheckpoint(change)
         behind(&file)
         return file.finished()
     }
@@ -121,7 +101,7 @@ import Testing
 
     @Test func aCheckpointOnTheWayNamesNoMoreLandmarksThanThereAre() throws {
         var file = ForgedFile(generation: 1)
-        addCheckpoint(&file, number: 0, hinted: false) { $0.landmarkFrames = [4096] }
+        file.addCheckpoint(number: 0, hinted: false) { $0.landmarkFrames = [4096] }
         expectDamaged { _ = try machine(file.finished()).open() }
     }
 
@@ -171,7 +151,7 @@ import Testing
     func historyThatCannotBeIsDamage(_ transactions: [(UInt64, UInt64)]) throws {
         var file = ForgedFile(generation: 1)
         for (number, total) in transactions { addTransaction(&file, number: number, total: total) }
-        addCheckpoint(&file) { $0.schemas = [Self.schema] }
+        file.addCheckpoint { $0.schemas = [Self.schema] }
         let engine = try machine(file.finished()).open()
         expectDamaged { try engine.forEachTransaction(after: 0, in: try engine.view()) { (_) in true } }
     }
@@ -193,7 +173,7 @@ import Testing
         // The two least entries go to places further behind.
         for (a, b) in [(0, 127), (1, 15)] { for byte in 0..<8 { leaf.swapAt(16 + a * 8 + byte, 16 + b * 8 + byte) } }
         let places = addNodes(&file, [node([0] + rows), leaf])
-        addCheckpoint(&file, number: 0) {
+        file.addCheckpoint(number: 0) {
             $0.schemas = [Self.schema]
             ($0.changes, $0.entities) = (
                 140, [EntityRoot(entity: 1, depth: 1, root: places[0], nextNumber: 141, liveObjects: 140)]
@@ -218,7 +198,7 @@ import Testing
         var (file, rows) = try base(1)
         var places = addNodes(&file, [node([UInt64](repeating: rows[0], count: 512))])
         for _ in 0..<5 { places = addNodes(&file, [node([UInt64](repeating: places[0], count: 512))]) }
-        addCheckpoint(&file, number: 0) {
+        file.addCheckpoint(number: 0) {
             $0.schemas = [Self.schema]
             $0.entities = [EntityRoot(entity: 1, depth: 6, root: places[0], nextNumber: 1 << 48, liveObjects: 1)]
         }

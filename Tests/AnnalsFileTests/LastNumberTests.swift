@@ -49,17 +49,9 @@ import Testing
     /// A compacted store that begins with a checkpoint, which the hint names, and goes on with a cleaning frame.
     private func forged(_ change: (inout CheckpointContent) -> Void) -> [UInt8] {
         var file = ForgedFile(generation: 1)
-        var content = CheckpointContent()
-        (content.number, content.time, content.countedEnd) = (5, 0, 4096)
-        change(&content)
-        let document = content.encoded()
-        var table = [UInt8](repeating: 0, count: CheckpointField.bytes)
-        table.put(UInt64(document.count), at: CheckpointField.documentBytes)
-        let frame = file.add(.checkpoint, table: table, body: document.padded, number: content.number)
-        file.lastNumber = content.number
+        file.addCheckpoint(change)
         let cleaning = CleaningRecord(before: 0, time: 1, hidden: [.init(author: 0, before: 2)])
         file.add(.cleaning, table: cleaning.encoded())
-        file.write(Hint(sequence: 1, checkpoint: frame.offset, durableEnd: 4096, number: content.number))
         return file.finished()
     }
 
