@@ -121,6 +121,39 @@ extension Engine {
         try machine.closeAndCheck(engine)
     }
 
+    // MARK: What is durable
+
+    /// Some MiB, so that the mark stands anywhere between landmarks.
+    @Test func whatWasMadeDurableLastIsFound() throws {
+        let engine = try machine.create()
+        var random = SeededRandom(5)
+        var behind: Set<UInt64> = []
+        for number in 0..<80 {
+            let isDurable = Int.random(in: 0..<8, using: &random) == 0
+            let count = number % 40 == 20 ? 60 : Int.random(in: 1...4, using: &random)
+            _ = try engine.commit(durability: isDurable ? .full : .relaxed) { transaction in
+                for place in 0..<count {
+                    let body = [UInt8](repeating: 1, count: 30_000)
+                    _ = try transaction.insert(
+                        entity: EngineNote.entity, [.string("\(number) \(place)"), .int(Int64(place)), .data(body)])
+                }
+            }
+            let view = try engine.view()
+            var last: UInt64 = 0
+            try engine.forEachTransaction(after: 0, in: view) { (transaction) throws(FileError) in
+                if transaction.end <= engine.durableEnd { last = transaction.number }
+                return true
+            }
+            #expect(try engine.lastDurableNumber(in: view) == last)
+            if isDurable { #expect(last == view.number) }
+            if last < view.number { behind.insert(last) }
+        }
+        #expect(behind.count > 5)
+        let past = try engine.view(asOf: 9)
+        #expect(try engine.lastDurableNumber(in: past) == 9)
+        try machine.closeAndCheck(engine)
+    }
+
     // MARK: Versions
 
     private func versions(_ engine: Engine, _ object: ObjectID, _ view: View) throws -> [String] {

@@ -105,12 +105,12 @@ extension Store {
     }
 
     private func number(through moment: Int64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
-        let (number, oldest) = try mapping { () throws(FileError) in
-            (try engine.lastNumber(through: moment, in: view), try engine.oldest())
+        let (number, isBefore) = try mapping { () throws(FileError) in
+            let number = try engine.lastNumber(through: moment, in: view)
+            guard number > 0, number == engine.oldestNumber else { return (number, false) }
+            return (number, moment < (try engine.oldest()).time)
         }
-        if oldest.number > 0, number == oldest.number, moment < oldest.time {
-            throw expired("History does not reach back to that date", engine)
-        }
+        if isBefore { throw expired("History does not reach back to that date", engine) }
         return number
     }
 

@@ -55,9 +55,10 @@ struct GapReport {
             return
         }
         let (number, tag) = try mapping { () throws(FileError) in
-            let (first, oldest) = (try engine.firstNumber(ofSchemaVersion: version, in: newest), try engine.oldest())
-            if first - 1 <= oldest.number { return (oldest.number, oldest.tag) }
-            return (first - 1, try engine.view(asOf: first - 1).tag)
+            let number = try engine.firstNumber(ofSchemaVersion: version, in: newest) - 1
+            if number > engine.oldestNumber { return (number, try engine.view(asOf: number).tag) }
+            let oldest = try engine.oldest()
+            return (oldest.number, oldest.tag)
         }
         last = number
         begin = HistoryToken(storeIdentifier: store, number: number, tag: tag)

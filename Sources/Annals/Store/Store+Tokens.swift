@@ -8,35 +8,15 @@ extension Store {
         get throws(StoreError) { try snapshot().token }
     }
 
-    /// The place up to which everything is known to survive the loss of power. Logarithmic in the number of transactions where that is not
-    /// the newest.
+    /// The place up to which everything is known to survive the loss of power: where what was cleaned is not durable yet, history does not
+    /// reach back to it. Logarithmic in the number of transactions. Throws `closed`, `damaged`.
     public var durableToken: HistoryToken {
         get throws(StoreError) {
             let (engine, newest) = try newest()
-            // History may have been cleaned beyond that state meanwhile.
-            var low = min(engine.oldestNumber, newest.number)
-            var high = newest.number + 1
-            // The number `low` is durable, `high` is not.
-            while high - low > 1 {
-                // The newest is by far the likeliest.
-                let middle = high > newest.number ? newest.number : low + (high - low) / 2
-                if try isDurable(middle, engine, newest) { low = middle } else { high = middle }
-            }
-            return try token(ofNumber: low, engine, newest)
+            return try token(
+                ofNumber: try mapping { () throws(FileError) in try engine.lastDurableNumber(in: newest) }, engine,
+                newest)
         }
-    }
-
-    /// Marks of what is durable stand between frames: one above the start of a commit frame is above its end too.
-    private func isDurable(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> Bool {
-        let durableEnd = engine.durableEnd
-        var isDurable = false
-        try mapping { () throws(FileError) in
-            try engine.forEachTransaction(after: number - 1, in: newest) { (transaction) throws(FileError) in
-                isDurable = transaction.commitFrame < durableEnd
-                return false
-            }
-        }
-        return isDurable
     }
 
     /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `tokenUnknown`, `tokenExpired`.
@@ -59,7 +39,8 @@ extension Store {
         return (snapshot, snapshot.token)
     }
 
-    /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever cleaned.
+    /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever cleaned. Throws `closed`,
+    /// `damaged`.
     public var oldestToken: HistoryToken {
         get throws(StoreError) { try oldestToken(newest().engine) }
     }

@@ -9,7 +9,8 @@ internal import Synchronization
 
 /// An open store, whichever generation its file is of. Any thread may call it.
 ///
-/// Sound although it is shared: what changes is touched only with `monitor` locked.
+/// Sound although it is shared: what changes is touched only with `monitor` locked, or in a child after `fork`, where one thread is left and changes
+/// nothing.
 package final class Generations: @unchecked Sendable {
     private final class Weak {
         weak var engine: Engine?

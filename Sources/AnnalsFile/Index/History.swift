@@ -151,6 +151,25 @@ extension Engine {
             offset: offset)
     }
 
+    /// The number of the last transaction of the view that is known to survive the loss of power. Linear in the frames of one MiB where that is
+    /// not the newest. Throws `damaged`, `closed`.
+    package func lastDurableNumber(in view: View) throws(FileError) -> UInt64 {
+        // Before any lock: in a child a thread of the parent's may hold it for ever.
+        if log.process.wasForked { throw log.process.refusal(path: log.path) }
+        let durableEnd = durableEnd
+        guard durableEnd < view.end else { return view.number }
+        let place = indexes.core.file.currentLandmarks.last(at: durableEnd)?.offset
+        var number = view.number
+        let base = log.header.baseNumber
+        try forEachTransaction(after: base, at: place, in: view) { (transaction) throws(FileError) in
+            // Such marks stand between frames: one above the start of a commit frame is above its end too.
+            guard transaction.commitFrame >= durableEnd else { return true }
+            number = transaction.number - 1
+            return false
+        }
+        return number
+    }
+
     /// The state behind transaction `number`, which is below the newest one's.
     func past(_ number: UInt64, _ newest: View) throws(FileError) -> View {
         let core = newest.core
