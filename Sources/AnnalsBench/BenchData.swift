@@ -13,27 +13,23 @@ struct SplitMix {
         return z ^ (z >> 31)
     }
 
-    /// Letters for each word of `text`, whose size is a multiple of 8.
-    ///
-    /// With the generator behind a pointer, the loop takes one word after the other, as the peers' does. Else it is vectorised, and a vector
-    /// multiplication of 64 bits, which must be put together from smaller ones, takes twice the instructions.
-    @inline(never)
-    static func fill(_ text: UnsafeMutableRawBufferPointer, _ generator: UnsafeMutablePointer<SplitMix>) {
-        guard var word = text.baseAddress else { return }
-        let end = word + text.count
-        while word < end {
-            let letters = (generator.pointee.next() & 0x0F0F_0F0F_0F0F_0F0F) &+ 0x6161_6161_6161_6161
-            word.storeBytes(of: letters.littleEndian, as: UInt64.self)
-            word += 8
+    /// At least `count` letters, in whole words.
+    @inline(__always)
+    mutating func fill(_ text: UnsafeMutableRawPointer, _ count: Int) {
+        var offset = 0
+        while offset < count {
+            let letters = (next() & 0x0F0F_0F0F_0F0F_0F0F) &+ 0x6161_6161_6161_6161
+            text.storeBytes(of: letters.littleEndian, toByteOffset: offset, as: UInt64.self)
+            offset &+= 8
         }
     }
 }
 
 /// One row with its texts in one buffer. Reused for all rows, so that making a row allocates nothing.
 ///
-/// Sound: the buffer is this object's alone and 8 bytes longer than the longest texts together.
+/// Sound: the buffer is this object's alone, and each text's place in it is 8 bytes longer than the longest text.
 final class BenchRow {
-    let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 320, alignment: 8)
+    private let text = UnsafeMutableRawPointer.allocate(byteCount: 320, alignment: 8)
     private(set) var titleBytes = 0
     private(set) var urlBytes = 0
     private(set) var noteBytes = 0
@@ -41,13 +37,13 @@ final class BenchRow {
     private(set) var rank: Int64 = 0
     private(set) var flag = false
 
-    init() { text.initializeMemory(as: UInt8.self, repeating: 0) }
+    init() { text.initializeMemory(as: UInt8.self, repeating: 0, count: 320) }
 
     deinit { text.deallocate() }
 
     private static let urlStart = 40
     private static let noteStart = 120
-    private static let urlPrefix = Array("https://example.com/".utf8)
+    private static let urlPrefix: StaticString = "https://example.com/"
 
     var title: UnsafeRawBufferPointer { part(0, titleBytes) }
     var url: UnsafeRawBufferPointer { part(Self.urlStart, urlBytes) }
@@ -55,7 +51,7 @@ final class BenchRow {
     var variableBytes: Int { titleBytes + urlBytes + noteBytes }
 
     private func part(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: text[start..<start + count])
+        UnsafeRawBufferPointer(start: text + start, count: count)
     }
 
     /// Makes the row with this number, from 1.
@@ -65,18 +61,13 @@ final class BenchRow {
         titleBytes = 16 + Int(lengths % 17)
         urlBytes = 52 + Int((lengths >> 16) % 17)
         noteBytes = 88 + Int((lengths >> 32) % 65)
-        fill(0, titleBytes, &generator)
-        UnsafeMutableRawBufferPointer(rebasing: text[Self.urlStart..<Self.urlStart + 20]).copyBytes(
-            from: Self.urlPrefix)
-        fill(Self.urlStart + 20, urlBytes - 20, &generator)
-        fill(Self.noteStart, noteBytes, &generator)
+        generator.fill(text, titleBytes)
+        (text + Self.urlStart).copyMemory(from: Self.urlPrefix.utf8Start, byteCount: 20)
+        generator.fill(text + Self.urlStart + 20, urlBytes - 20)
+        generator.fill(text + Self.noteStart, noteBytes)
         created = 700_000_000.0 + Double(generator.next() % 1_000_000_000) / 1000.0
         rank = Int64(generator.next() % 1_000_000)
         flag = generator.next() & 1 == 1
-    }
-
-    private func fill(_ start: Int, _ count: Int, _ generator: inout SplitMix) {
-        SplitMix.fill(UnsafeMutableRawBufferPointer(rebasing: text[start..<start + (count + 7) & ~7]), &generator)
     }
 
     /// The row's checksum as the peers compute it.
@@ -110,15 +101,15 @@ final class BenchRow {
 ///
 /// Sound: the buffer is this object's alone and 8 bytes longer than the longest text.
 final class BenchText {
-    private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 168, alignment: 8)
+    private let text = UnsafeMutableRawPointer.allocate(byteCount: 168, alignment: 8)
     private var count = 0
 
     deinit { text.deallocate() }
 
-    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: text[..<count]) }
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: text, count: count) }
 
     func make(_ count: Int, _ generator: inout SplitMix) {
         self.count = count
-        SplitMix.fill(UnsafeMutableRawBufferPointer(rebasing: text[..<((count + 7) & ~7)]), &generator)
+        generator.fill(text, count)
     }
 }

@@ -12,8 +12,8 @@ import Glibc
 @usableFromInline
 package struct ByteWriter: ~Copyable {
     @usableFromInline private(set) var base: UnsafeMutableRawPointer
-    private var capacity: Int
-    package private(set) var count = 0
+    @usableFromInline private(set) var capacity: Int
+    @usableFromInline package private(set) var count = 0
 
     package init(capacity: Int = 4096) {
         self.capacity = max(capacity, 64)
@@ -44,6 +44,7 @@ package struct ByteWriter: ~Copyable {
     }
 
     /// Forgets everything from `count` on, and keeps the memory.
+    @usableFromInline
     package mutating func truncate(to count: Int = 0) {
         precondition(count >= 0 && count <= self.count, "A writer can only be cut to bytes it has.")
         self.count = count
@@ -56,12 +57,13 @@ package struct ByteWriter: ~Copyable {
         count &-= range.count
     }
 
+    @inlinable @inline(__always)
     package mutating func reserve(_ additional: Int) {
         if additional > capacity &- count { grow(additional) }
     }
 
-    @inline(never)
-    private mutating func grow(_ additional: Int) {
+    @usableFromInline @inline(never)
+    mutating func grow(_ additional: Int) {
         precondition(additional >= 0 && additional < Int.max / 4, "A buffer of that size does not exist.")
         let block = capacity == 0 ? nil : base
         capacity = max(capacity * 2, count + additional, 64)
@@ -91,7 +93,7 @@ package struct ByteWriter: ~Copyable {
     }
 
     /// Appends bytes, and says whether all of them are below 128: asks less than to look through them first.
-    @inline(__always)
+    @inlinable @inline(__always)
     package mutating func appendNotingASCII(_ source: UnsafeRawBufferPointer) -> Bool {
         guard let start = source.baseAddress else { return true }
         reserve(source.count)
@@ -122,10 +124,11 @@ package struct ByteWriter: ~Copyable {
         precondition(zeros >= 0, "A count of bytes is not negative.")
         reserve(zeros &+ 8)
         var offset = 0
-        while offset < zeros {
+        // One word at least: whether there are none at all is not to be foreseen of padding.
+        repeat {
             (base + (count &+ offset)).storeBytes(of: 0, as: UInt64.self)
             offset &+= 8
-        }
+        } while offset < zeros
         count &+= zeros
     }
 
@@ -155,13 +158,10 @@ package struct ByteWriter: ~Copyable {
         return base.load(fromByteOffset: offset, as: UInt8.self)
     }
 
-    /// Sets bits of a byte already written, and gives back what it was.
+    /// Sets bits of a byte already written.
     @inline(__always)
-    @discardableResult
-    package mutating func setBits(_ bits: UInt8, at offset: Int) -> UInt8 {
-        let before = byte(at: offset)
-        base.storeBytes(of: before | bits, toByteOffset: offset, as: UInt8.self)
-        return before
+    package mutating func setBits(_ bits: UInt8, at offset: Int) {
+        base.storeBytes(of: byte(at: offset) | bits, toByteOffset: offset, as: UInt8.self)
     }
 
     @inline(__always)

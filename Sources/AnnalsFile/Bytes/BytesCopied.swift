@@ -1,10 +1,11 @@
 // Copying bytes that are looked at on their way.
 
+@usableFromInline
 enum BytesCopied {
     /// Copies `count` bytes, and gives back all of them or-ed together, each in some place of the word.
     ///
     /// In long words, because how often a loop runs differs from text to text, and each surprise costs more than a few bytes more.
-    @inline(__always)
+    @inlinable @inline(__always)
     static func copy(_ source: UnsafeRawPointer, to target: UnsafeMutableRawPointer, _ count: Int) -> UInt64 {
         if count >= 32 {
             let bits = copyWords(SIMD4<UInt64>(), |, source, target, count)
@@ -19,8 +20,8 @@ enum BytesCopied {
     }
 
     /// Copies at least one word. The last one overlaps the one before it.
-    @inline(__always)
-    private static func copyWords<Word: BitwiseCopyable>(
+    @inlinable @inline(__always)
+    static func copyWords<Word: BitwiseCopyable>(
         _ none: Word, _ or: (Word, Word) -> Word, _ source: UnsafeRawPointer, _ target: UnsafeMutableRawPointer,
         _ count: Int
     ) -> Word {
@@ -34,8 +35,8 @@ enum BytesCopied {
         return or(bits, copyWord(source, target, last))
     }
 
-    @inline(__always)
-    private static func copyWord<Word: BitwiseCopyable>(
+    @inlinable @inline(__always)
+    static func copyWord<Word: BitwiseCopyable>(
         _ source: UnsafeRawPointer, _ target: UnsafeMutableRawPointer, _ offset: Int
     ) -> Word {
         let word = source.loadUnaligned(fromByteOffset: offset, as: Word.self)

@@ -55,7 +55,7 @@ extension UnsafeRawBufferPointer {
     package var text: String? { isEmpty ? "" : withValidText { String(copying: $0) } }
 
     /// Whether the bytes are valid UTF-8. Linear in the bytes.
-    package var isText: Bool { isASCII || withValidText { _ in true } != nil }
+    @usableFromInline package var isText: Bool { isASCII || withValidText { _ in true } != nil }
 
     /// Whether all bytes are below 128, or there are none: then they are valid UTF-8. Most texts are, and this asks less of each.
     @inline(__always)

@@ -5,22 +5,20 @@
 /// What is not set is absent. Until `finish` nothing else may be appended to the writer. Positions and types must be those of
 /// the layout, and sizes within the limits; anything else is a mistake of the calling program and traps. The layout must live as long as the
 /// builder: the caller's promise.
+@usableFromInline
 package struct RowBuilder: ~Copyable {
     private let shape: RowShape
     /// Where in the writer the row begins.
     package let start: Int
-    /// Where the last variable value ended, from the row's start.
-    private var end: Int
     /// The first variable attribute whose slot is not yet written.
-    package private(set) var nextVariable = 0
+    @usableFromInline var nextVariable = 0
 
     package init(
         _ layout: RowLayout, entryDistance: UInt16, schemaVersion: UInt16, in writer: inout ByteWriter
     ) {
         shape = RowShape(layout)
         start = writer.count
-        end = layout.variableOffset
-        writer.appendFewZeros(end)
+        writer.appendFewZeros(layout.variableOffset)
         writer.patch(UInt32(entryDistance) | UInt32(schemaVersion) << 16, at: start)
     }
 
@@ -79,24 +77,12 @@ package struct RowBuilder: ~Copyable {
     @inline(__always)
     private func set(byte: UInt8, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter) {
         markPresent(position, &writer)
-        store(byte: byte, slot, in: &writer)
+        writer.patch(byte, at: start &+ Int(slot.offset))
     }
 
     @inline(__always)
     private func set(word: UInt64, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter) {
         markPresent(position, &writer)
-        store(word: word, slot, in: &writer)
-    }
-
-    /// The value of a bool that was marked, for who has looked up the slot and its type.
-    @inline(__always)
-    func store(byte: UInt8, _ slot: RowSlot, in writer: inout ByteWriter) {
-        writer.patch(byte, at: start &+ Int(slot.offset))
-    }
-
-    /// A value of 8 bytes of an attribute that was marked, for who has looked up the slot and its type.
-    @inline(__always)
-    func store(word: UInt64, _ slot: RowSlot, in writer: inout ByteWriter) {
         writer.patch(word, at: start &+ Int(slot.offset))
     }
 
@@ -106,12 +92,9 @@ package struct RowBuilder: ~Copyable {
         writer.byte(at: presenceByte(position)) & presenceBit(position) != 0
     }
 
-    /// Marks the attribute present. False where it was before.
     @inline(__always)
-    @discardableResult
-    func markPresent(_ position: Int, _ writer: inout ByteWriter) -> Bool {
-        let bit = presenceBit(position)
-        return writer.setBits(bit, at: presenceByte(position)) & bit == 0
+    private func markPresent(_ position: Int, _ writer: inout ByteWriter) {
+        writer.setBits(presenceBit(position), at: presenceByte(position))
     }
 
     @inline(__always)
@@ -136,25 +119,7 @@ package struct RowBuilder: ~Copyable {
         precondition(value.count <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
         let offset = claimVariable(slot, position, &writer)
         writer.append(value)
-        end &+= value.count
-        writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
-    }
-
-    /// Appends bytes as the next variable value, if that is a text at that position, and they are valid UTF-8. False where nothing counts that was done.
-    @inline(__always)
-    mutating func appendNext(utf8: UnsafeRawBufferPointer, at position: Int, in writer: inout ByteWriter) -> Bool {
-        let slot = shape.slot(position)
-        guard slot.type.isText, Int(slot.variableIndex) == nextVariable else { return false }
-        let before = writer.count
-        guard writer.appendNotingASCII(utf8) || utf8.isText else {
-            writer.truncate(to: before)
-            return false
-        }
-        end &+= utf8.count
-        nextVariable &+= 1
-        markPresent(position, &writer)
-        writer.patch(UInt32(truncatingIfNeeded: end), at: start &+ Int(slot.offset))
-        return true
+        writer.patch(end(writer), at: offset)
     }
 
     package mutating func append(text: String, at position: Int, in writer: inout ByteWriter) {
@@ -163,8 +128,7 @@ package struct RowBuilder: ~Copyable {
         writer.append(text: text)
         let bytes = writer.count &- before
         precondition(bytes <= FormatLimits.maximumInlineValueBytes, "A value this long must leave the row.")
-        end &+= bytes
-        writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
+        writer.patch(end(writer), at: offset)
     }
 
     /// A list of object IDs in the order that its type asks for.
@@ -172,8 +136,7 @@ package struct RowBuilder: ~Copyable {
         precondition(objects.count <= FormatLimits.maximumInlineValueBytes / 8, "A value this long must leave the row.")
         let offset = claimVariable(shape.slot(position), position, &writer)
         for object in objects { writer.append(object.rawValue) }
-        end &+= objects.count &* 8
-        writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
+        writer.patch(end(writer), at: offset)
     }
 
     package mutating func append(
@@ -183,8 +146,7 @@ package struct RowBuilder: ~Copyable {
         writer.append(reference.offset)
         writer.append(reference.valueBytes)
         writer.append(reference.checksum)
-        end &+= ReferenceField.bytes
-        writer.patch(UInt32(truncatingIfNeeded: end) | RowField.largeBit, at: offset)
+        writer.patch(end(writer) | RowField.largeBit, at: offset)
     }
 
     /// Leaves a variable attribute absent, and those before it that were not written.
@@ -208,30 +170,35 @@ package struct RowBuilder: ~Copyable {
     private mutating func skipVariables(to index: Int, _ writer: inout ByteWriter) {
         for variable in nextVariable..<index {
             let offset = start &+ Int(shape.slot(shape.variable(variable)).offset)
-            writer.patch(UInt32(truncatingIfNeeded: end), at: offset)
+            writer.patch(end(writer), at: offset)
         }
         nextVariable = index
     }
 
     // MARK: The end
 
+    /// Where the last variable value has ended, from the row's start.
+    @inline(__always)
+    private func end(_ writer: borrowing ByteWriter) -> UInt32 { UInt32(truncatingIfNeeded: writer.count &- start) }
+
     /// What the row has behind its slots by now.
-    package var variableBytes: Int { end &- shape.variableOffset }
+    package func variableBytes(in writer: borrowing ByteWriter) -> Int { writer.count &- start &- shape.variableOffset }
 
     /// Completes the row with its size and padding; gives back the size without the padding.
     @discardableResult
     package consuming func finish(in writer: inout ByteWriter) -> Int {
-        precondition(variableBytes <= FormatLimits.maximumInlineRowBytes, "A row this long must lose values.")
+        precondition(
+            variableBytes(in: writer) <= FormatLimits.maximumInlineRowBytes, "A row this long must lose values.")
         return finishOfAnyLength(in: &writer)
     }
 
     /// The same for a row that is looked at once more before it counts.
     @discardableResult
     consuming func finishOfAnyLength(in writer: inout ByteWriter) -> Int {
-        precondition(writer.count == start &+ end, "Something else was appended while a row was written.")
         if nextVariable < shape.variableCount { skipVariables(to: shape.variableCount, &writer) }
-        writer.patch(UInt32(truncatingIfNeeded: end), at: start &+ RowField.rowBytes)
-        writer.appendFewZeros((8 &- end & 7) & 7)
-        return end
+        let rowBytes = writer.count &- start
+        writer.patch(end(writer), at: start &+ RowField.rowBytes)
+        writer.appendFewZeros((8 &- rowBytes & 7) & 7)
+        return rowBytes
     }
 }

@@ -10,9 +10,10 @@ public struct RowSlot: Sendable {
     /// The slot of the variable attribute before, which says where this one's value begins; 0 where it is the first.
     @usableFromInline let previousOffset: UInt16
     /// Counts the variable attributes; meaningless for others.
-    let variableIndex: UInt16
+    @usableFromInline let variableIndex: UInt16
     @usableFromInline let typeNumber: UInt8
     @usableFromInline let isVariable: Bool
+    @usableFromInline let isText: Bool
     package let type: AttributeType
     package let isOptional: Bool
     package let isPreservedOnDeletion: Bool
@@ -23,6 +24,7 @@ public struct RowSlot: Sendable {
         self.variableIndex = variableIndex
         typeNumber = attribute.type.rawValue
         isVariable = attribute.type.isVariable
+        isText = attribute.type.isText
         type = attribute.type
         isOptional = attribute.isOptional
         isPreservedOnDeletion = attribute.flags.contains(.preservedOnDeletion)

@@ -13,7 +13,7 @@
 /// Public for the same reason as `RowCells`.
 public struct RowWriter: ~Copyable {
     @usableFromInline let shape: RowShape
-    private let row: UnsafeMutablePointer<RowBuilder>
+    @usableFromInline let row: UnsafeMutablePointer<RowBuilder>
     @usableFromInline let bytes: UnsafeMutablePointer<ByteWriter>
     /// Where in `bytes` the row begins.
     @usableFromInline let start: Int
@@ -21,10 +21,12 @@ public struct RowWriter: ~Copyable {
     /// The row that an update changes; nil for an insert.
     private let old: RowView?
     private let hasOldLayout: Bool
-    private let maximumInlineValueBytes: Int
+    @usableFromInline let maximumInlineValueBytes: Int
     private let marks: RowMarks
     /// How many attributes of fixed size were not set.
     @usableFromInline var fixedToSet: Int
+    /// Whether it is the row of an insert.
+    @usableFromInline let isNew: Bool
     /// Whether none of them was set to no value in an insert: then its presence bit says of each whether it was set.
     @usableFromInline var isPlain: Bool
     /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
@@ -43,7 +45,8 @@ public struct RowWriter: ~Copyable {
         marks = transaction.marks
         marks.begin(attributes: shape.count)
         fixedToSet = shape.count &- shape.variableCount
-        isPlain = old == nil
+        isNew = old == nil
+        isPlain = isNew
         self.old = old
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
@@ -114,13 +117,20 @@ public struct RowWriter: ~Copyable {
             content.pointee.slots[position].typeNumber == typeNumber
         else { return nil }
         let row = bytes.pointee.base + start
-        let presence = row + (content.pointee.presenceOffset &+ position &>> 3)
-        let bit: UInt8 = 1 &<< UInt8(truncatingIfNeeded: position & 7)
-        let before = presence.load(as: UInt8.self)
-        guard before & bit == 0 else { return nil }
-        presence.storeBytes(of: before | bit, as: UInt8.self)
+        guard markPresent(position, row) else { return nil }
         fixedToSet &-= 1
         return row + Int(content.pointee.slots[position].offset)
+    }
+
+    /// Sets the presence bit of a position that there is, in the row that begins there. False where it was set before.
+    @inlinable @inline(__always)
+    @discardableResult
+    func markPresent(_ position: Int, _ row: UnsafeMutableRawPointer) -> Bool {
+        let presence = row + (shape.content.pointee.presenceOffset &+ position &>> 3)
+        let bit: UInt8 = 1 &<< UInt8(truncatingIfNeeded: position & 7)
+        let before = presence.load(as: UInt8.self)
+        presence.storeBytes(of: before | bit, as: UInt8.self)
+        return before & bit == 0
     }
 
     /// A value of fixed size.
@@ -187,12 +197,26 @@ public struct RowWriter: ~Copyable {
         if let failure { throw failure }
     }
 
-    /// The same for a text as its UTF-8.
-    package mutating func storeNew(utf8: UnsafeRawBufferPointer, at position: Int) -> Bool {
-        guard old == nil, position >= 0, position < shape.count, utf8.count <= maximumInlineValueBytes else {
+    /// Sets a text in the row of an insert, as its UTF-8, if it is the next variable attribute. False as of those of fixed size.
+    @inlinable @inline(__always)
+    public mutating func storeNew(utf8: UnsafeRawBufferPointer, at position: Int) -> Bool {
+        let content = shape.content
+        guard isNew, UInt(bitPattern: position) < UInt(bitPattern: content.pointee.count) else { return false }
+        let slot = content.pointee.slots + position
+        guard slot.pointee.isText, Int(slot.pointee.variableIndex) == row.pointee.nextVariable,
+            utf8.count <= maximumInlineValueBytes
+        else { return false }
+        let before = bytes.pointee.count
+        guard bytes.pointee.appendNotingASCII(utf8) || utf8.isText else {
+            bytes.pointee.truncate(to: before)
             return false
         }
-        return row.pointee.appendNext(utf8: utf8, at: position, in: &bytes.pointee)
+        row.pointee.nextVariable &+= 1
+        let row = bytes.pointee.base + start
+        let end = UInt32(truncatingIfNeeded: bytes.pointee.count &- start)
+        row.storeBytes(of: end.littleEndian, toByteOffset: Int(slot.pointee.offset), as: UInt32.self)
+        markPresent(position, row)
+        return true
     }
 
     /// A text as its UTF-8; throws where it is not valid.

@@ -41,7 +41,7 @@ extension TransactionBuilder {
         let isTooLong: Bool
         do throws(FileError) {
             entry.attributes = try set(&row, &bytes)
-            isTooLong = row.variableBytes > limits.maximumInlineRowBytes
+            isTooLong = row.variableBytes(in: bytes) > limits.maximumInlineRowBytes
             row.finishOfAnyLength(in: &bytes)
         } catch {
             takeBody(from: &bytes)
