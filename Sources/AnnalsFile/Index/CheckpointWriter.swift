@@ -5,11 +5,13 @@ final class NodesWriter {
     var appender: Appender
     /// Those of the frames written here included.
     private(set) var landmarks: Landmarks
-    private var body = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
-    /// As many nodes as a frame holds.
-    private static let nodesInFrame =
-        (FormatLimits.maximumNodeFrameBytes - FrameField.bytes - NodesField.bytes) / IndexNode.bytes
-    private static let maximumBodyBytes = nodesInFrame * IndexNode.bytes
+    /// The frame in the making, from its header on; empty where there is none.
+    private var frame = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
+    /// Where nodes begin in a frame.
+    private static let front = FrameField.bytes + NodesField.bytes
+    /// As many bytes of nodes as a frame holds.
+    private static let maximumBodyBytes =
+        (FormatLimits.maximumNodeFrameBytes - front) / IndexNode.bytes * IndexNode.bytes
 
     init(_ appender: Appender, _ landmarks: Landmarks) {
         self.appender = appender
@@ -18,35 +20,36 @@ final class NodesWriter {
 
     /// Gives back where the node will stand.
     func add(_ node: UnsafeRawBufferPointer) throws(FileError) -> UInt64 {
-        if body.count == Self.maximumBodyBytes { try flush() }
-        let offset = appender.state.end + UInt64(FrameField.bytes + NodesField.bytes + body.count)
-        body.append(node)
+        if frame.count == Self.front + Self.maximumBodyBytes { try flush() }
+        if frame.count == 0 { frame.appendZeros(Self.front) }
+        let offset = appender.state.end + UInt64(frame.count)
+        frame.append(node)
         return offset
     }
 
     /// Writes the nodes that were collected.
     func flush() throws(FileError) {
-        guard body.count > 0 else { return }
-        let content = Array(body.bytes)
-        body.truncate()
-        _ = try addFrame(content[...])
+        guard frame.count > 0 else { return }
+        frame.patch(UInt32((frame.count - Self.front) / IndexNode.bytes), at: FrameField.bytes)
+        try append(.nodes, tableBytes: NodesField.bytes)
     }
 
-    /// A frame with this content alone, padded to whole nodes. Gives back where the frame stands.
+    /// A frame with this content alone, padded to whole nodes, where no nodes wait to be written. Gives back where the frame stands.
     func addFrame(_ content: ArraySlice<UInt8>) throws(FileError) -> UInt64 {
-        let nodes = (content.count + IndexNode.bytes - 1) / IndexNode.bytes
-        var table: [UInt8] = []
-        table.append(integer: UInt32(nodes))
-        table.append(integer: UInt32(0))
-        let padding = repeatElement(0 as UInt8, count: nodes * IndexNode.bytes - content.count)
-        return try append(.nodes, table, content + padding)
+        let offset = appender.state.end
+        frame.appendZeros(Self.front)
+        content.withUnsafeBytes { frame.append($0) }
+        frame.appendZeros((Self.front - frame.count) & (IndexNode.bytes - 1))
+        try flush()
+        return offset
     }
 
-    private func append(_ kind: FrameKind, _ table: [UInt8], _ body: ArraySlice<UInt8>) throws(FileError) -> UInt64 {
+    /// Writes the frame in the making.
+    private func append(_ kind: FrameKind, tableBytes: Int) throws(FileError) {
         let offset = appender.state.end
-        try appender.appendStandalone(kind, table: table, body: Array(body))
+        defer { frame.truncate() }
+        try appender.appendStandalone(kind, frame.mutableBytes(0..<frame.count), tableBytes: tableBytes)
         _ = landmarks.note(offset, number: appender.state.lastNumber)
-        return offset
     }
 
     /// Ends the checkpoint with its document, in frames of its own as far as the checkpoint frame does not hold it.
@@ -61,13 +64,15 @@ final class NodesWriter {
                 throw FileError(.tooLarge, "The schemas and names of the store are too long for a checkpoint.")
             }
         }
-        var table: [UInt8] = []
-        table.append(integer: UInt64(document.count))
-        table.append(integer: UInt32(pieces.count))
-        table.append(integer: UInt32(0))
-        for piece in pieces { table.append(integer: piece) }
-        let padding = repeatElement(0 as UInt8, count: rest.count.paddedTo8 - rest.count)
-        _ = try append(.checkpoint, table, rest + padding)
+        frame.appendZeros(FrameField.bytes)
+        frame.append(UInt64(document.count))
+        frame.append(UInt32(pieces.count))
+        frame.append(UInt32(0))
+        for piece in pieces { frame.append(piece) }
+        let tableBytes = frame.count - FrameField.bytes
+        rest.withUnsafeBytes { frame.append($0) }
+        frame.appendPadding()
+        try append(.checkpoint, tableBytes: tableBytes)
     }
 }
 

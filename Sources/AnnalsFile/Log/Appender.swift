@@ -153,9 +153,7 @@ struct Appender {
             frame.store(place.first, at: relocation.position + ReferenceField.offset)
             frame.store(place.checksum, at: relocation.position + ReferenceField.checksum)
         }
-        let front = FrameField.bytes + tableBytes
-        return FrameHeader.bodyChecksum(
-            UnsafeRawBufferPointer(frame.slice(front, frame.count - front)), salt: log.header.salt)
+        return self.bodyChecksum(frame, tableBytes)
     }
 
     /// The transaction's time and name numbers; writes what has to stand before it.
@@ -295,21 +293,30 @@ struct Appender {
         try withFrame(table) { (appender, bytes) throws(FileError) in
             _ = try appender.append(
                 bytes, kind: .consumer, isMember: true, tableBytes: table.count,
-                bodyChecksum: FrameHeader.bodyChecksum(
-                    UnsafeRawBufferPointer(start: nil, count: 0), salt: appender.log.header.salt),
-                number: appender.state.lastNumber + 1)
+                bodyChecksum: appender.bodyChecksum(bytes, table.count), number: appender.state.lastNumber + 1)
         }
     }
 
-    mutating func appendStandalone(
-        _ kind: FrameKind, table: [UInt8], body: [UInt8] = [], mark: UInt64? = nil
-    ) throws(FileError) {
-        let checksum = body.withUnsafeBytes { FrameHeader.bodyChecksum($0, salt: log.header.salt) }
-        try withFrame(table + body) { (appender, bytes) throws(FileError) in
-            _ = try appender.append(
-                bytes, kind: kind, isMember: false, tableBytes: table.count, bodyChecksum: checksum,
-                number: appender.state.lastNumber, mark: mark)
+    /// Appends a frame of a table alone that is no transaction's.
+    mutating func appendStandalone(_ kind: FrameKind, table: [UInt8], mark: UInt64? = nil) throws(FileError) {
+        try withFrame(table) { (appender, bytes) throws(FileError) in
+            try appender.appendStandalone(kind, bytes, tableBytes: table.count, mark: mark)
         }
+    }
+
+    /// The same of a frame that is complete but for its header.
+    mutating func appendStandalone(
+        _ kind: FrameKind, _ bytes: UnsafeMutableRawBufferPointer, tableBytes: Int, mark: UInt64? = nil
+    ) throws(FileError) {
+        _ = try append(
+            bytes, kind: kind, isMember: false, tableBytes: tableBytes, bodyChecksum: bodyChecksum(bytes, tableBytes),
+            number: state.lastNumber, mark: mark)
+    }
+
+    private func bodyChecksum(_ bytes: UnsafeMutableRawBufferPointer, _ tableBytes: Int) -> UInt64 {
+        let front = FrameField.bytes + tableBytes
+        return FrameHeader.bodyChecksum(
+            UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)), salt: log.header.salt)
     }
 
     /// Gives `body` the bytes with room for a header in front of them.
@@ -333,12 +340,10 @@ struct Appender {
         copied bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int
     ) throws(FileError) -> FrameHeader {
         if gathered == nil { gathered = GatheredFrames(at: state.reach) }
-        let front = FrameField.bytes + tableBytes
-        let body = UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front))
         let number = isMember || kind == .transaction ? state.lastNumber + 1 : state.lastNumber
         return try append(
             bytes, kind: kind, isMember: isMember, tableBytes: tableBytes,
-            bodyChecksum: FrameHeader.bodyChecksum(body, salt: log.header.salt), number: number)
+            bodyChecksum: bodyChecksum(bytes, tableBytes), number: number)
     }
 
     /// Makes room for more, in the middle of a transaction that is being copied.
