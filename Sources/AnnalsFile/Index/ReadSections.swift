@@ -1,8 +1,8 @@
-// Knows which reads are under way, so that what they may be looking at is given back only after they have ended.
+// Knows which reads are under way, so that the memory of nodes that they may be looking at is used again only after they have ended.
 //
 // Invariants:
 // E1  A read section counts in the epoch in which it began; an epoch begins only when the one before the last has no sections left.
-// E2  What was taken out of reach in an epoch is freed when no section of that epoch or an earlier one is left.
+// E2  What was taken out of reach in an epoch is used again when no section of that epoch or an earlier one is left.
 // E3  Once `isClosed`, no section begins; `close` returns when none is left.
 
 internal import Synchronization
@@ -25,6 +25,9 @@ final class ReadSections: @unchecked Sendable {
     private let process = OwnProcess()
     @exclusivity(unchecked) private var retired: [UnsafeMutableRawPointer] = []
     @exclusivity(unchecked) private var waiting: [UnsafeMutableRawPointer] = []
+    /// Nodes that nobody looks at. Kept, because memory that was given back comes again page by page, each of which costs more than to write it.
+    @exclusivity(unchecked) private var spare: [UnsafeMutableRawPointer] = []
+    private static let mostSpare = 256
 
     init() {
         let bytes = 2 * Self.stripes * Self.strideBytes
@@ -33,7 +36,7 @@ final class ReadSections: @unchecked Sendable {
     }
 
     deinit {
-        for node in waiting + retired { node.deallocate() }
+        for node in waiting + retired + spare { node.deallocate() }
         counters.deallocate()
     }
 
@@ -79,15 +82,22 @@ final class ReadSections: @unchecked Sendable {
         }
     }
 
-    /// Memory that no new section can reach any more: freed when those that might be looking at it have ended.
+    /// Memory for a node, with anything in it. Given back by `retire`.
+    func makeNode() -> UnsafeMutableRawPointer {
+        spare.popLast() ?? .allocate(byteCount: IndexNode.bytes, alignment: 64)
+    }
+
+    /// A node that no new section can reach any more: used again when those that might be looking at it have ended.
     func retire(_ node: UnsafeMutableRawPointer) { retired.append(node) }
 
-    /// Frees what nobody can be looking at, and goes on to the next epoch where there is something to wait for. Never waits.
+    /// Takes back what nobody can be looking at, and goes on to the next epoch where there is something to wait for. Never waits.
     func reclaim() {
         guard !retired.isEmpty || !waiting.isEmpty else { return }
         let now = epoch.load(ordering: .relaxed)
         guard !hasSections(parity: (now + 1) & 1) else { return }
-        for node in waiting { node.deallocate() }
+        let kept = min(waiting.count, Self.mostSpare - spare.count)
+        spare += waiting.prefix(kept)
+        for node in waiting.dropFirst(kept) { node.deallocate() }
         waiting = retired
         retired = []
         epoch.store(now + 1, ordering: .sequentiallyConsistent)

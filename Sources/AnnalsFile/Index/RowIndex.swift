@@ -217,7 +217,7 @@ final class RowIndex: @unchecked Sendable {
     }
 
     private func makeNode() -> UnsafeMutableRawPointer {
-        let node = UnsafeMutableRawPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
+        let node = sections.makeNode()
         node.initializeMemory(as: UInt8.self, repeating: 0, count: IndexNode.bytes)
         dirtyNodes += 1
         return node
@@ -231,7 +231,7 @@ final class RowIndex: @unchecked Sendable {
         for index in 0..<IndexNode.words where !isLeaf {
             if content.integer(at: index * 8, as: UInt64.self) & 7 != 0 { throw Self.malformed(reference.word) }
         }
-        let node = UnsafeMutableRawPointer.allocate(byteCount: IndexNode.bytes, alignment: 64)
+        let node = sections.makeNode()
         node.copyMemory(from: content.baseAddress.unsafelyUnwrapped, byteCount: IndexNode.bytes)
         dirtyNodes += 1
         return node
