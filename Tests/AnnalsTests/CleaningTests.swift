@@ -207,6 +207,40 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// What was cleaned is in the file until that is compacted: a date does not lead there either.
+    @Test func aDateFromBeforeWhatWasCleanedIsExpired() throws {
+        let store = try folder.open([Sample.clip])
+        for _ in 1...9 { try insert(store) }
+        let times = try store.history(HistoryRequest()).map(\.timestamp)
+        #expect(try times.count == 10 && store.deleteHistory(before: 8))
+        let oldest = try store.oldestToken
+        for isCompacted in [false, true] {
+            if isCompacted { try store.compact() }
+            for date in [Date.distantPast] + times[..<6] {
+                for request in [
+                    HistoryRequest(after: .date(date)), HistoryRequest(after: .date(date), before: .number(10)),
+                ] {
+                    let error = #expect(throws: StoreError.self) { try store.history(request) }
+                    #expect(error?.code == .tokenExpired && error?.oldestToken == oldest)
+                }
+            }
+            for date in times[..<7] { expect(.tokenExpired) { try store.history(HistoryRequest(before: .date(date))) } }
+            for place in 6..<10 {
+                let number = UInt64(place + 1)
+                #expect(
+                    try store.history(HistoryRequest(after: .date(times[place]))).map(\.number)
+                        == (1...10).filter { $0 > number })
+                #expect(
+                    try place == 6
+                        || store.history(HistoryRequest(before: .date(times[place]))).map(\.number)
+                            == (8...10).filter { $0 < number }
+                )
+            }
+        }
+        try store.close()
+        try folder.expectIntact()
+    }
+
     // MARK: The tool
 
     private func tool(_ arguments: String...) throws -> ToolRun { try runTool(arguments) }

@@ -105,12 +105,15 @@ extension Store {
     }
 
     private func number(through moment: Int64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
-        let (number, isBefore) = try mapping { () throws(FileError) in
+        let (number, isHeld) = try mapping { () throws(FileError) in
             let number = try engine.lastNumber(through: moment, in: view)
-            guard number > 0, number == engine.oldestNumber else { return (number, false) }
-            return (number, moment < (try engine.oldest()).time)
+            // What was cleaned is in the file until that is compacted, and what is not is all before the first that is.
+            let oldest = try engine.oldest()
+            return (
+                number, oldest.number == 0 || number > oldest.number || number == oldest.number && moment >= oldest.time
+            )
         }
-        if isBefore { throw expired("History does not reach back to that date", engine) }
+        guard isHeld else { throw expired("History does not reach back to that date", engine) }
         return number
     }
 

@@ -116,8 +116,7 @@ extension Store {
 
     private func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {
         let tag = try mapping { () throws(FileError) in
-            if number == newest.number { return newest.tag }
-            return number == engine.oldestNumber ? try engine.oldest().tag : try engine.view(asOf: number).tag
+            number == newest.number ? newest.tag : try engine.view(asOf: number).tag
         }
         return HistoryToken(storeIdentifier: identifier, number: number, tag: tag)
     }

@@ -2,9 +2,9 @@
 
 /// A row while it is written: begin, set slots in any order, append variable values in the order of their attributes, finish.
 ///
-/// What is not set is absent. Until `finish` nothing else may be appended to the writer. Positions and types must be those of
-/// the layout, and sizes within the limits; anything else is a mistake of the calling program and traps. The layout must live as long as the
-/// builder: the caller's promise.
+/// What is not set is absent. Positions and types must be those of the layout, and sizes within the limits; anything else is a mistake of the
+/// calling program and traps. The caller's promise: the layout lives as long as the builder, and until `finish` nothing else is appended to the writer,
+/// where it would belong to the row.
 @usableFromInline
 package struct RowBuilder: ~Copyable {
     private let shape: RowShape

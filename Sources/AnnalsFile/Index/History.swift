@@ -106,7 +106,7 @@ extension Engine {
     ///
     /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Throws `damaged`.
     ///
-    /// `place` saves finding it: the end of transaction `after`, or of another frame behind it and before the next transaction, in this same file.
+    /// `place` saves finding it: where a frame begins in this same file. What stands before it is not lent.
     package func forEachTransaction(
         after number: UInt64, at place: UInt64? = nil, in view: View,
         _ body: (TransactionView) throws(FileError) -> Bool
@@ -151,8 +151,8 @@ extension Engine {
             offset: offset)
     }
 
-    /// The number of the last transaction of the view that is known to survive the loss of power. Linear in the frames of one MiB where that is
-    /// not the newest. Throws `damaged`, `closed`.
+    /// The number of the last transaction of the view that is known to survive the loss of power. Linear in the frames from the MiB that the
+    /// mark of what is durable stands in to the first transaction behind it. Throws `damaged`, `closed`.
     package func lastDurableNumber(in view: View) throws(FileError) -> UInt64 {
         // Before any lock: in a child a thread of the parent's may hold it for ever.
         if log.process.wasForked { throw log.process.refusal(path: log.path) }

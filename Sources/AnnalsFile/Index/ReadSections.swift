@@ -10,8 +10,8 @@ internal import Synchronization
 /// Epoch-based reclamation (Fraser, "Practical lock-freedom", 2004), with counters instead of per-thread lists.
 ///
 /// Entering and leaving are two atomic additions each to a counter that few threads share, and never wait.
-/// Sound although it is shared: the counters are atomic; the lists of garbage are touched only by who holds the log's `follow` lock,
-/// and so accesses to them cannot overlap, and are not checked for it.
+/// Sound although it is shared: the counters are atomic; the lists of nodes are touched only by who may change the indexes (X2), and so accesses to them
+/// cannot overlap, and are not checked for it.
 final class ReadSections: @unchecked Sendable {
     /// Where a section is counted.
     struct Section { fileprivate let counter: Int }
