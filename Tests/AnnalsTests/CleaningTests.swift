@@ -241,6 +241,75 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// What another handle has cleaned counts at once, also for who reads history up to a snapshot from before.
+    @Test func whatOthersCleanedCountsThroughAnOlderSnapshot() throws {
+        let store = try folder.open([Sample.clip])
+        for _ in 1...9 { try insert(store) }
+        let other = try folder.open()
+        var before: UInt64 = 2
+        func snapshotThenClean() throws -> Snapshot {
+            let snapshot = try store.snapshot()
+            before += 1
+            #expect(try other.deleteHistory(before: before))
+            return snapshot
+        }
+        func numbers(_ request: HistoryRequest, _ snapshot: Snapshot) throws -> [UInt64] {
+            var numbers: [UInt64] = []
+            try store.forEachTransaction(request, in: snapshot) { (transaction) in
+                numbers.append(transaction.number)
+                return true
+            }
+            return numbers
+        }
+        var snapshot = try snapshotThenClean()
+        #expect(try numbers(HistoryRequest(), snapshot) == Array(before...10))
+        snapshot = try snapshotThenClean()
+        expect(.tokenExpired) { try numbers(HistoryRequest(after: .number(2)), snapshot) }
+        snapshot = try snapshotThenClean()
+        expect(.tokenExpired) { try store.forEachTransaction(after: 3, in: snapshot) { _ in true } }
+        snapshot = try snapshotThenClean()
+        var exported: [UInt64] = []
+        try store.forEachExportedTransaction(in: snapshot) { (transaction) in
+            exported.append(transaction.token.number)
+            return true
+        }
+        #expect(exported == Array((before - 1)...10))
+        // One that history does not reach back to is a state, and nothing follows.
+        snapshot = try store.snapshot(asOf: 6)
+        #expect(try other.deleteHistory(before: 10))
+        exported = []
+        try store.forEachExportedTransaction(in: snapshot) { (transaction) in
+            exported.append(transaction.token.number)
+            return true
+        }
+        #expect(exported == [6])
+        #expect(try numbers(HistoryRequest(), snapshot).isEmpty)
+        try other.close()
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    /// An answer that would not show what is hidden is whole without it.
+    @Test func whatIsHiddenRefusesOnlyWhereItIsMissing() throws {
+        let store = try folder.open([Sample.clip])
+        for author in ["a", "a", "b", "a"] {
+            try store.commit(author: author, context: author == "b" ? "y" : "x") {
+                try $0.insert("Clip", ["title": "t"])
+            }
+        }
+        #expect(try store.deleteHistory(before: 5, authors: ["b"]))
+        expect(.tokenExpired) { try store.history(HistoryRequest(after: .number(1))) }
+        expect(.tokenExpired) { try store.history(HistoryRequest(after: .number(1), before: .number(5))) }
+        #expect(try store.history(HistoryRequest(after: .number(1), before: .number(4))).map(\.number) == [2, 3])
+        #expect(try store.history(HistoryRequest(contextNames: ["x"])).map(\.number) == [2, 3, 5])
+        expect(.tokenExpired) { try store.history(HistoryRequest(contextNames: ["x", "y"])) }
+        let error = #expect(throws: StoreError.self) { try store.revert(4) }
+        #expect(try error?.code == .tokenExpired && error?.oldestToken == store.oldestToken)
+        #expect(try store.currentToken.number == 5)
+        try store.close()
+        try folder.expectIntact()
+    }
+
     // MARK: The tool
 
     private func tool(_ arguments: String...) throws -> ToolRun { try runTool(arguments) }

@@ -31,12 +31,13 @@ extension Store {
         _ body: (ExportedTransaction) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let end = if let snapshot { snapshot } else { try self.snapshot() }
+        _ = try view(of: end, end.engine)
         var reader = try ExportReader(end, to: target)
         var previous: HistoryToken?
         var (isFirst, start) = (true, place)
         if place == nil, let state = try oldestWhole(end) {
             let exported = try reader.readState(state)
-            guard try body(exported) else { return }
+            guard try body(exported), state.view.number < end.view.number else { return }
             (previous, isFirst, start) = (exported.token, false, .number(exported.token.number))
         }
         let resolved = try ResolvedRequest(HistoryRequest(after: start), self, end)

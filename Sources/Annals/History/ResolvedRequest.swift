@@ -32,7 +32,7 @@ struct ResolvedRequest {
             before: try store.number(before: request.before, engine, view),
             isNewestFirst: request.order == .newestFirst)
         transactions = TransactionFilter(request, engine)
-        try store.checkHidden(after: range.after, engine, view, filter: transactions)
+        try store.checkHidden(after: range.after, before: range.before, engine, view, filter: transactions)
         let filter = try ChangeFilter(request, view.catalog)
         let gaps = try snapshot == nil ? view.historyGaps : store.historyGaps(engine)
         try store.checkGaps(gaps, in: range, named: named ?? filter.namedEntities, engine, view)
@@ -56,9 +56,10 @@ struct ResolvedRequest {
 }
 
 extension Store {
-    /// The state that history is read from: the newest one where none is given.
+    /// The state that history is read from: the newest one where none is given. What others have cleaned by now is known then, whichever it is.
     func view(of snapshot: Snapshot?, _ engine: Engine) throws(StoreError) -> View {
-        guard let snapshot else { return try mapping { () throws(FileError) in try engine.viewOfThisFile() } }
+        let newest = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
+        guard let snapshot else { return newest }
         guard generations.has(snapshot.engine) else {
             throw StoreError(
                 .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)

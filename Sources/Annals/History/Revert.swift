@@ -98,12 +98,20 @@ extension Store {
         guard number > engine.oldestNumber else {
             throw expired("History does not hold transaction \(number)", engine)
         }
-        var changesSchema = false
+        let tracking = engine.tracking
+        var (changesSchema, isHidden) = (false, false)
         try mapping { () throws(FileError) in
             try engine.forEachTransaction(after: number - 1, in: view) { (transaction) in
                 changesSchema = transaction.changesSchema
+                isHidden = number < tracking.hiddenBefore(transaction.authorNumber)
                 return false
             }
+        }
+        guard !isHidden else {
+            throw StoreError(
+                .tokenExpired,
+                "Transaction \(number) was cleaned with others of its author: undo what can be undone by a transaction of your own.",
+                path: path, oldestToken: try oldestToken(engine))
         }
         guard !changesSchema else {
             throw StoreError(

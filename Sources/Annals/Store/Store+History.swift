@@ -18,11 +18,8 @@ extension Store {
     ) throws(StoreError) {
         var (engine, view) = try newest()
         if let snapshot {
-            guard generations.has(snapshot.engine) else {
-                throw StoreError(
-                    .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)
-            }
-            (engine, view) = (snapshot.engine, snapshot.view)
+            engine = snapshot.engine
+            view = try self.view(of: snapshot, engine)
         }
         try check(number, engine, view)
         try checkHidden(after: number, engine, view)

@@ -82,7 +82,7 @@ extension Store {
         guard number <= newest.number else {
             throw StoreError(
                 .tokenUnknown,
-                "The store has no transaction \(number): its newest is \(newest.number). The token may be of another copy.",
+                "What is read has no transaction \(number): its newest is \(newest.number). The token may be of another copy, or newer than a snapshot.",
                 path: path)
         }
         guard number >= engine.oldestNumber else {
@@ -99,12 +99,13 @@ extension Store {
             path: path, oldestToken: try? oldestToken(engine))
     }
 
-    /// Throws where transactions behind that number are hidden that the filter would show: an answer without them would not be all.
+    /// Throws where transactions in that range are hidden that the filter would show: an answer without them would not be all.
     func checkHidden(
-        after number: UInt64, _ engine: Engine, _ view: View, filter: TransactionFilter = TransactionFilter()
+        after number: UInt64, before end: UInt64 = .max, _ engine: Engine, _ view: View,
+        filter: TransactionFilter = TransactionFilter()
     ) throws(StoreError) {
         let found = try mapping { () throws(FileError) in
-            try engine.lastHidden(after: number, in: view, filter: filter)
+            try engine.lastHidden(after: number, before: end, in: view, filter: filter)
         }
         guard let hidden = found else { return }
         throw StoreError(

@@ -51,17 +51,19 @@ extension Engine {
         return state.nameNumbers[IdentifierName(author)]
     }
 
-    /// The last transaction above `number` that is hidden and that the filter would show; nil where there is none.
+    /// The last transaction above `number` and below `end` that is hidden and that the filter would show; nil where there is none.
     package func lastHidden(
-        after number: UInt64, in view: View, filter: TransactionFilter = TransactionFilter()
+        after number: UInt64, before end: UInt64 = .max, in view: View, filter: TransactionFilter = TransactionFilter()
     ) throws(FileError) -> UInt64? {
         let hidden = tracking.hidden.filter { filter.shows(author: $0.author) }
-        guard let limit = hidden.map(\.before).max(), number + 1 < limit else { return nil }
+        guard let limit = hidden.map({ min($0.before, end) }).max(), number + 1 < limit else { return nil }
         var last: UInt64?
         try forEachTransaction(after: number, in: view) { (transaction) in
             if transaction.number >= limit { return false }
             let author = transaction.authorNumber
-            if let entry = hidden.first(where: { $0.author == author }), transaction.number < entry.before {
+            if let entry = hidden.first(where: { $0.author == author }), transaction.number < entry.before,
+                filter.matches(transaction)
+            {
                 last = transaction.number
             }
             return true
