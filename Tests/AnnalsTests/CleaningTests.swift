@@ -158,6 +158,7 @@ import Testing
             try store.advanceConsumer("slow", from: slow.cursor, to: tokens[5])
         }
         #expect(error?.code == .consumerLost && error?.oldestToken == tokens[8])
+        #expect(error?.message.contains("stands at transaction \(slow.cursor.number),") == true)
         // Nobody waits for who is lost.
         #expect(try store.cleaningPlan().waitingFor.map(\.name) == ["fast"])
         let (snapshot, token) = try store.resync()

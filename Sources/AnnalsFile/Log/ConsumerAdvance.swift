@@ -72,7 +72,7 @@ extension TrackingState {
         guard advance.to.number >= horizon else {
             throw FileError(
                 .consumerLost,
-                "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(advance.to.number), and history begins "
+                "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(place.number), and history begins "
                     + "behind \(horizon). Read everything anew, then reset the consumer to the token that came with it."
             )
         }
