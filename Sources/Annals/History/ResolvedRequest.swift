@@ -58,13 +58,12 @@ struct ResolvedRequest {
 extension Store {
     /// The state that history is read from: the newest one where none is given. What others have cleaned by now is known then, whichever it is.
     func view(of snapshot: Snapshot?, _ engine: Engine) throws(StoreError) -> View {
-        let newest = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
-        guard let snapshot else { return newest }
-        guard generations.has(snapshot.engine) else {
+        if let snapshot, !generations.has(snapshot.engine) {
             throw StoreError(
                 .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)
         }
-        return snapshot.view
+        let newest = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
+        return snapshot?.view ?? newest
     }
 
     /// The number of the transaction that a place is right behind.

@@ -9,7 +9,7 @@ extension Store {
     }
 
     /// The place up to which everything is known to survive the loss of power: where what was cleaned is not durable yet, history does not
-    /// reach back to it. Logarithmic in the number of transactions. Throws `closed`, `damaged`.
+    /// reach back to it. Linear in what stands from the MiB in which that ends to the first transaction behind it. Throws `closed`, `damaged`.
     public var durableToken: HistoryToken {
         get throws(StoreError) {
             let (engine, newest) = try newest()

@@ -27,7 +27,7 @@ public struct RowWriter: ~Copyable {
     @usableFromInline var fixedToSet: Int
     /// Whether it is the row of an insert.
     @usableFromInline let isNew: Bool
-    /// Whether none of them was set to no value in an insert: then its presence bit says of each whether it was set.
+    /// Whether no attribute of fixed size was set to no value in an insert: then its presence bit says of each whether it was set.
     @usableFromInline var isPlain: Bool
     /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
     private var isRefused = false
