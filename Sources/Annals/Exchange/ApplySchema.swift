@@ -12,7 +12,7 @@ enum ApplySchema {
     ) throws(StoreError) -> [EntityDefinition] {
         var changes: [SchemaChange] = []
         if let transaction { changes = try self.changes(transaction, catalog) }
-        for own in [ReservedEntity.origins, ReservedEntity.objects]
+        for own in ReservedEntity.all
         where catalog.number(ofEntity: own.name) == nil {
             changes.append(.addEntity(own))
         }

@@ -81,6 +81,8 @@ extension Store {
         let definitions = try ApplySchema.definitions(for: isHere ? nil : transaction, pending.catalog)
         if !definitions.isEmpty { try mapping { () throws(FileError) in try pending.changeSchema(definitions) } }
         try origins.note(transaction, isSkipped: isHere, in: pending)
+        let origin = transaction.origin ?? transaction.token
+        try LeftOut.write(origin: origin.storeIdentifier, isSkipped: isHere, on: base, to: pending)
         if isHere { return (.alreadyHere, []) }
         var plan = try ApplyPlan(transaction, policy, base, pending)
         try plan.work()
@@ -121,7 +123,8 @@ extension AppliedOrigins {
                 throw StoreError(
                     .applyGap,
                     "Transactions of the store \(transaction.store) up to \(last?.number ?? 0) were applied, and this one begins anew with "
-                        + "\(transaction.token.number): export what comes after \(last?.number ?? 0).")
+                        + "\(transaction.token.number): export what comes after \(last?.number ?? 0). If its history does not reach back to that any "
+                        + "more, apply everything to a new store.")
             }
             return
         }
@@ -131,7 +134,7 @@ extension AppliedOrigins {
                 last.map { last in
                     "Of the store \(transaction.store) the transaction after \(last.number) is next, and this one, "
                         + "\(transaction.token.number), comes behind \(previous.number): apply those between first, or export what comes "
-                        + "after \(last.number)."
+                        + "after \(last.number). If its history does not reach back to that any more, apply everything to a new store."
                 }
                     ?? "Nothing was applied from the store \(transaction.store) yet, and transaction \(transaction.token.number) comes behind "
                     + "\(previous.number): export from the beginning.")
@@ -151,11 +154,19 @@ extension AppliedOrigins {
                 + "is another copy. Export up to what is durable, and begin with a new store.")
     }
 
-    /// Whether the store has what the transaction was at first.
+    /// Whether the store has what the transaction was at first. Throws `originDiverged` where it has another one of that number, as far as that is
+    /// known.
     func hasOrigin(of transaction: ExportedTransaction) throws(StoreError) -> Bool {
-        guard let origin = transaction.origin else { return false }
+        let origin = transaction.origin ?? transaction.token
         if origin.storeIdentifier == storeIdentifier { return true }
-        return try record(of: origin.storeIdentifier).map { $0.record.token.number >= origin.number } ?? false
+        let known = try record(of: origin.storeIdentifier)?.record.token.number ?? 0
+        if known >= origin.number { return true }
+        let stretches = try ahead(of: origin.storeIdentifier, from: origin.number)
+        guard stretches.contains(where: { $0.behind < origin.number }) else { return false }
+        if let other = stretches.first(where: { $0.last.number == origin.number && $0.last != origin }) {
+            throw Self.diverged(transaction, other.last.number)
+        }
+        return true
     }
 
     /// Notes that the transaction was applied or passed over. What came by way of a third store in its order counts as come from where it was made.
@@ -168,7 +179,8 @@ extension AppliedOrigins {
         try write(record, to: pending)
         guard !isSkipped, let origin = transaction.origin else { return }
         let known = try self.record(of: origin.storeIdentifier)?.record.token.number ?? 0
-        guard transaction.originPrevious?.number ?? 0 <= known else { return }
+        let behind = transaction.originPrevious?.number ?? 0
+        guard behind <= known else { return try noteAhead(origin, behind: behind, to: pending) }
         try write(
             AppliedRecord(origin, previous: transaction.originPrevious, isSkipped: false), to: pending)
     }

@@ -15,7 +15,8 @@ extension Store {
     ///
     /// Transactions that were applied from elsewhere are exported like all others, and name their origin; the store that has them already passes them
     /// over. Transactions that only note that something was passed over are left out. Objects keep the name that they have in the store in which they
-    /// were first inserted. So stores may export to each other, in chains and in circles.
+    /// were first inserted. So stores may export to each other, in chains and in circles. A place that was cleaned is right as long as nothing behind
+    /// it was cleaned that would be exported; for what `target` leaves out that holds where it was named each time.
     ///
     /// Takes memory for one transaction at a time, and for all objects where it begins with these. What is not durable yet is exported too: export
     /// up to the snapshot of a durable place where a loss of power must not take what others have.
@@ -40,8 +41,8 @@ extension Store {
             guard try body(exported), state.view.number < end.view.number else { return }
             (previous, isFirst, start) = (exported.token, false, .number(exported.token.number))
         }
-        let resolved = try ResolvedRequest(HistoryRequest(after: start), self, end)
-        if isFirst { previous = try lastExported(upTo: resolved.range.after, reader, end) }
+        let (resolved, oldest) = try resolve(start, to: target, end)
+        if isFirst { previous = try lastExported(upTo: resolved.range.after, reader, oldest, end) }
         try forEachTransaction(resolved) { (transaction) throws(StoreError) -> Bool in
             guard let exported = try reader.read(transaction, previous: previous, isFirst: isFirst) else { return true }
             (previous, isFirst) = (exported.token, false)
@@ -67,13 +68,50 @@ extension Store {
         return Snapshot(state, engine, identifier)
     }
 
+    /// Where history begins, and the last transaction up to there that would be exported; number 0 for none.
+    private typealias Oldest = (number: UInt64, exported: HistoryToken)
+
+    private func oldest(_ end: Snapshot, to target: UUID?) throws(StoreError) -> Oldest {
+        let number = end.engine.oldestNumber
+        let state = try mapping { () throws(FileError) in try end.engine.view(asOf: number) }
+        let oldest = Snapshot(state, end.engine, identifier)
+        return (number, try LeftOut(oldest)?.last(for: target) ?? oldest.token)
+    }
+
+    /// What comes after a place. One that was cleaned is right all the same where nothing behind it would be exported of what was cleaned too.
+    private func resolve(
+        _ place: HistoryRequest.Place?, to target: UUID?, _ end: Snapshot
+    ) throws(StoreError) -> (request: ResolvedRequest, oldest: Oldest) {
+        while true {
+            let oldest = try oldest(end, to: target)
+            var start = place
+            switch place {
+            case .number(let number) where number < oldest.number && number >= oldest.exported.number:
+                start = .number(oldest.number)
+            // Of those that are left out the tags are not known any more.
+            case .token(let token)
+            where token.number < oldest.number
+                && (token.number > oldest.exported.number || token == oldest.exported):
+                try checkOwner(token)
+                start = .number(oldest.number)
+            default: break
+            }
+            do {
+                return (try ResolvedRequest(HistoryRequest(after: start), self, end), oldest)
+            } catch  where error.code == .tokenExpired && end.engine.oldestNumber > oldest.number {
+                // Others have cleaned meanwhile: what is left out now may reach further.
+                continue
+            }
+        }
+    }
+
     /// The last transaction up to a number that would be exported: what who goes on there has applied.
     private func lastExported(
-        upTo number: UInt64, _ reader: ExportReader, _ end: Snapshot
+        upTo number: UInt64, _ reader: ExportReader, _ oldest: Oldest, _ end: Snapshot
     ) throws(StoreError) -> HistoryToken? {
-        var token = try oldestToken(end.engine)
+        var token = oldest.exported
         var lending = HistoryLending(self, end.view, nil)
-        let range = HistoryRange(after: token.number, before: number + 1, isNewestFirst: true)
+        let range = HistoryRange(after: oldest.number, before: number + 1, isNewestFirst: true)
         try mapping { () throws(FileError) in
             try end.engine.forEachTransaction(range, in: end.view) { (transaction) throws(FileError) in
                 let context = lending.show(transaction)

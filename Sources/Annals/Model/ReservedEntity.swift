@@ -1,4 +1,5 @@
-// The entities that a store keeps for itself: which transactions of other stores were applied, and which objects are whose.
+// The entities that a store keeps for itself: which transactions of other stores were applied, which exports leave them out, and which objects are
+// whose.
 //
 // Their objects are rows like all others, so that one commit covers them and compaction keeps them; nobody but this library sees them. They are
 // made when the first transaction is applied.
@@ -29,6 +30,30 @@ enum ReservedEntity {
             AttributeDescription("firstPreviousNumber", .int),
             AttributeDescription("firstPreviousTag", .int),
         ])
+
+    /// What exports up to the last one that was applied leave out (`LeftOut`).
+    static let leftOut = EntityDescription(
+        EntityDefinition.reservedPrefix + "leftOut",
+        attributes: [
+            AttributeDescription("number", .int, isOptional: false),
+            AttributeDescription("wholeNumber", .int),
+            AttributeDescription("wholeTag", .int),
+            AttributeDescription("store", .uuid),
+            AttributeDescription("otherNumber", .int, isOptional: false),
+            AttributeDescription("otherTag", .int, isOptional: false),
+        ])
+
+    /// Stretches of transactions that came by way of a third store before some that are older (`AppliedOrigins.Ahead`).
+    static let ahead = EntityDescription(
+        EntityDefinition.reservedPrefix + "ahead",
+        attributes: [
+            AttributeDescription("store", .uuid, isOptional: false),
+            AttributeDescription("behind", .int, isOptional: false),
+            AttributeDescription("last", .int, isOptional: false),
+            AttributeDescription("tag", .int, isOptional: false),
+        ], keys: [KeyDescription(["store", "last"])])
+
+    static let all = [origins, objects, leftOut, ahead]
 
     /// Stretches of foreign objects and of the objects here that they are, both with numbers one after the other.
     static let objects = EntityDescription(
