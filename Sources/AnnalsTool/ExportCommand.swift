@@ -35,7 +35,7 @@ enum ExportCommand {
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         var failure: ToolFailure?
-        try storing { () throws(StoreError) in
+        do throws(StoreError) {
             try store.forEachExportedTransaction(after: place, to: target) { (transaction) in
                 do throws(ToolFailure) {
                     var line: [UInt8] = []
@@ -49,6 +49,13 @@ enum ExportCommand {
                 left -= 1
                 return left > 0
             }
+        } catch {
+            var failure = ToolFailure(error)
+            // Who reads everything anew does so by applying it.
+            if error.code == .tokenExpired {
+                failure.hint = "“annals export STORE” without --after prints everything, “annals apply NEW -” takes it."
+            }
+            throw failure
         }
         if let failure { throw failure }
         return .done

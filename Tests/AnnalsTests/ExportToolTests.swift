@@ -95,6 +95,20 @@ import Testing
         #expect(try runTool(["export", source.path, "--after", "99"]).status == 1)
     }
 
+    /// What is said there leads back to an answer.
+    @Test func whoIsTooFarBehindBeginsWithANewStore() throws {
+        for name in ["a", "b", "c"] { try load("{\"k\":\"\(name)\"}\n") }
+        #expect(try runTool(["clean", source.path, "--before", "4"]).status == 0)
+        let late = try runTool(["export", source.path, "--after", "1"])
+        #expect(late.status == 1 && late.output == "")
+        #expect(late.errors.contains("up to 3 was cleaned"), "\(late.errors)")
+        #expect(late.errors.contains("without --after") && !late.errors.contains("dump"), "\(late.errors)")
+        #expect(try apply(try export()).status == 0)
+        #expect(try dump(target, "--bare") == dump(source, "--bare"))
+        try source.expectIntact()
+        try target.expectIntact()
+    }
+
     @Test func conflictsAreListedOrRefused() throws {
         try load("{\"k\":\"a\",\"n\":1}\n")
         #expect(try apply(try export()).status == 0)

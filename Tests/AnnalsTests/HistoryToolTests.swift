@@ -191,7 +191,7 @@ import Testing
         #expect(try run("clean", "--before", "4").status == 0)
         for arguments in [
             ["history", folder.path, "--after", "1"], ["watch", folder.path, "--after", "1"],
-            ["dump", folder.path, "--as-of", all[0].token.description], ["export", folder.path, "--after", "1"],
+            ["dump", folder.path, "--as-of", all[0].token.description],
         ] {
             let run = try runTool(arguments)
             #expect(run.status == 1 && run.errors.contains("it begins behind transaction 3"), "\(run)")

@@ -98,9 +98,14 @@ extension Store {
             }
             do {
                 return (try ResolvedRequest(HistoryRequest(after: start), self, end), oldest)
-            } catch  where error.code == .tokenExpired && end.engine.oldestNumber > oldest.number {
-                // Others have cleaned meanwhile: what is left out now may reach further.
-                continue
+            } catch  where error.code == .tokenExpired {
+                // Where others have cleaned meanwhile, what is left out may reach further now.
+                if end.engine.oldestNumber > oldest.number { continue }
+                throw StoreError(
+                    .tokenExpired,
+                    "History does not hold all that comes after that place: some of it up to \(error.oldestToken?.number ?? oldest.number) was "
+                        + "cleaned. Export everything, and apply it to a new store.", path: path,
+                    oldestToken: error.oldestToken)
             }
         }
     }
