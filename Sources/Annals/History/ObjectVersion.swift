@@ -57,12 +57,13 @@ extension Store {
             let isFolded = try engine.forEachVersion(of: object.file, in: view) {
                 (transaction, change) throws(FileError) in
                 (isEnded, isFound) = (true, true)
-                guard transaction.number > oldest else { return false }
-                if transaction.number < tracking.hiddenBefore(transaction.authorNumber) { return true }
+                // Also of what was cleaned: compaction would leave nothing that tells when it was.
                 if let gap, gap.hides(version: transaction.schemaVersion) {
                     isWhole = false
                     return false
                 }
+                guard transaction.number > oldest else { return false }
+                if transaction.number < tracking.hiddenBefore(transaction.authorNumber) { return true }
                 let context = lending.show(transaction)
                 do throws(StoreError) {
                     isEnded = try !body(HistoryTransactionView(context), HistoryChangeView(change, context))

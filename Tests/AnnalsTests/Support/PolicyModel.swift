@@ -168,17 +168,15 @@ struct PolicyModel {
         return .rows(done[Int(number)].rows[entity]!)
     }
 
-    /// The numbers of the transactions that changed the object, newest first, and whether there is more than is shown; nil where what more there was
-    /// has been cleaned: whether the store still knows that depends on what compaction has done.
-    func versions(_ object: ObjectID) -> (numbers: [UInt64], isCut: Bool?) {
+    /// The numbers of the transactions that changed the object, newest first, and whether it was there before that.
+    func versions(_ object: ObjectID) -> (numbers: [UInt64], isCut: Bool) {
         let numbers = done.indices.reversed().filter { number in
             done[number].changes.contains { $0.split(separator: " ")[1] == object.description }
         }.map(UInt64.init)
         guard object.entityNumber == 2, policy == .off || begin != nil else { return (numbers, false) }
         guard let first else { return ([], true) }
         let shown = numbers.filter { $0 >= first }
-        guard shown.count < numbers.count, first - 1 > horizon else { return (shown, false) }
-        return (shown, numbers[shown.count] > horizon ? true : nil)
+        return (shown, shown.count < numbers.count && first - 1 > horizon)
     }
 }
 
