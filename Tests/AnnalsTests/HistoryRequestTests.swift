@@ -86,6 +86,12 @@ import Testing
         }
         #expect(try store.history(HistoryRequest(authors: ["nobody"])).isEmpty)
         #expect(try store.history(HistoryRequest(authors: [])).isEmpty)
+        // An empty name is none, as where it is written.
+        let unnamed = try store.history(HistoryRequest(authors: [nil]))
+        #expect(try !unnamed.isEmpty && store.history(HistoryRequest(authors: [""])) == unnamed)
+        #expect(
+            try store.transactionCount(HistoryRequest(excludedAuthors: [""], contextNames: [""]))
+                == store.transactionCount(HistoryRequest(excludedAuthors: [nil], contextNames: [nil])))
         #expect(
             try store.transactionCount(HistoryRequest(excludedAuthors: ["nobody"]))
                 == store.transactionCount(HistoryRequest()))

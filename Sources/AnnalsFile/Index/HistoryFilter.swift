@@ -33,9 +33,10 @@ extension Engine {
         if log.process.wasForked { throw log.process.refusal(path: log.path) }
     }
 
-    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for no name. Behind `checkNotForked`.
+    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for none and an empty one. Behind
+    /// `checkNotForked`.
     package func number(ofName name: String?) -> UInt32? {
-        guard let name else { return 0 }
+        guard let name, !name.isEmpty else { return 0 }
         return log.current.nameNumbers[IdentifierName(name)]
     }
 }
