@@ -159,6 +159,15 @@ import Testing
         }
         #expect(error?.code == .consumerLost && error?.oldestToken == tokens[8])
         #expect(error?.message.contains("stands at transaction \(slow.cursor.number),") == true)
+        for isLocked in [false, true] {
+            let error = #expect(throws: StoreError.self) {
+                let move = { (transaction: Transaction) in
+                    try transaction.advanceConsumer("slow", from: slow.cursor, to: tokens[5])
+                }
+                if isLocked { try store.write(move) } else { try store.commit(move) }
+            }
+            #expect(error?.code == .consumerLost && error?.oldestToken == tokens[8])
+        }
         // Nobody waits for who is lost.
         #expect(try store.cleaningPlan().waitingFor.map(\.name) == ["fast"])
         let (snapshot, token) = try store.resync()

@@ -103,7 +103,9 @@ extension Store {
         do throws(FileError) {
             try generations.advance(ConsumerAdvance(name: name, from: from.place, to: to.place))
         } catch {
-            throw consumerError(error)
+            var error = consumerError(error)
+            error.path = error.path ?? path
+            throw error
         }
     }
 
@@ -141,9 +143,9 @@ extension Store {
         }
     }
 
-    private func consumerError(_ error: FileError) -> StoreError {
+    /// The public error of what may have moved a consumer: one that is lost gets the oldest place that there is.
+    func consumerError(_ error: FileError) -> StoreError {
         var error = StoreError(error)
-        error.path = error.path ?? path
         if error.code == .consumerLost { error.oldestToken = try? oldestToken }
         return error
     }

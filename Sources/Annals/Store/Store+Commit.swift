@@ -28,7 +28,7 @@ extension Store {
             ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
         } catch let error as FileError {
-            throw StoreError(error)
+            throw consumerError(error)
         }
     }
 
@@ -47,7 +47,7 @@ extension Store {
             ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
         } catch let error as FileError {
-            throw StoreError(error)
+            throw consumerError(error)
         }
     }
 
