@@ -196,6 +196,10 @@ import Testing
         let (store, _, late) = try course()
         let clip = try insert(store, "Clip")[0]
         expectGap { try store.revert(2) }
+        // There is no place from which it could be undone.
+        #expect(throws: StoreError.self) { try store.revert(2) }.map { error in
+            #expect(error.oldestToken == nil && error.message.contains("of your own"), "\(error)")
+        }
         expectGap { try store.revert(4, policy: .skipConflicts) }
         #expect(try store.revert(5).token != nil && store.revert(7).token != nil)
         #expect(try store.snapshot().row(late) == nil)

@@ -56,7 +56,8 @@ extension Store {
     /// that are deleted stay as they are.
     ///
     /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values apart. Throws `tokenUnknown`,
-    /// `tokenExpired` where history does not hold the transaction, `historyGap` where it has changed what no history is kept of, `notRevertible` where it changes the schema, and what committing throws.
+    /// `tokenExpired` where history does not hold the transaction, `historyGap` where it has changed what no history is kept of, `notRevertible` where
+    /// it changes the schema, and what committing throws.
     ///
     /// - Parameters:
     ///   - number: The transaction's number.
@@ -149,14 +150,12 @@ extension Store {
                 return false
             }
         }
-        guard let found else {
-            guard lacksChanges else { return }
-            throw StoreError(
-                .historyGap,
-                "Transaction \(number) has changed objects of which no history is kept, and what it did to them is not known any more: undo what can be "
-                    + "undone by a transaction of your own.", path: path)
-        }
-        throw try GapReport(found, engine, base, identifier).refusal(asOf: number, path: path)
+        guard found != nil || lacksChanges else { return }
+        let name = try found.map { (gap) throws(StoreError) in try GapReport(gap, engine, base, identifier).name }
+        throw StoreError(
+            .historyGap,
+            "Transaction \(number) has changed objects \(name.map { "of “\($0)”, " } ?? "")of which no history was kept then, and undoing the rest would not "
+                + "undo it: undo what can be undone by a transaction of your own.", path: path)
     }
 }
 
