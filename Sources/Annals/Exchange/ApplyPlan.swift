@@ -231,7 +231,8 @@ struct ApplyPlan {
         var changedHere: [Int] = []
         for (index, (position, value)) in values.enumerated() {
             guard let value, value != now[position] else { continue }
-            if before?[index].value != now[position] {
+            // What a state has left out of a reference, because it was gone, is absent here.
+            if before.map({ $0[index].value ?? .absent }) != now[position] {
                 changedHere.append(position)
                 if policy == .ours { continue }
             }
@@ -336,10 +337,15 @@ struct ApplyPlan {
         case .orderedObjects(let objects):
             var locals: [FileObjectID] = []
             var seen: Set<ObjectID> = []
+            var isWhole = true
             for object in objects {
-                if let local = try local(object), seen.insert(local).inserted { locals.append(local.file) }
+                guard let local = try local(object) else {
+                    isWhole = false
+                    continue
+                }
+                if seen.insert(local).inserted { locals.append(local.file) }
             }
-            return (.orderedObjects(locals), locals.count == objects.count)
+            return (.orderedObjects(locals), isWhole)
         case .objects(let objects):
             var locals: [FileObjectID] = []
             for object in objects { if let local = try local(object) { locals.append(local.file) } }

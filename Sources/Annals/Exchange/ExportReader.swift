@@ -62,6 +62,7 @@ struct ExportReader {
             token: transaction.token, previous: previous, microseconds: transaction.microseconds,
             author: transaction.author, contextName: transaction.contextName, origin: record?.origin,
             originPrevious: record.flatMap { $0.first == nil ? $0.previous : $0.firstPrevious },
+            holds: record?.isState ?? false ? try transaction.heldPlaces() : nil,
             schema: isFirst || changesSchema ? try schema(version) : nil,
             renames: changesSchema ? renames(version) : [], changes: changes)
     }
@@ -91,8 +92,8 @@ struct ExportReader {
         }
         return ExportedTransaction(
             token: state.token, previous: nil, microseconds: state.view.time, author: nil, contextName: nil,
-            origin: nil,
-            originPrevious: nil, schema: try schema(version), renames: [], changes: changes)
+            origin: nil, originPrevious: nil, holds: try AppliedOrigins(state).tokens(), schema: try schema(version),
+            renames: [], changes: changes)
     }
 
     // MARK: Changes

@@ -18,6 +18,9 @@ public struct ExportedTransaction: Hashable, Sendable {
     public let origin: HistoryToken?
     /// What came before that one.
     public let originPrevious: HistoryToken?
+    /// Where it is no transaction, but the state behind one: the places of other stores up to which the state holds what was made there. Nil for a
+    /// transaction.
+    public let holds: [HistoryToken]?
     /// The entities behind it: of the first one of an export, and of those that change the schema.
     public let schema: [EntityDescription]?
     /// What it renames, in its order.
@@ -115,7 +118,8 @@ extension ExportedTransaction: Codable {
     private static let formVersion = 1
 
     private enum Key: String, CodingKey {
-        case annals, token, previous, time, author, context, origin, originPrevious, schema, renames, shapes, changes
+        case annals, token, previous, time, author, context, origin, originPrevious, holds, schema, renames, shapes,
+            changes
     }
 
     /// Which attributes of which entity the values of changes are of: named once for all changes that have the same.
@@ -151,6 +155,7 @@ extension ExportedTransaction: Codable {
         contextName = try container.decodeIfPresent(String.self, forKey: .context)
         origin = try container.decodeIfPresent(HistoryToken.self, forKey: .origin)
         originPrevious = try container.decodeIfPresent(HistoryToken.self, forKey: .originPrevious)
+        holds = try container.decodeIfPresent([HistoryToken].self, forKey: .holds)
         schema = try container.decodeIfPresent([EntityDescription].self, forKey: .schema)
         renames = try container.decodeIfPresent([ExportedRename].self, forKey: .renames) ?? []
         let shapes = try container.decode([Shape].self, forKey: .shapes)
@@ -164,6 +169,13 @@ extension ExportedTransaction: Codable {
             guard previous.storeIdentifier == store, (1..<token.number).contains(previous.number) else {
                 throw .malformedExport("what comes before it does not")
             }
+        }
+        if let holds {
+            let stores = holds.map(\.storeIdentifier)
+            guard origin != nil || previous == nil, holds.allSatisfy({ $0.number > 0 }),
+                Set(stores + [store, (origin ?? token).storeIdentifier]).count
+                    == stores.count + (origin == nil ? 1 : 2)
+            else { throw .malformedExport("the places that its state holds cannot be") }
         }
         guard let origin else { return }
         guard origin.storeIdentifier != store, origin.number > 0,
@@ -181,6 +193,7 @@ extension ExportedTransaction: Codable {
         try container.encodeIfPresent(contextName, forKey: .context)
         try container.encodeIfPresent(origin, forKey: .origin)
         try container.encodeIfPresent(originPrevious, forKey: .originPrevious)
+        try container.encodeIfPresent(holds, forKey: .holds)
         try container.encodeIfPresent(schema, forKey: .schema)
         if !renames.isEmpty { try container.encode(renames, forKey: .renames) }
         var shapes: [Shape] = []

@@ -7,7 +7,8 @@ extension Store {
     /// Applies a transaction of another store: by a new transaction, which names it as its origin, on the newest state, under the writer lock.
     ///
     /// The transactions of a store are applied in the order in which they are exported, each once: one that was applied before does nothing, and one
-    /// that comes too early throws `applyGap`. What was first made here, or came from a third store already, is passed over and noted. Objects get
+    /// that comes too early throws `applyGap`, and so does a state that holds what partly is here. What was first made here, or came from a third store
+    /// already, is passed over and noted. Objects get
     /// IDs of this store, references are translated. What the store lacks of the entities (entities, attributes, indexes, keys) is added, and what was
     /// renamed gets its new name; nothing is removed, and types do not change: `schemaMismatch`.
     ///
@@ -78,6 +79,7 @@ extension Store {
         if try origins.isApplied(transaction) { return (.alreadyApplied, []) }
         try origins.checkNext(transaction)
         let isHere = try origins.hasOrigin(of: transaction)
+        if !isHere { try origins.checkState(transaction) }
         let definitions = try ApplySchema.definitions(for: isHere ? nil : transaction, pending.catalog)
         if !definitions.isEmpty { try mapping { () throws(FileError) in try pending.changeSchema(definitions) } }
         try origins.note(transaction, isSkipped: isHere, in: pending)
@@ -109,7 +111,7 @@ extension AppliedOrigins {
     func isApplied(_ transaction: ExportedTransaction) throws(StoreError) -> Bool {
         guard let last = try record(of: transaction.store)?.record else { return false }
         for token in [transaction.previous, transaction.token].compactMap(\.self) where last.contradicts(token) {
-            throw Self.diverged(transaction, token.number)
+            throw Self.diverged(token)
         }
         return transaction.token.number <= last.token.number
     }
@@ -119,7 +121,9 @@ extension AppliedOrigins {
         let record = try record(of: transaction.store)?.record
         let last = record?.token
         guard let previous = transaction.previous else {
-            guard last == nil else {
+            // What its store has given before it may all have been left out.
+            let mayFollow = transaction.holds == nil && record?.isAlwaysExported(to: storeIdentifier) == false
+            guard last == nil || mayFollow else {
                 throw StoreError(
                     .applyGap,
                     "Transactions of the store \(transaction.store) up to \(last?.number ?? 0) were applied, and this one begins anew with "
@@ -139,7 +143,9 @@ extension AppliedOrigins {
                     ?? "Nothing was applied from the store \(transaction.store) yet, and transaction \(transaction.token.number) comes behind "
                     + "\(previous.number): export from the beginning.")
         }
-        guard let record, previous.number < record.token.number, record.isAlwaysExported else { return }
+        guard let record, previous.number < record.token.number, record.isAlwaysExported(to: storeIdentifier) else {
+            return
+        }
         throw StoreError(
             .originDiverged,
             "Transaction \(transaction.token.number) of the store \(transaction.store) comes behind \(previous.number), and \(record.token.number) was "
@@ -147,41 +153,59 @@ extension AppliedOrigins {
                 + "what is durable, and begin with a new store.")
     }
 
-    private static func diverged(_ transaction: ExportedTransaction, _ number: UInt64) -> StoreError {
+    private static func diverged(_ token: HistoryToken) -> StoreError {
         StoreError(
             .originDiverged,
-            "The store \(transaction.store) has another transaction \(number) than the one that was applied here: it lost that one with the power, or "
-                + "is another copy. Export up to what is durable, and begin with a new store.")
+            "The store \(token.storeIdentifier) has another transaction \(token.number) than the one that was applied here: it lost that one with the "
+                + "power, or is another copy. Export up to what is durable, and begin with a new store.")
     }
 
     /// Whether the store has what the transaction was at first. Throws `originDiverged` where it has another one of that number, as far as that is
-    /// known.
+    /// known: of the last one and the one before it.
     func hasOrigin(of transaction: ExportedTransaction) throws(StoreError) -> Bool {
-        let origin = transaction.origin ?? transaction.token
+        guard let origin = transaction.origin else { return false }
         if origin.storeIdentifier == storeIdentifier { return true }
-        let known = try record(of: origin.storeIdentifier)?.record.token.number ?? 0
-        if known >= origin.number { return true }
-        let stretches = try ahead(of: origin.storeIdentifier, from: origin.number)
-        guard stretches.contains(where: { $0.behind < origin.number }) else { return false }
-        if let other = stretches.first(where: { $0.last.number == origin.number && $0.last != origin }) {
-            throw Self.diverged(transaction, other.last.number)
+        guard let last = try record(of: origin.storeIdentifier)?.record else { return false }
+        for token in [transaction.originPrevious, origin].compactMap(\.self) where last.contradicts(token) {
+            throw Self.diverged(token)
         }
-        return true
+        return last.token.number >= origin.number
     }
 
-    /// Notes that the transaction was applied or passed over. What came by way of a third store in its order counts as come from where it was made.
+    /// Throws where a state holds what partly is here: a state does not tell what has become of that in between.
+    func checkState(_ transaction: ExportedTransaction) throws(StoreError) {
+        guard let holds = transaction.holds else { return }
+        for place in holds + [transaction.origin ?? transaction.token] {
+            let isOwn = place.storeIdentifier == storeIdentifier
+            let here = try isOwn ? place.number : record(of: place.storeIdentifier)?.record.token.number
+            guard let here else { continue }
+            throw StoreError(
+                .applyGap,
+                "Transaction \(transaction.token.number) of the store \(transaction.store) is a state that holds what was made in "
+                    + (isOwn ? "this store" : "the store \(place.storeIdentifier)")
+                    + " up to \(place.number), and here is what was made there up to "
+                    + "\(here): what became of it in between is not known. Apply it to a new store.")
+        }
+    }
+
+    /// Notes that the transaction was applied or passed over. What comes by way of a third store counts as come from where it was made: who exports
+    /// it has exported first what came before it there, but for what was made here.
     func note(
         _ transaction: ExportedTransaction, isSkipped: Bool, in pending: PendingTransaction
     ) throws(StoreError) {
+        let isState = transaction.holds != nil
         let record = AppliedRecord(
             transaction.token, previous: transaction.previous, isSkipped: isSkipped, first: transaction.origin,
-            firstPrevious: transaction.originPrevious)
+            firstPrevious: transaction.originPrevious, isState: isState)
         try write(record, to: pending)
-        guard !isSkipped, let origin = transaction.origin else { return }
-        let known = try self.record(of: origin.storeIdentifier)?.record.token.number ?? 0
-        let behind = transaction.originPrevious?.number ?? 0
-        guard behind <= known else { return try noteAhead(origin, behind: behind, to: pending) }
-        try write(
-            AppliedRecord(origin, previous: transaction.originPrevious, isSkipped: false), to: pending)
+        if isSkipped { return }
+        if let origin = transaction.origin {
+            let record = AppliedRecord(
+                origin, previous: transaction.originPrevious, isSkipped: false, isState: isState)
+            try write(record, to: pending)
+        }
+        for place in transaction.holds ?? [] {
+            try write(AppliedRecord(place, previous: nil, isSkipped: false, isState: true), to: pending)
+        }
     }
 }

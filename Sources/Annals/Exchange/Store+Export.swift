@@ -7,7 +7,8 @@ extension Store {
     /// Gives `body` the transactions after a place as values that another store can apply, oldest first, until it returns false.
     ///
     /// Without a place it gives everything: where history was cleaned it begins with one transaction that inserts all objects as they were behind what
-    /// was cleaned, and has the number of that place. The first transaction and those that change the schema have the entities with them.
+    /// was cleaned, and has the number of that place; it goes into a store that has nothing of what it holds, its own or others' (`holds`). The first
+    /// transaction and those that change the schema have the entities with them.
     ///
     /// Entities whose history is off are in that first transaction only, which then is of the newest state; of later transactions their changes are left
     /// out, and what then remains may be nothing. A reference to an object that another store never got is there one to an unknown object
@@ -16,7 +17,8 @@ extension Store {
     /// Transactions that were applied from elsewhere are exported like all others, and name their origin; the store that has them already passes them
     /// over. Transactions that only note that something was passed over are left out. Objects keep the name that they have in the store in which they
     /// were first inserted. So stores may export to each other, in chains and in circles. A place that was cleaned is right as long as nothing behind
-    /// it was cleaned that would be exported; for what `target` leaves out that holds where it was named each time.
+    /// it was cleaned that would be exported; for what `target` leaves out that holds where it was named each time, and where it was not cleaned by
+    /// its author.
     ///
     /// Takes memory for one transaction at a time, and for all objects where it begins with these. What is not durable yet is exported too: export
     /// up to the snapshot of a durable place where a loss of power must not take what others have.
@@ -34,20 +36,31 @@ extension Store {
         let end = if let snapshot { snapshot } else { try self.snapshot() }
         _ = try view(of: end, end.engine)
         var reader = try ExportReader(end, to: target)
+        let state = try place == nil ? wholeState(end, to: target) : nil
+        let start = state.map { .number($0.view.number) } ?? place
+        // Before anything is given: a state alone would be of no use to who then cannot go on.
+        let rest = try state?.view.number == end.view.number ? nil : resolve(start, to: target, end)
         var previous: HistoryToken?
-        var (isFirst, start) = (true, place)
-        if place == nil, let state = try oldestWhole(end) {
+        if let state {
             let exported = try reader.readState(state)
-            guard try body(exported), state.view.number < end.view.number else { return }
-            (previous, isFirst, start) = (exported.token, false, .number(exported.token.number))
+            guard try body(exported) else { return }
+            previous = exported.token
         }
-        let (resolved, oldest) = try resolve(start, to: target, end)
-        if isFirst { previous = try lastExported(upTo: resolved.range.after, reader, oldest, end) }
+        guard let (resolved, oldest) = rest else { return }
+        if state == nil { previous = try lastExported(upTo: resolved.range.after, reader, oldest, end) }
+        var isFirst = state == nil
         try forEachTransaction(resolved) { (transaction) throws(StoreError) -> Bool in
             guard let exported = try reader.read(transaction, previous: previous, isFirst: isFirst) else { return true }
             (previous, isFirst) = (exported.token, false)
             return try body(exported)
         }
+    }
+
+    /// The state that everything begins with; nil where history holds all that the receiver has not made itself.
+    private func wholeState(_ end: Snapshot, to target: UUID?) throws(StoreError) -> Snapshot? {
+        guard let state = try oldestWhole(end) else { return nil }
+        let oldest = try oldest(end, to: target)
+        return oldest.exported.number == 0 && state.view.number == oldest.number ? nil : state
     }
 
     /// The state behind which history holds every transaction whole; nil where it holds all that there ever were. The end, where there is an entity of
@@ -78,14 +91,16 @@ extension Store {
         return (number, try LeftOut(oldest)?.last(for: target) ?? oldest.token)
     }
 
-    /// What comes after a place. One that was cleaned is right all the same where nothing behind it would be exported of what was cleaned too.
+    /// What comes after a place; nil for nothing. One that was cleaned is right all the same where nothing behind it would be exported of what was
+    /// cleaned too.
     private func resolve(
         _ place: HistoryRequest.Place?, to target: UUID?, _ end: Snapshot
-    ) throws(StoreError) -> (request: ResolvedRequest, oldest: Oldest) {
+    ) throws(StoreError) -> (request: ResolvedRequest, oldest: Oldest)? {
         while true {
             let oldest = try oldest(end, to: target)
             var start = place
             switch place {
+            case nil: start = .number(oldest.number)
             case .number(let number) where number < oldest.number && number >= oldest.exported.number:
                 start = .number(oldest.number)
             // Of those that are left out the tags are not known any more.
@@ -96,6 +111,8 @@ extension Store {
                 start = .number(oldest.number)
             default: break
             }
+            // An end from before what was cleaned: nothing behind the place is left to be given.
+            if start != place, oldest.number >= end.view.number { return nil }
             do {
                 return (try ResolvedRequest(HistoryRequest(after: start), self, end), oldest)
             } catch  where error.code == .tokenExpired {

@@ -5,8 +5,9 @@
 // made when the first transaction is applied.
 //
 // Invariants:
-// O1  A transaction that changes the store's own objects changes one of `origins` first, which says what was applied.
-// O2  Each origin has one record. Its number only grows.
+// O1  A transaction that changes the store's own objects changes one of `origins` first, which says what was applied. Where that was a state, what the
+//     state holds of other stores follows.
+// O2  Each origin has one record. Its number only grows, and everything of that store up to it is here.
 // O3  No two records of `objects` speak of the same foreign object. Records are never taken away: an object that has one and is not there was
 //     deleted.
 
@@ -29,6 +30,7 @@ enum ReservedEntity {
             AttributeDescription("firstTag", .int),
             AttributeDescription("firstPreviousNumber", .int),
             AttributeDescription("firstPreviousTag", .int),
+            AttributeDescription("isState", .bool, isOptional: false),
         ])
 
     /// What exports up to the last one that was applied leave out (`LeftOut`).
@@ -43,17 +45,7 @@ enum ReservedEntity {
             AttributeDescription("otherTag", .int, isOptional: false),
         ])
 
-    /// Stretches of transactions that came by way of a third store before some that are older (`AppliedOrigins.Ahead`).
-    static let ahead = EntityDescription(
-        EntityDefinition.reservedPrefix + "ahead",
-        attributes: [
-            AttributeDescription("store", .uuid, isOptional: false),
-            AttributeDescription("behind", .int, isOptional: false),
-            AttributeDescription("last", .int, isOptional: false),
-            AttributeDescription("tag", .int, isOptional: false),
-        ], keys: [KeyDescription(["store", "last"])])
-
-    static let all = [origins, objects, leftOut, ahead]
+    static let all = [origins, objects, leftOut]
 
     /// Stretches of foreign objects and of the objects here that they are, both with numbers one after the other.
     static let objects = EntityDescription(
@@ -95,29 +87,33 @@ struct AppliedRecord {
     /// The transaction that it was at first, in a store that it did not come from directly; nil where it was made where it came from.
     var first: HistoryToken?
     var firstPrevious: HistoryToken?
+    /// Whether it was no transaction, but the state behind one, or is a place that such a state holds.
+    var isState: Bool
 
     /// The transaction as it was first made.
     var origin: HistoryToken { first ?? token }
 
     init(
         _ token: HistoryToken, previous: HistoryToken?, isSkipped: Bool, first: HistoryToken? = nil,
-        firstPrevious: HistoryToken? = nil
+        firstPrevious: HistoryToken? = nil, isState: Bool = false
     ) {
         self.token = token
         self.previous = previous
         self.isSkipped = isSkipped
         self.first = first
         self.firstPrevious = firstPrevious
+        self.isState = isState
     }
 
     /// Nil where the values are not those of a record, which only another program can have written.
     init?(_ values: [Value]) {
-        guard values.count == 11, let token = Self.token(values[0], values[1], values[2]) else { return nil }
+        guard values.count == 12, let token = Self.token(values[0], values[1], values[2]) else { return nil }
         self.token = token
         previous = Self.token(values[0], values[3], values[4])
         isSkipped = values[5].bool ?? false
         first = Self.token(values[6], values[7], values[8])
         firstPrevious = Self.token(values[6], values[9], values[10])
+        isState = values[11].bool ?? false
     }
 
     private static func token(_ store: Value, _ number: Value, _ tag: Value) -> HistoryToken? {
@@ -131,8 +127,10 @@ struct AppliedRecord {
         [token, previous].contains { $0?.number == place.number && $0?.tag != place.tag }
     }
 
-    /// Whether each export that goes beyond the transaction has it, or names it: not one that notes what its receiver has, nor the place of a state.
-    var isAlwaysExported: Bool { !isSkipped && previous != nil }
+    /// Whether each export to a store that goes beyond the transaction has it, or names it: not one that was made there, nor the place of a state.
+    func isAlwaysExported(to store: UUID) -> Bool {
+        origin.storeIdentifier != store && !(isState && first == nil)
+    }
 
     /// In the order of the entity's attributes.
     var values: [FileValue] {
@@ -140,33 +138,46 @@ struct AppliedRecord {
         return [
             .uuid(token.storeIdentifier.file), int(token.number), int(token.tag), int(previous?.number),
             int(previous?.tag), .bool(isSkipped), first.map { .uuid($0.storeIdentifier.file) } ?? .absent,
-            int(first?.number), int(first?.tag), int(firstPrevious?.number), int(firstPrevious?.tag),
+            int(first?.number), int(first?.tag), int(firstPrevious?.number), int(firstPrevious?.tag), .bool(isState),
         ]
     }
 }
 
 extension HistoryTransactionView {
     /// What the store noted when it applied this transaction; nil for one that was made here.
-    func appliedRecord() throws(StoreError) -> AppliedRecord? {
+    func appliedRecord() throws(StoreError) -> AppliedRecord? { try appliedRecords(limit: 1).first }
+
+    /// The places of other stores that the state holds which this transaction has applied.
+    func heldPlaces() throws(StoreError) -> [HistoryToken] {
+        let records = try appliedRecords()
+        guard let origin = records.first?.origin else { return [] }
+        return records.dropFirst().map(\.token).filter { $0.storeIdentifier != origin.storeIdentifier }
+    }
+
+    private func appliedRecords(limit: Int = .max) throws(StoreError) -> [AppliedRecord] {
         let context = context
         let view = context.pointee.view
         guard !view.reservedEntities.isEmpty,
             let number = view.catalog.number(ofEntity: ReservedEntity.origins.name)
-        else { return nil }
-        var record: AppliedRecord?
+        else { return [] }
+        var records: [AppliedRecord] = []
         try mapping { () throws(FileError) in
             try context.pointee.transaction.forEachChange { (change) throws(FileError) in
                 guard change.object.entity == number else { return false }
                 do throws(StoreError) {
-                    record = try HistoryChangeView(change, context).after().flatMap { AppliedRecord($0.values) }
+                    guard let row = try HistoryChangeView(change, context).after(),
+                        let record = AppliedRecord(row.values)
+                    else { return false }
+                    records.append(record)
                 } catch {
                     context.pointee.fail(error)
+                    return false
                 }
-                return false
+                return records.count < limit
             }
         }
         try context.pointee.throwFailure()
-        return record
+        return records
     }
 
     /// The transaction of another store that this one is the applied form of, as it was first made; nil for one that was made here. Throws
