@@ -34,7 +34,7 @@ enum EditCommands {
         let object = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
-                return try transaction.insert(entity.name, try values(assignments, of: entity))
+                return try transaction.insert(entity.name, pairs: try values(assignments, of: entity))
             }
         }
         try output.line(object.description)
@@ -47,7 +47,7 @@ enum EditCommands {
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
                 let object = try objectID(arguments.operands[2], of: entity)
-                try transaction.update(object, try values(assignments, of: entity))
+                try transaction.update(object, pairs: try values(assignments, of: entity))
             }
         }
         return .done
@@ -114,8 +114,8 @@ enum EditCommands {
 
     private static func values(
         _ assignments: [(name: String, value: JSONValue)], of entity: EntityHandle
-    ) throws(ToolFailure) -> [String: Value] {
-        var values: [String: Value] = [:]
+    ) throws(ToolFailure) -> [(key: String, value: Value)] {
+        var values: [(key: String, value: Value)] = []
         for (name, json) in assignments {
             guard let position = entity.position(of: name) else {
                 throw ToolFailure(
@@ -127,7 +127,7 @@ enum EditCommands {
                     .failed,
                     "“\(name)” of “\(entity.name)” is of the type \(entity.types[position]), and the value is not one.")
             }
-            values[name] = value
+            values.append((name, value))
         }
         return values
     }

@@ -7,6 +7,9 @@ struct LineError: Error {
     var reason: String
 }
 
+/// The line names an object that the batch has changed, and the library takes no second change of it in one so large.
+struct RepeatedObject: Error {}
+
 struct LoadBatch {
     private let transaction: Transaction
     private let entity: EntityHandle
@@ -18,6 +21,9 @@ struct LoadBatch {
     private(set) var counts = LoadCounts()
     /// The numbers of the objects that lines have named.
     private(set) var named: [UInt64] = []
+    private var touched: Set<UInt64> = []
+    /// Whether the last line named an object that one before it has named.
+    private var isRepeated = false
 
     init(_ transaction: Transaction, _ options: LoadOptions) throws(StoreError) {
         self.transaction = transaction
@@ -45,6 +51,7 @@ struct LoadBatch {
         do throws(StoreError) {
             try write(values)
         } catch {
+            if error.code == .tooLarge, isRepeated { throw RepeatedObject() }
             guard Self.isOfTheLine(error.code) else { throw error }
             throw LineError(reason: error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
         }
@@ -77,10 +84,13 @@ struct LoadBatch {
             throw StoreError(.requiredMissing, "it has no “\(key.name)”, which is the key")
         }
         if let object = try object(with: value, key.name) {
+            isRepeated = !touched.insert(object.number).inserted
             if try transaction.update(object, of: entity, values) { counts.updated += 1 } else { counts.unchanged += 1 }
             named.append(object.number)
         } else {
+            isRepeated = false
             let object = try transaction.insert(entity, values)
+            touched.insert(object.number)
             inserted[Self.asKey(value)] = object
             counts.inserted += 1
             named.append(object.number)

@@ -100,9 +100,17 @@ final class LoadRun {
         } catch {
             throw wrong(reader.number, "\(error.message), at column \(error.column)")
         }
-        for member in members where member.name == "_entity" || member.name == "_id" {
-            throw wrong(
-                reader.number, "“\(member.name)” is a name that dumps use themselves: dump with “--bare”, or rename it")
+        for member in members {
+            guard member.name != "_entity", member.name != "_id" else {
+                throw wrong(
+                    reader.number,
+                    "“\(member.name)” is a name that dumps use themselves: dump with “--bare”, or rename it")
+            }
+            guard (1...255).contains(member.name.utf8.count) else {
+                throw wrong(
+                    reader.number,
+                    "the name of an attribute has 1 to 255 bytes, and “\(member.name.prefix(40))” has not")
+            }
         }
         return members
     }
@@ -115,7 +123,7 @@ final class LoadRun {
     }
 
     /// What only shows when a batch is committed is of one of its lines, or of none.
-    private func unwritten(_ batch: [LoadedLine], _ error: StoreError) -> ToolFailure {
+    private func unwritten(_ batch: ArraySlice<LoadedLine>, _ error: StoreError) -> ToolFailure {
         var failure = ToolFailure(error)
         guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
         failure.message =
@@ -150,7 +158,14 @@ final class LoadRun {
         for line in batch { guesses.add(line.members) }
         if !areTypesKnown { try prepare(store, guesses) }
         for name in guesses.names where guesses[name].type == nil && !untyped.contains(name) { untyped.append(name) }
-        guard !batch.isEmpty else { return }
+        var rest = batch[...]
+        while !rest.isEmpty { rest = rest.dropFirst(try write(rest, into: store)) }
+    }
+
+    /// Writes the lines in one transaction, or those before one that names an object again, which is too much for a large one: the next begins there.
+    /// Gives back how many.
+    private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) -> Int {
+        var written = 0
         var added = LoadCounts()
         var named: [UInt64] = []
         let token = try writing(batch) {
@@ -159,9 +174,12 @@ final class LoadRun {
                 for line in batch {
                     do {
                         try rows.add(line.members)
+                    } catch is RepeatedObject {
+                        break
                     } catch let error as LineError {
                         throw self.wrong(line.number, error.reason)
                     }
+                    written += 1
                 }
                 added = rows.counts
                 named = rows.named
@@ -172,9 +190,12 @@ final class LoadRun {
         if token != nil { counts.transactions += 1 }
         if options.prunes { seen.formUnion(named) }
         progress.show(counts.inserted + counts.updated + counts.unchanged)
+        return written
     }
 
-    private func writing<Value>(_ batch: [LoadedLine], _ body: () throws -> Value) throws(ToolFailure) -> Value {
+    private func writing<Value>(
+        _ batch: ArraySlice<LoadedLine>, _ body: () throws -> Value
+    ) throws(ToolFailure) -> Value {
         do {
             return try body()
         } catch let error as StoreError {

@@ -83,18 +83,24 @@ struct LoadSchema {
     ) throws(StoreError) {
         let old = try before.entity(entity)
         try before.forEachRow(of: old) { (row) throws(StoreError) in
-            var values: [String: Value] = [:]
+            var values: [(key: String, value: Value)] = []
             for widening in widenings {
                 guard let position = old.position(of: widening.name), row.isPresent(at: position) else { continue }
-                values[widening.name] = Self.widened(try row.value(at: position), to: widening.type)
+                values.append((widening.name, Self.widened(try row.value(at: position), to: widening.type)))
             }
-            if !values.isEmpty { try transaction.update(row.id, values) }
+            if !values.isEmpty { try transaction.update(row.id, pairs: values) }
             return true
         }
     }
 
     static func widened(_ value: Value, to type: AttributeType) -> Value {
         if type == .double, case .int(let int) = value { return .double(Double(int)) }
+        // As the line most likely had it, which then finds its object again by it.
+        if case .double(let double) = value, double != 0 || double.sign == .plus, abs(double) < 0x1p53,
+            let int = Int64(exactly: double)
+        {
+            return .json("\(int)")
+        }
         var bytes: [UInt8] = []
         ValueConversion.append(value, to: &bytes)
         return .json(String(decoding: bytes, as: UTF8.self))

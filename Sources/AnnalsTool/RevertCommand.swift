@@ -57,6 +57,7 @@ enum RevertCommand {
             case .keyTaken(let other): "object \(other) has the value\(names) now, which must be unique"
             case .requiredMissing: "a value\(names) is required now, and there was none"
             case .entityRemoved: "its entity is not in the schema any more"
+            case .attributeReplaced: "the attribute\(names) has another type now, and the value before is not one of it"
             case .valuesLost: "history does not have the values before any more"
             }
         return "\(conflict.kind.rawValue) \(conflict.entity) \(conflict.object): \(reason)."

@@ -112,7 +112,7 @@ import Testing
         #expect(try runTool(["load", store, "-", "--entity", "Item"] + batches, input: lines).status == 0)
         #expect(
             try dump("--bare")
-                == "{\"a\":1.0,\"b\":true,\"c\":null}\n{\"a\":0.5,\"b\":2,\"c\":\"x\"}\n{\"a\":\"s\",\"b\":{},\"c\":null}\n"
+                == "{\"a\":1,\"b\":true,\"c\":null}\n{\"a\":0.5,\"b\":2,\"c\":\"x\"}\n{\"a\":\"s\",\"b\":{},\"c\":null}\n"
         )
         #expect(try load("{\"c\":5,\"d\":null}").status == 0)
         let info = try runTool(["info", store, "--format", "json"]).output
@@ -205,6 +205,72 @@ import Testing
             "Golden/help.txt")
         if ProcessInfo.processInfo.environment["UPDATE_GOLDEN"] == "1" { try Data(text.utf8).write(to: golden) }
         #expect(try String(contentsOf: golden, encoding: .utf8) == text)
+    }
+
+    /// Names are told apart by their bytes, as the store does.
+    @Test func namesInOtherFormsOfUnicodeAreOthers() throws {
+        let (one, other) = ("\u{e9}", "e\u{301}")
+        _ = try load("{\"k\":1,\"\(one)\":10,\"\(other)\":20}\n", "--key", "k")
+        _ = try load("{\"k\":2,\"\(one)\":\"x\",\"\(other)\":\"y\"}\n", "--key", "k")
+        #expect(try runTool(["insert", store, "Item", "k=3", "\(one)=1", "\(other)=2"]).status == 0)
+        #expect(try runTool(["set", store, "Item", "2", "\(one)=3", "\(other)=4"]).status == 0)
+        let lines = try dump("--bare").split(separator: "\n")
+        let expected = [("1", "10", "20"), ("2", "3", "4"), ("3", "1", "2")].map { key, first, second in
+            "{\"k\":\(key),\"\(one)\":\(first),\"\(other)\":\(second)}"
+        }
+        #expect(lines.count == 3 && zip(lines, expected).allSatisfy { $0.utf8.elementsEqual($1.utf8) }, "\(lines)")
+        try folder.expectIntact()
+    }
+
+    @Test func aKeyThatIsWidenedFindsItsObjects() throws {
+        _ = try load("{\"k\":1,\"n\":\"a\"}\n{\"k\":2.5,\"n\":\"b\"}\n", "--key", "k")
+        let wider = "{\"k\":1,\"n\":\"a\"}\n{\"k\":2.5,\"n\":\"b\"}\n{\"k\":\"x\",\"n\":\"c\"}\n"
+        let run = try load(wider, "--key", "k", "--prune")
+        #expect(run.output.hasPrefix("1 inserted, 0 updated, 0 deleted, 2 unchanged"), "\(run.output)")
+        #expect(try dump("--bare") == wider)
+        try folder.expectIntact()
+    }
+
+    /// A transaction of more than half a MiB takes no second change of an object.
+    @Test func aKeyMayComeTwiceInALargeBatch() throws {
+        let text = String(repeating: "x", count: 3000)
+        let keys = Array(0..<300) + [0, 1, 1]
+        let lines = keys.enumerated().map { "{\"k\":\($1),\"v\":\"\($0) \(text)\"}\n" }.joined()
+        let run = try loadFile(lines, "--key", "k")
+        #expect(run.output.hasPrefix("300 inserted, 3 updated, 0 deleted, 0 unchanged"), "\(run)")
+        #expect(try dump("--bare").contains("\"k\":1,\"v\":\"302 "))
+        #expect(try dump("--bare").contains("\"k\":0,\"v\":\"300 "))
+        try folder.expectIntact()
+    }
+
+    @Test(arguments: ["", String(repeating: "n", count: 256)]) func aBadNameIsOfItsLine(name: String) throws {
+        let lines = "{\"k\":1}\n{\"k\":2}\n{\"k\":3,\"\(name)\":1}\n"
+        let run = try loadFile(lines, "--batch", "1")
+        #expect(run.status == 1 && run.errors.contains("Line 3 "), "\(run)")
+        #expect(try dump("--bare") == "{\"k\":1}\n{\"k\":2}\n")
+        try folder.expectIntact()
+    }
+
+    /// What an attribute was before it was widened is no value of it any more.
+    @Test func whatWasWidenedIsNotUndoneInSilence() throws {
+        for line in ["{\"k\":1,\"v\":1,\"w\":1}", "{\"k\":1,\"v\":2,\"w\":2}"] { _ = try load(line, "--key", "k") }
+        let change = try runTool(["history", store, "--limit", "1", "--reverse", "--format", "jsonl"]).output
+        #expect(try runTool(["delete", store, "Item", "1"]).status == 0)
+        _ = try load("{\"k\":2,\"v\":\"x\"}", "--key", "k")
+        let number = try #require(
+            change.split(separator: ",").first.flatMap { Int($0.filter(\.isNumber)) })
+        let deleted = try runTool(["revert", store, "\(number + 1)"])
+        #expect(deleted.status == 1 && deleted.output.contains("the attribute of v has another type"), "\(deleted)")
+        #expect(try dump("--bare") == "{\"k\":2,\"v\":\"x\",\"w\":null}\n")
+        let skipped = try runTool(["revert", store, "\(number + 1)", "--skip"])
+        #expect(skipped.status == 1 && skipped.output.contains("A1."), "\(skipped)")
+        #expect(try dump("--bare").hasPrefix("{\"k\":1,\"v\":null,\"w\":2}\n"))
+        let updated = try runTool(["revert", store, "\(number)"])
+        #expect(updated.status == 1 && updated.output.contains("the attribute of v has another type"), "\(updated)")
+        // History by the name has what came before, too.
+        let found = try runTool(["history", store, "--attribute", "Item.v", "--format", "jsonl"]).output
+        #expect(found.contains("{\"number\":\(number),"), "\(found)")
+        try folder.expectIntact()
     }
 
     @Test func whereNoLineComesInNoStoreIsLeft() throws {

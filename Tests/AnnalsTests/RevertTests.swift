@@ -161,8 +161,11 @@ import Testing
             .addEntity(EntityDescription("Other", attributes: [AttributeDescription("x", .string)])),
         ])
         expect(.notRevertible) { try store.revert(store.currentToken) }
-        // The attribute of that name is another one now, and has its default.
-        #expect(try store.revert(deletion).conflicts.isEmpty)
+        // The attribute of that name is another one now. Its default is not what was deleted.
+        let refused = try store.revert(deletion)
+        #expect(refused.conflicts.map(\.reason) == [.attributeReplaced] && refused.token == nil)
+        #expect(refused.conflicts.map(\.attributes) == [["title"]])
+        #expect(try store.revert(deletion, policy: .skipConflicts).token != nil)
         #expect(try store.snapshot().row(ids[1])?["title"] == 3 && store.snapshot().row(ids[1])?["rank"] == 4)
         let other = try store.commit { try $0.insert("Other", ["x": "y"]) }
         try store.changeSchema([.removeEntity("Other")])

@@ -25,6 +25,8 @@ public struct RevertConflict: Hashable, Sendable {
         case requiredMissing
         /// The entity is not in the schema any more.
         case entityRemoved
+        /// The attributes were replaced by others of the same names (`SchemaChange.replaceAttribute`), which the values before are not of.
+        case attributeReplaced
         /// History does not have the values before any more.
         case valuesLost
     }
@@ -175,6 +177,7 @@ extension RevertConflict {
             case .keyTaken(let other): .keyTaken(by: ObjectID(other))
             case .requiredMissing: .requiredMissing
             case .entityRemoved: .entityRemoved
+            case .attributeReplaced: .attributeReplaced
             case .valuesLost: .valuesLost
             }
     }

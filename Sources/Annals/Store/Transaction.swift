@@ -89,6 +89,13 @@ public final class Transaction {
     /// Throws `unknownEntity`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     @discardableResult
     public func insert(_ entity: String, _ values: [String: Value]) throws(StoreError) -> ObjectID {
+        try insert(entity, pairs: values)
+    }
+
+    /// The same for names that differ only in the form of their Unicode, which a dictionary would take for one.
+    package func insert(
+        _ entity: String, pairs values: some Collection<(key: String, value: Value)>
+    ) throws(StoreError) -> ObjectID {
         let handle = try self.entity(entity)
         var row = handle.layout.entity.attributes.map(\.valueBeforeItExisted)
         for (name, value) in values {
@@ -168,6 +175,14 @@ public final class Transaction {
     /// Throws `objectNotFound`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     @discardableResult
     public func update(_ object: ObjectID, _ values: [String: Value]) throws(StoreError) -> Bool {
+        try update(object, pairs: values)
+    }
+
+    /// The same for names that differ only in the form of their Unicode.
+    @discardableResult
+    package func update(
+        _ object: ObjectID, pairs values: some Collection<(key: String, value: Value)>
+    ) throws(StoreError) -> Bool {
         let handle = try entity(of: object)
         var changes: [(position: Int, value: FileValue)] = []
         changes.reserveCapacity(values.count)

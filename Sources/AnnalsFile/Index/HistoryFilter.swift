@@ -137,16 +137,17 @@ extension SchemaCatalog {
         return numbers
     }
 
-    /// The numbers of an entity's attributes that have that name, or the one that had it last where none has.
+    /// The numbers of an entity's attributes that have that name, or had it last before they were removed or replaced.
     package func numbers(ofAttributeEverNamed name: String, entity: UInt16) -> [UInt16] {
-        var version = newestVersion
-        while version > 0 {
-            let attributes = self.entity(entity, version: version)?.attributes ?? []
-            let found = attributes.filter { $0.name.text.utf8.elementsEqual(name.utf8) }
-            if !found.isEmpty { return found.map(\.number) }
-            version -= 1
+        var seen: Set<UInt16> = []
+        var found: [UInt16] = []
+        for version in stride(from: newestVersion, to: 0, by: -1) {
+            for attribute in self.entity(entity, version: version)?.attributes ?? []
+            where seen.insert(attribute.number).inserted && attribute.name.text.utf8.elementsEqual(name.utf8) {
+                found.append(attribute.number)
+            }
         }
-        return []
+        return found
     }
 
     /// The entity as the newest version that has it defines it.

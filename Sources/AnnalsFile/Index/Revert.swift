@@ -20,6 +20,8 @@ package struct RevertObstacle: Equatable, Sendable {
         case requiredMissing
         /// The entity is not in the schema any more.
         case entityRemoved
+        /// The attributes of these names are others now: what they were before does not fit them.
+        case attributeReplaced
         /// History does not have the values before any more.
         case valuesLost
     }
@@ -122,10 +124,18 @@ package struct RevertPlan {
         var values: [(position: Int, value: Value)] = []
         var different: [UInt16] = []
         var missing: [UInt16] = []
+        var replaced: [UInt16] = []
         for place in change.attributePositions where place < written.layout.count {
             let number = written.layout.entity.attributes[place].number
-            // An attribute that is not there any more has nothing to be set back.
-            guard let position = layout.position(ofAttribute: number) else { continue }
+            // An attribute that is not there any more has nothing to be set back, unless another one has taken its place.
+            guard let position = layout.position(ofAttribute: number) else {
+                if let other = replacement(of: written.layout.entity.attributes[place], in: layout),
+                    try !isEqual(value(written.layout.entity.attributes[place], in: before), written.value(at: place))
+                {
+                    replaced.append(other)
+                }
+                continue
+            }
             let attribute = layout.entity.attributes[position]
             let (current, old) = (try value(attribute, in: now), try value(attribute, in: before))
             if try isEqual(current, old) { continue }
@@ -139,6 +149,7 @@ package struct RevertPlan {
         }
         if !different.isEmpty { stop(change, .changedSince, different) }
         if !missing.isEmpty { stop(change, .requiredMissing, missing) }
+        if !replaced.isEmpty { stop(change, .attributeReplaced, replaced) }
         values.sort { $0.position < $1.position }
         if !values.isEmpty { steps[change.object] = .update(values) }
     }
@@ -161,7 +172,21 @@ package struct RevertPlan {
             if values.last == .absent, !attribute.isOptional { missing.append(attribute.number) }
         }
         if !missing.isEmpty { return stop(change, .requiredMissing, missing) }
+        var replaced: [UInt16] = []
+        for (place, attribute) in before.layout.entity.attributes.enumerated() {
+            guard let other = replacement(of: attribute, in: layout), try before.value(at: place) != .absent else {
+                continue
+            }
+            replaced.append(other)
+        }
+        if !replaced.isEmpty { stop(change, .attributeReplaced, replaced) }
         steps[change.object] = .insert(values)
+    }
+
+    /// The number of the attribute that has the name of one that is not there any more.
+    private func replacement(of attribute: AttributeDefinition, in layout: RowLayout) -> UInt16? {
+        guard layout.position(ofAttribute: attribute.number) == nil else { return nil }
+        return layout.entity.attributes.first { $0.name == attribute.name }?.number
     }
 
     // MARK: Rows. In a read section.
