@@ -303,6 +303,44 @@ import Testing
         try pair.expectIntact()
     }
 
+    /// What is written under the old name before the renaming comes there is of the renamed.
+    @Test func whatIsRenamedMeanwhileIsOneAllTheSame() throws {
+        let other = EntityDescription(
+            "Other", attributes: [AttributeDescription("item", .object, target: "Item")],
+            keys: [KeyDescription(["item"], isUnique: false)])
+        let pair = try ExchangeFolders(2, [ExchangeSample.item, other])
+        let (a, b) = (pair.stores[0], pair.stores[1])
+        try a.commit { try $0.insert("Item", ["name": "a1", "rank": 1]) }
+        _ = try relay(from: a, to: b, leavingOut: true)
+        try b.commit { transaction in
+            let item = try transaction.insert("Item", ["name": "b1", "rank": 2])
+            try transaction.insert("Other", ["item": .object(item)])
+        }
+        try b.commit { transaction in
+            let row = try #require(try transaction.snapshot.rows(of: "Item").last)
+            try transaction.update(row.id, ["rank": 3])
+        }
+        try a.changeSchema([
+            .renameEntity("Item", to: "Thing"), .renameAttribute("rank", of: "Thing", to: "place"),
+            .renameAttribute("item", of: "Other", to: "thing"),
+        ])
+        for _ in 0..<2 {
+            _ = try relay(from: b, to: a, leavingOut: true)
+            _ = try relay(from: a, to: b, leavingOut: true)
+        }
+        for store in [a, b] {
+            #expect(try store.entities.map(\.name) == ["Thing", "Other"])
+            #expect(try store.snapshot().rows(of: "Thing").map { $0["place"] } == [1, 3])
+        }
+        #expect(try contents(of: a) == contents(of: b))
+        // A new one under the name that is free now is another one.
+        try b.changeSchema([.addEntity(EntityDescription("Item", attributes: [AttributeDescription("name", .string)]))])
+        try b.commit { try $0.insert("Item", ["name": "new"]) }
+        _ = try relay(from: b, to: a, leavingOut: true)
+        #expect(try a.snapshot().count(of: "Item") == 1 && a.snapshot().count(of: "Thing") == 2)
+        try pair.expectIntact()
+    }
+
     // MARK: Compaction and cleaning
 
     @Test func compactionOfEitherStoreChangesNothing() throws {

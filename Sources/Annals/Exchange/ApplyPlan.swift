@@ -36,6 +36,7 @@ struct ApplyPlan {
     var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
     var deleted: Set<ObjectID> = []
     var claimed: [UniqueKey: ObjectID] = [:]
+    private var formerNames: FormerNames
 
     init(
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction
@@ -45,6 +46,7 @@ struct ApplyPlan {
         self.base = base
         self.pending = pending
         map = try ObjectMap(base)
+        formerNames = FormerNames(pending.catalog)
     }
 
     /// Settles which objects are meant, then what becomes of each.
@@ -270,8 +272,9 @@ struct ApplyPlan {
 
     // MARK: Values
 
-    private func layout(ofEntity name: String) throws(StoreError) -> RowLayout {
-        guard let number = pending.catalog.number(ofEntity: name), let layout = pending.newestLayout(number),
+    private mutating func layout(ofEntity name: String) throws(StoreError) -> RowLayout {
+        guard let number = pending.catalog.number(ofEntity: name) ?? formerNames.entity(name),
+            let layout = pending.newestLayout(number),
             !layout.isReserved
         else {
             throw StoreError(
@@ -308,7 +311,7 @@ struct ApplyPlan {
             // The same order on both sides is by far the likeliest.
             let position =
                 index < layout.count && layout.entity.attributes[index].name == name
-                ? index : layout.entity.attributes.firstIndex { $0.name == name }
+                ? index : position(of: name, in: layout)
             guard let position else {
                 throw StoreError(
                     .schemaMismatch,
@@ -326,6 +329,12 @@ struct ApplyPlan {
             result.append((position, translated))
         }
         return (result, unknown)
+    }
+
+    private mutating func position(of name: IdentifierName, in layout: RowLayout) -> Int? {
+        if let position = layout.entity.attributes.firstIndex(where: { $0.name == name }) { return position }
+        guard let number = formerNames.attribute(name, of: layout.entity.number) else { return nil }
+        return layout.position(ofAttribute: number)
     }
 
     private mutating func translated(_ value: ExportedValue) throws(StoreError) -> (FileValue?, isWhole: Bool) {

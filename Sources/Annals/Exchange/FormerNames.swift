@@ -1,0 +1,107 @@
+// Names that somebody still uses elsewhere for what has another name here.
+
+internal import AnnalsFile
+
+extension SchemaCatalog {
+    /// The entity that is there and had that name before, which no other has now; the last one to have it.
+    func number(ofEntityFormerlyNamed name: String) -> UInt16? {
+        guard number(ofEntity: name) == nil else { return nil }
+        let name = IdentifierName(name)
+        for version in stride(from: newestVersion, to: 0, by: -1) {
+            let found = entityNumbers.first { number in
+                entity(number, version: version)?.name == name && entity(number, version: newestVersion) != nil
+            }
+            if let found { return found }
+        }
+        return nil
+    }
+
+    /// The same of an entity's attributes.
+    func number(ofAttributeFormerlyNamed name: String, entity number: UInt16) -> UInt16? {
+        guard let present = entity(number, version: newestVersion)?.attributes else { return nil }
+        let name = IdentifierName(name)
+        guard !present.contains(where: { $0.name == name }) else { return nil }
+        for version in stride(from: newestVersion, to: 0, by: -1) {
+            let found = entity(number, version: version)?.attributes.first { attribute in
+                attribute.name == name && present.contains { $0.number == attribute.number }
+            }
+            if let found { return found.number }
+        }
+        return nil
+    }
+}
+
+/// Former names that were looked up. Each costs what the versions of the schema hold, once.
+struct FormerNames {
+    private struct Attribute: Hashable {
+        var entity: UInt16
+        var name: IdentifierName
+    }
+
+    private let catalog: SchemaCatalog
+    private var entities: [IdentifierName: UInt16?] = [:]
+    private var attributes: [Attribute: UInt16?] = [:]
+
+    init(_ catalog: SchemaCatalog) { self.catalog = catalog }
+
+    mutating func entity(_ name: String) -> UInt16? {
+        if let known = entities[IdentifierName(name)] { return known }
+        let found = catalog.number(ofEntityFormerlyNamed: name)
+        entities[IdentifierName(name)] = .some(found)
+        return found
+    }
+
+    mutating func attribute(_ name: IdentifierName, of entity: UInt16) -> UInt16? {
+        let key = Attribute(entity: entity, name: name)
+        if let known = attributes[key] { return known }
+        let found = catalog.number(ofAttributeFormerlyNamed: name.text, entity: entity)
+        attributes[key] = .some(found)
+        return found
+    }
+
+    // MARK: A schema
+
+    /// The entities under the names that they have here, where nothing else in them has these.
+    static func renamed(_ schema: [EntityDescription], _ catalog: SchemaCatalog) -> [EntityDescription] {
+        var schema = schema
+        let names = Set(schema.map { IdentifierName($0.name) })
+        var present: [IdentifierName: String] = [:]
+        for index in schema.indices {
+            let name = IdentifierName(schema[index].name)
+            guard let number = catalog.number(ofEntityFormerlyNamed: name.text),
+                let here = catalog.entity(number, version: catalog.newestVersion)?.name, !names.contains(here)
+            else { continue }
+            schema[index].name = here.text
+            present[name] = here.text
+        }
+        for index in schema.indices {
+            rename(&schema[index], catalog)
+            for place in schema[index].attributes.indices {
+                guard let target = schema[index].attributes[place].target else { continue }
+                schema[index].attributes[place].target = present[IdentifierName(target)] ?? target
+            }
+        }
+        return schema
+    }
+
+    /// Its attributes.
+    private static func rename(_ entity: inout EntityDescription, _ catalog: SchemaCatalog) {
+        guard let number = catalog.number(ofEntity: entity.name),
+            let here = catalog.entity(number, version: catalog.newestVersion)
+        else { return }
+        let names = Set(entity.attributes.map { IdentifierName($0.name) })
+        var present: [IdentifierName: String] = [:]
+        for place in entity.attributes.indices {
+            let name = IdentifierName(entity.attributes[place].name)
+            guard let attribute = catalog.number(ofAttributeFormerlyNamed: name.text, entity: number),
+                let other = here.attributes.first(where: { $0.number == attribute })?.name, !names.contains(other)
+            else { continue }
+            entity.attributes[place].name = other.text
+            present[name] = other.text
+        }
+        for key in entity.keys.indices {
+            let attributes = entity.keys[key].attributes.map { present[IdentifierName($0)] ?? $0 }
+            entity.keys[key] = KeyDescription(attributes, isUnique: entity.keys[key].isUnique)
+        }
+    }
+}
