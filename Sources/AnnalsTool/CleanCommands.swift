@@ -147,7 +147,7 @@ enum CleanCommands {
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
         try output.line("\(outcome.transactions) transactions \(verb); history \(begins) behind \(outcome.horizon).")
         if let bytes = outcome.regainedBytes {
-            try output.line("Compaction then gives back about \(bytes) bytes in all.")
+            try output.line("Compaction then leaves out about \(bytes) bytes in all.")
         }
         if outcome.hasNoReaders { try output.line("No consumer is registered: --before says how far to clean.") }
         for consumer in outcome.waitingFor { try output.line("waiting for " + ConsumersCommand.text(consumer)) }

@@ -11,8 +11,8 @@ extension Command {
     static let insert = Command(
         "insert", "Inserts an object and prints its ID.",
         details: """
-            Values are JSON: name='"Ada"' rank=3 flag=true. Attributes that are not named, or null, have their
-            default or none. The store, the entity and the attributes must be there: “annals load” makes them.
+            Values are JSON: name='"Ada"' rank=3 flag=true. Attributes that are not named have their default
+            or none; null is none. The store, the entity and the attributes must be there: “annals load” makes them.
             """,
         operands: ["STORE", "ENTITY", "[NAME=JSON…]"], options: origin, run: EditCommands.insert)
 
