@@ -40,6 +40,16 @@ import Testing
             line(extra: "\"origin\":\"\(token(4, store: 2))\",\"originPrevious\":\"\(token(4, store: 2))\","),
             .exportMalformed
         ),
+        // What a state holds: one place of each store, none of its own or of where it was made, and nothing before it.
+        (line(extra: "\"holds\":{},"), .exportMalformed),
+        (line(extra: "\"holds\":[\"\(token(0, store: 2))\"],"), .exportMalformed),
+        (line(extra: "\"holds\":[\"\(token(1))\"],"), .exportMalformed),
+        (line(extra: "\"holds\":[\"\(token(1, store: 2))\",\"\(token(2, store: 2))\"],"), .exportMalformed),
+        (line(previous: token(1), extra: "\"holds\":[],"), .exportMalformed),
+        (
+            line(extra: "\"origin\":\"\(token(4, store: 2))\",\"holds\":[\"\(token(1, store: 2))\"],"),
+            .exportMalformed
+        ),
         (line(extra: "\"schema\":{},"), .exportMalformed),
         (line(extra: "\"schema\":[{\"name\":\"x\"}],"), .exportMalformed),
         (line(shapes: "{}"), .exportMalformed), (line(shapes: "[1]"), .exportMalformed),
@@ -155,8 +165,11 @@ import Testing
             let row = try #require(try transaction.snapshot.rows(of: "Item").first)
             try transaction.update(row.id, ["rank": 2, "name": "z"])
         }
-        let lines = try a.export().map { Array($0.jsonLine.utf8) }
+        var lines = try a.export().map { Array($0.jsonLine.utf8) }
         for line in lines { try b.apply(try ExportedTransaction(jsonLine: Data(line))) }
+        // And a state that holds what another store has made.
+        try b.deleteHistory(before: .max)
+        lines += try b.export().map { Array($0.jsonLine.utf8) }
         var random = SeededRandom(11)
         var read = 0
         var applied = 0
