@@ -24,6 +24,7 @@ enum HelpCommand {
         try table(Commands.all.map { ($0.name, $0.summary) }, &output)
         try output.line()
         try output.line("Behind “--” everything is an operand, also what begins with a dash.")
+        try output.line("An option's value that does is given as --OPTION=VALUE.")
         try output.line()
         try output.line("exit status:")
         try table(ExitStatus.allCases.map { (String($0.rawValue), $0.meaning) }, &output)
