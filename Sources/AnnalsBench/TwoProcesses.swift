@@ -3,6 +3,7 @@
 import Annals
 import FoundationEssentials
 import Glibc
+import Synchronization
 
 struct TwoProcesses {
     let arguments: BenchArguments
@@ -40,20 +41,23 @@ struct TwoProcesses {
                         if seen >= rows { break }
                     }
                     try writer.expectEnd()
-                    result.value = .success(delays)
+                    result.store(.success(delays))
                 } catch {
-                    result.value = .failure(error)
+                    result.store(.failure(error))
                 }
                 isDone.raise()
             }
             isDone.wait()
-            delays = try result.value.get()
+            delays = try result.load().get()
         }
     }
 
-    /// Where the task leaves what it measured. Sound although it is shared: it is read only after the flag was raised.
-    private final class Box: @unchecked Sendable {
-        var value = Result<[Double], any Error>.success([])
+    /// Where the task leaves what it measured.
+    private final class Box: Sendable {
+        private let value = Mutex(Result<[Double], any Error>.success([]))
+
+        func store(_ result: Result<[Double], any Error>) { value.withLock { $0 = result } }
+        func load() -> Result<[Double], any Error> { value.withLock { $0 } }
     }
 
     private func measure(_ name: String, _ body: (Store, UInt64, inout [Double]) throws -> Void) throws {

@@ -21,9 +21,6 @@ struct LoadBatch {
     private(set) var counts = LoadCounts()
     /// The numbers of the objects that lines have named.
     private(set) var named: [UInt64] = []
-    private var touched: Set<UInt64> = []
-    /// Whether the last line named an object that one before it has named.
-    private var isRepeated = false
 
     init(_ transaction: Transaction, _ options: LoadOptions) throws(StoreError) {
         self.transaction = transaction
@@ -33,7 +30,7 @@ struct LoadBatch {
         if let name = options.key { key = (name, entity.position(of: name)) } else { key = nil }
     }
 
-    /// Throws a `LineError` for what is wrong with the line, a `StoreError` for what is wrong with the store.
+    /// Throws a `LineError` for what is wrong with the line, a `StoreError` for what is wrong with the store, `RepeatedObject`.
     mutating func add(_ members: [JSONMember]) throws {
         var values = [Value](repeating: .absent, count: entity.attributes.count)
         for member in members {
@@ -48,10 +45,9 @@ struct LoadBatch {
             }
             values[position] = value
         }
-        do throws(StoreError) {
+        do {
             try write(values)
-        } catch {
-            if error.code == .tooLarge, isRepeated { throw RepeatedObject() }
+        } catch let error as StoreError {
             guard Self.isOfTheLine(error.code) else { throw error }
             throw LineError(reason: error.message.hasSuffix(".") ? String(error.message.dropLast()) : error.message)
         }
@@ -74,7 +70,7 @@ struct LoadBatch {
         return try before.objects(of: entity, where: key, equals: value).first
     }
 
-    private mutating func write(_ values: [Value]) throws(StoreError) {
+    private mutating func write(_ values: [Value]) throws {
         guard let key else {
             try transaction.insert(entity, values)
             counts.inserted += 1
@@ -84,13 +80,16 @@ struct LoadBatch {
             throw StoreError(.requiredMissing, "it has no “\(key.name)”, which is the key")
         }
         if let object = try object(with: value, key.name) {
-            isRepeated = !touched.insert(object.number).inserted
-            if try transaction.update(object, of: entity, values) { counts.updated += 1 } else { counts.unchanged += 1 }
+            do throws(StoreError) {
+                let isDifferent = try transaction.update(object, of: entity, values)
+                if isDifferent { counts.updated += 1 } else { counts.unchanged += 1 }
+            } catch {
+                if error.code == .tooLarge, named.contains(object.number) { throw RepeatedObject() }
+                throw error
+            }
             named.append(object.number)
         } else {
-            isRepeated = false
             let object = try transaction.insert(entity, values)
-            touched.insert(object.number)
             inserted[Self.asKey(value)] = object
             counts.inserted += 1
             named.append(object.number)

@@ -8,7 +8,8 @@ public import FoundationEssentials
 public struct ExportedTransaction: Hashable, Sendable {
     /// The transaction in the store that exports it: the store's identifier, the number, the tag.
     public let token: HistoryToken
-    /// The exported transaction before it, which a store must have applied that applies this one. Nil for none: this is where everything begins.
+    /// The exported transaction before it, which a store must have applied that applies this one. Nil for none: everything begins here, or all before
+    /// it was left out.
     public let previous: HistoryToken?
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64

@@ -25,13 +25,9 @@ struct LeftOut {
 
     /// Of the last transaction of a state; nil where that was made in this store.
     init?(_ state: Snapshot) throws(StoreError) {
-        guard let handle = try ReservedEntity.handle(ReservedEntity.leftOut, state.view.catalog) else { return nil }
-        var values: [Value] = []
-        try state.forEachRow(of: handle) { (row) throws(StoreError) in
-            values = try row.row(entity: handle.name, names: handle.attributes).values
-            return false
-        }
-        guard values.count == 6, Self.number(values[0]) == state.view.number else { return nil }
+        guard let values = try Self.record(state)?.values, values.count == 6,
+            Self.number(values[0]) == state.view.number
+        else { return nil }
         func token(_ number: Value, _ tag: Value) -> HistoryToken {
             HistoryToken(
                 storeIdentifier: state.storeIdentifier, number: Self.number(number) ?? 0, tag: Self.number(tag) ?? 0)
@@ -40,6 +36,16 @@ struct LeftOut {
         whole = values[1].int == nil ? state.token : token(values[1], values[2])
         store = values[3].uuid
         other = token(values[4], values[5])
+    }
+
+    private static func record(_ state: Snapshot) throws(StoreError) -> (object: ObjectID, values: [Value])? {
+        guard let handle = try ReservedEntity.handle(ReservedEntity.leftOut, state.view.catalog) else { return nil }
+        var found: (ObjectID, [Value])?
+        try state.forEachRow(of: handle) { (row) throws(StoreError) in
+            found = (row.id, try row.row(entity: handle.name, names: handle.attributes).values)
+            return false
+        }
+        return found
     }
 
     private static func number(_ value: Value) -> UInt64? { value.int.map { UInt64(bitPattern: $0) } }
@@ -62,13 +68,7 @@ struct LeftOut {
             values += [.absent, .absent, .uuid(origin.file)]
             append(before?.last(for: origin) ?? base.token)
         }
-        var known: ObjectID?
-        if let handle = try ReservedEntity.handle(ReservedEntity.leftOut, base.view.catalog) {
-            try base.forEachRow(of: handle) { (row) throws(StoreError) in
-                known = row.id
-                return false
-            }
-        }
+        let known = try record(base)?.object
         try mapping { () throws(FileError) in
             guard let known else {
                 _ = try pending.insert(entity: handle.number, values)

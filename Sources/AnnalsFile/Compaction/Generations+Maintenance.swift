@@ -137,20 +137,21 @@ extension Generations {
         notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
     }
 
-    /// Lets others have as much time as the compaction takes. Sound although the closure that has it may be sent: one thread alone calls that.
-    private final class Pace: @unchecked Sendable {
+    /// Lets others have as much time as the compaction takes.
+    private final class Pace: Sendable {
         private let environment: any Environment
-        private var last: UInt64
+        /// One thread alone asks; that is known to nobody who sends the closure.
+        private let last: Atomic<UInt64>
 
         init(_ environment: any Environment) {
             self.environment = environment
-            last = environment.monotonicMicroseconds()
+            last = Atomic(environment.monotonicMicroseconds())
         }
 
         func pause() {
-            let worked = environment.monotonicMicroseconds() &- last
+            let worked = environment.monotonicMicroseconds() &- last.load(ordering: .relaxed)
             environment.sleep(microseconds: min(worked, 100_000))
-            last = environment.monotonicMicroseconds()
+            last.store(environment.monotonicMicroseconds(), ordering: .relaxed)
         }
     }
 }
