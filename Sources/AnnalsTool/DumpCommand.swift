@@ -122,7 +122,7 @@ enum DumpCommand {
             for position in entity.attributes.indices {
                 do throws(StoreError) {
                     let value = try row.value(at: position)
-                    fields.append(value.isAbsent ? nil : ValueConversion.field(value))
+                    fields.append(value.isNull ? nil : ValueConversion.field(value))
                 } catch {
                     throw ToolFailure(error)
                 }

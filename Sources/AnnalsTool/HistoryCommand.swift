@@ -207,7 +207,7 @@ enum HistoryCommand {
     }
 
     /// The names of the attributes that have values.
-    static func kept(_ row: Row) -> [String] { zip(row.attributes, row.values).filter { !$0.1.isAbsent }.map(\.0) }
+    static func kept(_ row: Row) -> [String] { zip(row.attributes, row.values).filter { !$0.1.isNull }.map(\.0) }
 
     /// The attributes named, or all.
     static func json(_ row: Row?, _ attributes: [String]?) -> String {
@@ -225,7 +225,7 @@ enum HistoryCommand {
 
     private static func pairs(_ row: Row, _ attributes: [String]?) -> [(String, Value)] {
         guard let attributes else { return Array(zip(row.attributes, row.values)) }
-        return attributes.map { ($0, row[$0] ?? .absent) }
+        return attributes.map { ($0, row[$0] ?? .null) }
     }
 
     // MARK: Text

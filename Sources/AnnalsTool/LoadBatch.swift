@@ -32,7 +32,7 @@ struct LoadBatch {
 
     /// Throws a `LineError` for what is wrong with the line, a `StoreError` for what is wrong with the store, `RepeatedObject`.
     mutating func add(_ members: [JSONMember]) throws {
-        var values = [Value](repeating: .absent, count: entity.attributes.count)
+        var values = [Value](repeating: .null, count: entity.attributes.count)
         for member in members {
             guard let position = positions[ExactText(member.name)] else {
                 // An attribute that has had no value in any line is made at the end.
@@ -76,7 +76,7 @@ struct LoadBatch {
             counts.inserted += 1
             return
         }
-        guard let position = key.position, case let value = values[position], !value.isAbsent else {
+        guard let position = key.position, case let value = values[position], !value.isNull else {
             throw StoreError(.requiredMissing, "it has no “\(key.name)”, which is the key")
         }
         if let object = try object(with: value, key.name) {

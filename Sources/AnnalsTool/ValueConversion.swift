@@ -4,11 +4,11 @@ package import Annals
 internal import FoundationEssentials
 
 package enum ValueConversion {
-    /// The value of that type that a JSON value says; nil where it says none exactly. Null is `absent` in every type.
+    /// The value of that type that a JSON value says; nil where it says none exactly. JSON null is `null` in every type.
     ///
     /// Dates are ISO 8601 texts in UTC, UUIDs their text, data base 64, decimals numbers or texts of numbers, objects texts such as `1:42`.
     package static func value(_ json: JSONValue, as type: AttributeType) -> Value? {
-        if json == .null { return .absent }
+        if json == .null { return .null }
         switch (type, json) {
         case (.bool, .bool(let bool)): return .bool(bool)
         case (.int, .int(let int)): return .int(int)
@@ -57,10 +57,10 @@ package enum ValueConversion {
 
     // MARK: The other way
 
-    /// Appends the JSON of a value; `absent` is null.
+    /// Appends the JSON of a value; `null` becomes JSON null.
     package static func append(_ value: Value, to bytes: inout [UInt8]) {
         switch value {
-        case .absent: bytes += "null".utf8
+        case .null: bytes += "null".utf8
         case .bool(let bool): bytes += (bool ? "true" : "false").utf8
         case .int(let int): bytes += String(int).utf8
         case .double(let double): bytes += JSONText.double(double).utf8
@@ -79,7 +79,7 @@ package enum ValueConversion {
     /// The value as one field of a table: strings, dates and so on without quotes.
     package static func field(_ value: Value) -> String {
         switch value {
-        case .absent: return ""
+        case .null: return ""
         case .string(let text): return text
         case .data(let data): return data.base64EncodedString()
         case .date(let date): return Timestamp.text(microseconds(date))

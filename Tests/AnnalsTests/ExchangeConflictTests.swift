@@ -102,7 +102,7 @@ import Testing
             object = try $0.insert("Item", ["name": "own", "rank": 8])
             try $0.update(pair.xa, ["parent": .object(try #require(object))])
         }
-        #expect(try pair.value(own, "rank") == (policy == .theirs ? 8 : .absent))
+        #expect(try pair.value(own, "rank") == (policy == .theirs ? 8 : .null))
         #expect(try pair.value(pair.xb, "parent") == .object(own))
         // From now on it is that one.
         try pair.a.commit { try $0.update(try #require(object), ["size": 12]) }
@@ -162,7 +162,7 @@ import Testing
             try $0.update(pair.xa, ["parent": .object(nobody), "rank": 2])
             try $0.insert("Item", ["name": "z", "friends": .objects([nobody, pair.ya])])
         }
-        #expect(try pair.value(pair.xb, "parent") == .absent && pair.value(pair.xb, "rank") == 2)
+        #expect(try pair.value(pair.xb, "parent") == .null && pair.value(pair.xb, "rank") == 2)
         let z = try #require(try pair.b.snapshot().rows(of: "Item", where: "name", equals: "z").first)
         #expect(z["friends"] == .objects([pair.yb]))
         // A line with an object that never came.
@@ -214,7 +214,7 @@ import Testing
             for (index, store) in [a, b].enumerated() {
                 let rows = try store.snapshot().rows(of: "Item")
                 try store.commit { transaction in
-                    let parent = rows.isEmpty ? Value.absent : .object(random.one(of: rows).id)
+                    let parent = rows.isEmpty ? Value.null : .object(random.one(of: rows).id)
                     try transaction.insert("Item", ["name": .string("\(index) \(turn)"), "parent": parent])
                     // Each changes what came from the other as well, but not the same at the same time.
                     for row in rows where row.id.number % 2 == UInt64(turn % 2) && index == turn / 2 % 2 {

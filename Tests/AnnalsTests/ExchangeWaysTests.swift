@@ -45,7 +45,7 @@ private struct RandomExchange {
         let own = rows.filter { $0["name"]?.string?.hasPrefix(prefix) ?? false }
         turn += 1
         try store.commit { transaction in
-            let parent = rows.isEmpty ? Value.absent : .object(random.one(of: rows).id)
+            let parent = rows.isEmpty ? Value.null : .object(random.one(of: rows).id)
             guard !own.isEmpty, random.happens(0.6) else {
                 try transaction.insert("Item", ["name": .string("\(prefix)\(turn)"), "parent": parent])
                 return

@@ -34,7 +34,7 @@ import Testing
     static let object = ObjectID(entityNumber: 3, number: 9)!
     static let other = ObjectID(entityNumber: 2, number: 1)!
     static let values: [Value] = [
-        .absent, true, false, 0, .int(.min), .int(.max), 0.5, -0.0, .double(.infinity), .double(.nan), "", "ä\u{0}",
+        .null, true, false, 0, .int(.min), .int(.max), 0.5, -0.0, .double(.infinity), .double(.nan), "", "ä\u{0}",
         .data(Data()),
         .data(Data([0, 255])), .date(Date(timeIntervalSince1970: 0)),
         .date(Date(timeIntervalSince1970: 1_700_000_000.123456)),

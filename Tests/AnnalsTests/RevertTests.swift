@@ -170,7 +170,7 @@ import Testing
         let other = try store.commit { try $0.insert("Other", ["x": "y"]) }
         try store.changeSchema([.removeEntity("Other")])
         #expect(try store.revert(#require(other.token)).conflicts.map(\.reason) == [.entityRemoved])
-        #expect(try store.revert(update).conflicts.isEmpty && store.snapshot().row(ids[0])?["rank"] == .absent)
+        #expect(try store.revert(update).conflicts.isEmpty && store.snapshot().row(ids[0])?["rank"] == .null)
         expect(.tokenUnknown) { try store.revert(99) }
         expect(.tokenExpired) { try store.revert(0) }
         try close()

@@ -21,7 +21,7 @@ import Testing
                 try transaction.insert(
                     "City",
                     [
-                        "name": .string(name), "country": country.map { .string($0) } ?? .absent,
+                        "name": .string(name), "country": country.map { .string($0) } ?? .null,
                         "size": .int(Int64(size)),
                     ])
             }
@@ -56,7 +56,7 @@ import Testing
         let date = Date(timeIntervalSince1970: 1)
         let uuid = UUID()
         let values: [Value] = [
-            .absent, .bool(true), .int(1), .double(2), .string("s"), .data(Data([1])), .date(date), .uuid(uuid),
+            .null, .bool(true), .int(1), .double(2), .string("s"), .data(Data([1])), .date(date), .uuid(uuid),
             .decimal(3), .json("[]"), .object(object), .orderedObjects([object]), .objects([object]),
         ]
         #expect(values.compactMap(\.bool) == [true])

@@ -18,7 +18,7 @@ import Testing
     }
 
     private static func value(_ position: Int, _ random: inout SeededRandom) -> Value {
-        if Int.random(in: 0..<4, using: &random) == 0 { return .absent }
+        if Int.random(in: 0..<4, using: &random) == 0 { return .null }
         switch position % 3 {
         case 0: return .string(String(repeating: "t", count: Int.random(in: 0..<3, using: &random)))
         case 1: return .int(Int64(Int.random(in: 0..<3, using: &random)))
@@ -56,7 +56,7 @@ import Testing
         let entity = try store.entity("Wide")
         var random = SeededRandom(UInt64(count))
         for _ in 0..<20 {
-            var model = (0..<count).map { $0 % 3 == 1 ? Value.int(Int64($0)) : .absent }
+            var model = (0..<count).map { $0 % 3 == 1 ? Value.int(Int64($0)) : .null }
             let values = Self.choice(of: count, &random)
             let (id, _) = try store.commit { transaction in
                 try transaction.insert(entity) { (writer) throws(StoreError) in try Self.set(values, writer) }
@@ -99,7 +99,7 @@ import Testing
         (
             "absent, then set",
             { (writer) throws(StoreError) in
-                try writer.set(.absent, at: 0)
+                try writer.set(.null, at: 0)
                 try writer.set(string: "a", at: 0)
             }
         ),
@@ -113,28 +113,28 @@ import Testing
         (
             "a number set twice, the first time to nothing",
             { (writer) throws(StoreError) in
-                try writer.set(.absent, at: 1)
+                try writer.set(.null, at: 1)
                 try writer.set(int: 1, at: 1)
             }
         ),
         (
             "a number set to nothing twice",
             { (writer) throws(StoreError) in
-                try writer.set(.absent, at: 1)
-                try writer.set(.absent, at: 1)
+                try writer.set(.null, at: 1)
+                try writer.set(.null, at: 1)
             }
         ),
         (
             "a number, then nothing",
             { (writer) throws(StoreError) in
                 try writer.set(int: 1, at: 1)
-                try writer.set(.absent, at: 1)
+                try writer.set(.null, at: 1)
             }
         ),
         (
             "a text behind a later one that is absent",
             { (writer) throws(StoreError) in
-                try writer.set(.absent, at: 3)
+                try writer.set(.null, at: 3)
                 try writer.set(string: "a", at: 0)
             }
         ),
@@ -142,7 +142,7 @@ import Testing
             "an absent text behind a later one",
             { (writer) throws(StoreError) in
                 try writer.set(string: "b", at: 3)
-                try writer.set(.absent, at: 0)
+                try writer.set(.null, at: 0)
             }
         ),
     ]
@@ -187,11 +187,11 @@ import Testing
                 expect(.invalidArgument) { try transaction.changeSchema([.removeAttribute("a0", from: "Wide")]) }
                 try writer.set(int: 7, at: 4)
             }
-            #expect(try transaction.row(id)?.values == [.absent, 42, .absent, .absent, 7, .absent])
+            #expect(try transaction.row(id)?.values == [.null, 42, .null, .null, 7, .null])
             try transaction.update(id, ["a2": true])
             return id
         }
-        #expect(try store.snapshot().row(id)?.values == [.absent, 42, true, .absent, 7, .absent])
+        #expect(try store.snapshot().row(id)?.values == [.null, 42, true, .null, 7, .null])
         // Neither does one stay that the row did.
         try store.commit { transaction in
             expect(.invalidArgument) {
@@ -199,7 +199,7 @@ import Testing
                     try transaction.changeSchema([.removeAttribute("a0", from: "Wide")])
                 }
             }
-            try transaction.insert(entity, [.absent, 1, .absent, .absent, 2, .absent])
+            try transaction.insert(entity, [.null, 1, .null, .null, 2, .null])
         }
         #expect(try store.snapshot().count(of: "Wide") == 2)
         #expect(try store.entity("Wide").attributes.count == 6)

@@ -101,16 +101,16 @@ import Testing
         let token = try store.currentToken
         for item in defaults {
             let isChanged = try store.write { transaction in
-                try transaction.update(ids[0], [item.name: item.value, "no " + item.name: .absent])
+                try transaction.update(ids[0], [item.name: item.value, "no " + item.name: .null])
             }.result
             #expect(!isChanged, "\(item.name)")
         }
         let row = try #require(try store.snapshot().row(ids[0]))
         #expect(
-            try !store.write { try $0.update(ids[0], of: clips, clips.attributes.map { row[$0] ?? .absent }) }.result)
+            try !store.write { try $0.update(ids[0], of: clips, clips.attributes.map { row[$0] ?? .null }) }.result)
         #expect(try store.currentToken == token)
         for item in defaults {
-            for value in [item.other, .absent] {
+            for value in [item.other, .null] {
                 let change = try store.write { try $0.update(ids[1], [item.name: value]) }
                 #expect(change.result, "\(item.name)")
                 #expect(try store.snapshot().row(ids[1])?[item.name] == value)
@@ -251,8 +251,8 @@ import Testing
         let other = try store.commit { try $0.update(ids[0], ["title": "A", "rank": 4]) }
         #expect(try other.result && other.token == (store.currentToken))
         #expect(try store.history(after: before)[0].changes[0].attributes == ["rank"])
-        let none = try store.commit { try $0.update(ids[0], ["rank": .absent]) }
-        #expect(try none.result && (store.snapshot().row(ids[0])?["rank"]) == .absent)
+        let none = try store.commit { try $0.update(ids[0], ["rank": .null]) }
+        #expect(try none.result && (store.snapshot().row(ids[0])?["rank"]) == .null)
         try store.close()
         try folder.expectIntact()
     }
@@ -278,8 +278,8 @@ import Testing
         expect(.unknownEntity) { try store.commit { try $0.insert("No", [:]) } }
         expect(.unknownAttribute) { try store.commit { try $0.insert("Clip", ["no": 1]) } }
         expect(.typeMismatch) { try store.commit { try $0.insert("Clip", ["rank": "x"]) } }
-        expect(.requiredMissing) { try store.commit { try $0.insert("Clip", ["title": .absent]) } }
-        expect(.requiredMissing) { try store.commit { try $0.update(ids[0], ["title": .absent]) } }
+        expect(.requiredMissing) { try store.commit { try $0.insert("Clip", ["title": .null]) } }
+        expect(.requiredMissing) { try store.commit { try $0.update(ids[0], ["title": .null]) } }
         expect(.uniqueViolation) { try store.commit { try $0.insert("Clip", ["url": "a"]) } }
         expect(.uniqueViolation) { try store.commit { try $0.update(ids[1], ["url": "a"]) } }
         expect(.objectNotFound) { try store.commit { try $0.delete(#require(ObjectID("1:77"))) } }
@@ -337,7 +337,7 @@ import Testing
             _ = try row.withBytes(at: 4) { bytes = Array($0) }
         }
         #expect(bytes == [1, 2] && values.count == 12)
-        #expect(values[7...] == [.decimal(2.5), .json("[1]"), .object(other), .orderedObjects([other]), .absent])
+        #expect(values[7...] == [.decimal(2.5), .json("[1]"), .object(other), .orderedObjects([other]), .null])
         #expect(isThere)
         try store.close()
         try folder.expectIntact()
@@ -424,7 +424,7 @@ import Testing
         #expect(update.before?["rank"] == 3 && update.after?["rank"] == 9 && update.preserved == nil)
         let deletion = last[0].changes[1]
         #expect(deletion.kind == .delete && deletion.before?["title"] == "B" && deletion.after == nil)
-        #expect(deletion.preserved?["url"] == "b" && deletion.preserved?["title"] == .absent)
+        #expect(deletion.preserved?["url"] == "b" && deletion.preserved?["title"] == .null)
         #expect(try store.history(after: 0, limit: 2).count == 2 && store.history(after: 0, limit: 0).isEmpty)
         #expect(try store.snapshot(asOf: before).row(ids[1])?["title"] == "B")
         #expect(try store.snapshot(asOf: 1).count(of: "Clip") == 0)

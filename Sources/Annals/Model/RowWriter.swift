@@ -8,7 +8,7 @@ public import FoundationEssentials
 
 /// Sets the values of one object that is inserted or updated. It lives until the closure that it is lent to returns.
 ///
-/// Positions are those of the entity handle. Strings, data, JSON and lists must be set in ascending position, to `absent` too, everything else in any order,
+/// Positions are those of the entity handle. Strings, data, JSON and lists must be set in ascending position, to `null` too, everything else in any order,
 /// and each position once. What is not set is the default or absent in an insert, and as it was in an update. An error that a method
 /// throws means that nothing of the object is written; let it pass.
 ///
@@ -72,9 +72,9 @@ public struct RowWriter: ~Copyable {
         try mapping { () throws(FileError) in try writer.pointee.set(data: data, at: position) }
     }
 
-    /// Any value. `absent` takes away what was there, and throws `requiredMissing` where the attribute is required.
+    /// Any value. `null` takes away what was there, and throws `requiredMissing` where the attribute is required.
     public func set(_ value: Value, at position: Int) throws(StoreError) {
-        if value.isAbsent {
+        if value.isNull {
             try mapping { () throws(FileError) in try writer.pointee.setAbsent(at: position) }
         } else {
             let converted: FileValue

@@ -227,7 +227,7 @@ package struct SchemaPlan {
     private static func defaultBytes(
         _ attribute: AttributeDescription, of entity: EntityDefinition
     ) throws(StoreError) -> [UInt8]? {
-        guard let value = attribute.defaultValue, !value.isAbsent else { return nil }
+        guard let value = attribute.defaultValue, !value.isNull else { return nil }
         guard value.type == attribute.type else {
             throw StoreError(
                 .typeMismatch,

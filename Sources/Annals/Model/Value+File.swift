@@ -80,7 +80,7 @@ extension Value {
     /// As the file has it. Throws `valueOutOfRange` for what the file has no form for.
     package func fileValue() throws(StoreError) -> FileValue {
         switch self {
-        case .absent: return .absent
+        case .null: return .absent
         case .bool(let bool): return .bool(bool)
         case .int(let int): return .int(int)
         case .double(let double): return .double(double)
@@ -109,7 +109,7 @@ extension Value {
     /// From the file's value, which must be whole, not a reference. Throws `valueOutOfRange` where `Decimal` cannot hold a decimal.
     package init(_ value: FileValue) throws(StoreError) {
         switch value {
-        case .absent: self = .absent
+        case .absent: self = .null
         case .bool(let bool): self = .bool(bool)
         case .int(let int): self = .int(int)
         case .double(let double): self = .double(double)

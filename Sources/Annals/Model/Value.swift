@@ -8,7 +8,7 @@ public import FoundationEssentials
 /// texts by their UTF-8 (differently composed letters differ), sets of objects whatever their order.
 public enum Value: Sendable {
     /// No value. It fits every optional attribute.
-    case absent
+    case null
     case bool(Bool)
     case int(Int64)
     case double(Double)
@@ -26,10 +26,10 @@ public enum Value: Sendable {
     /// As a set: the store sorts them and keeps each once.
     case objects([ObjectID])
 
-    /// The type of the attributes that it fits; nil for `absent`, which fits all that are optional.
+    /// The type of the attributes that it fits; nil for `null`, which fits all that are optional.
     public var type: AttributeType? {
         switch self {
-        case .absent: nil
+        case .null: nil
         case .bool: .bool
         case .int: .int
         case .double: .double
@@ -45,15 +45,15 @@ public enum Value: Sendable {
         }
     }
 
-    public var isAbsent: Bool {
-        if case .absent = self { true } else { false }
+    public var isNull: Bool {
+        if case .null = self { true } else { false }
     }
 }
 
 // MARK: What it holds
 
 extension Value {
-    /// The content where it is of that case, else nil: `absent`, and every other type.
+    /// The content where it is of that case, else nil: `null`, and every other type.
     public var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
     public var int: Int64? { if case .int(let int) = self { int } else { nil } }
     public var double: Double? { if case .double(let double) = self { double } else { nil } }
@@ -71,7 +71,7 @@ extension Value {
 extension Value: Hashable {
     public static func == (left: Value, right: Value) -> Bool {
         switch (left, right) {
-        case (.absent, .absent): true
+        case (.null, .null): true
         case (.bool(let a), .bool(let b)): a == b
         case (.int(let a), .int(let b)): a == b
         case (.double(let a), .double(let b)): a.bitPattern == b.bitPattern
@@ -90,7 +90,7 @@ extension Value: Hashable {
     public func hash(into hasher: inout Hasher) {
         hasher.combine(type)
         switch self {
-        case .absent: break
+        case .null: break
         case .bool(let bool): hasher.combine(bool)
         case .int(let int): hasher.combine(int)
         case .double(let double): hasher.combine(double.bitPattern)
@@ -114,7 +114,7 @@ extension Value: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, Expre
     public init(integerLiteral value: Int64) { self = .int(value) }
     public init(floatLiteral value: Double) { self = .double(value) }
     public init(stringLiteral value: String) { self = .string(value) }
-    public init(nilLiteral: ()) { self = .absent }
+    public init(nilLiteral: ()) { self = .null }
 }
 
 extension Value: Codable {
@@ -123,10 +123,10 @@ extension Value: Codable {
         case value
     }
 
-    /// Reads an object with the members `type` and `value`; `null` is `absent`.
+    /// Reads an object with the members `type` and `value`; a JSON null is `null`.
     public init(from decoder: any Decoder) throws {
         if let single = try? decoder.singleValueContainer(), single.decodeNil() {
-            self = .absent
+            self = .null
             return
         }
         let container = try decoder.container(keyedBy: Key.self)
@@ -169,7 +169,7 @@ extension Value: Codable {
         var container = encoder.container(keyedBy: Key.self)
         try container.encode(type, forKey: .type)
         switch self {
-        case .absent: break
+        case .null: break
         case .bool(let bool): try container.encode(bool, forKey: .value)
         case .int(let int): try container.encode(int, forKey: .value)
         case .double(let double): try container.encode(double.bitPattern, forKey: .value)

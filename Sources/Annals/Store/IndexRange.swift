@@ -45,7 +45,7 @@ struct IndexRange {
                 .invalidArgument, "A bound has more values than its key has attributes: leave the last ones out.")
         }
         for (value, attribute) in zip(bound.values, attributes) {
-            guard value.isAbsent || value.type == AttributeType(attribute.type) else {
+            guard value.isNull || value.type == AttributeType(attribute.type) else {
                 throw StoreError(
                     .typeMismatch,
                     "The bound for “\(attribute.name)” is not of its type, which is \(AttributeType(attribute.type)).")
