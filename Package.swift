@@ -47,6 +47,8 @@ let package = Package(
         .testTarget(
             name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "TestSupport", "annals", "process-helper"],
             exclude: ["Golden"], swiftSettings: settings),
+        .testTarget(
+            name: "CatchingErrors", dependencies: ["Annals"], path: "Tests/CatchingErrors", swiftSettings: settings),
         .target(
             name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",
             swiftSettings: settings),

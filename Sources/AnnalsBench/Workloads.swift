@@ -147,13 +147,12 @@ struct Workloads {
                     let id = object(1 + generator.next() % count, items)
                     note.make(88 + Int(generator.next() % 65), &generator)
                     let rank = Int64(generator.next() % Self.ranks)
-                    do throws(StoreError) {
+                    do {
                         try transaction.update(id) { (writer) throws(StoreError) in
                             try writer.set(utf8: note.bytes, at: 2)
                             try writer.set(int: rank, at: 4)
                         }
-                    } catch {
-                        guard error.code == .objectNotFound else { throw error }
+                    } catch let error as StoreError where error.code == .objectNotFound {
                     }
                 }
             }
@@ -178,10 +177,9 @@ struct Workloads {
             let size = min(arguments.batch, total - done)
             _ = try store.commit(author: "app.main", context: "editor") { transaction in
                 for operation in done..<done + size {
-                    do throws(StoreError) {
+                    do {
                         try transaction.delete(object(1 + (operation &* 2_654_435_761) % count, items))
-                    } catch {
-                        guard error.code == .objectNotFound else { throw error }
+                    } catch let error as StoreError where error.code == .objectNotFound {
                     }
                 }
             }

@@ -63,7 +63,7 @@ enum ApplyCommand {
             _ = try? store.abandon()
             throw error
         }
-        try storing { () throws(StoreError) in try store.close() }
+        try storing { try store.close() }
         try output.line(format == "json" ? json(counts).text : sentence(counts))
         return .done
     }
@@ -71,7 +71,7 @@ enum ApplyCommand {
     private static func next(_ reader: LineReader) throws(ToolFailure) -> ExportedTransaction? {
         while let line = try reader.next() {
             if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
-            do throws(StoreError) {
+            do {
                 return try ExportedTransaction(jsonLine: Data(line))
             } catch {
                 throw wrong(reader, error)
@@ -85,7 +85,7 @@ enum ApplyCommand {
         _ reader: LineReader, _ counts: inout Counts, _ output: inout Output
     ) throws(ToolFailure) {
         let result: ApplyResult
-        do throws(StoreError) {
+        do {
             // Durable when the store is closed: what power takes before can be applied again.
             result = try store.apply(
                 transaction, conflicts: policy, author: arguments.value(of: "author"),
@@ -108,9 +108,9 @@ enum ApplyCommand {
         }
     }
 
-    private static func wrong(_ reader: LineReader, _ error: StoreError) -> ToolFailure {
+    private static func wrong(_ reader: LineReader, _ error: any Error) -> ToolFailure {
         var failure = ToolFailure(error)
-        failure.message = "Line \(reader.number) of \(reader.name): \(error.description)"
+        failure.message = "Line \(reader.number) of \(reader.name): \(error)"
         return failure
     }
 

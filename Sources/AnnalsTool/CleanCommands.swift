@@ -54,7 +54,7 @@ enum CleanCommands {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .backup)
         let ending = try Ending.onSignals()
         let token = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
-            try storing { () throws(StoreError) in
+            try storing {
                 try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity")) { (_) in
                     !ending.isAsked
                 }
@@ -97,7 +97,7 @@ enum CleanCommands {
         let isDry = arguments.has("dry-run")
         let outcome = try StoreAccess.with(arguments.operands[0], isDry ? .readOnly : .readWrite) {
             (store) throws(ToolFailure) in
-            try storing { () throws(StoreError) in
+            try storing {
                 guard let place else { return try planned(store, isDry) }
                 let number = try number(of: place, in: store)
                 var outcome = Outcome(transactions: try count(before: number, authors, in: store), horizon: 0)
@@ -123,7 +123,7 @@ enum CleanCommands {
         return .place(try HistoryPlace(text, option: "before", for: .clean))
     }
 
-    private static func planned(_ store: Store, _ isDry: Bool) throws(StoreError) -> Outcome {
+    private static func planned(_ store: Store, _ isDry: Bool) throws -> Outcome {
         let plan = isDry ? try store.cleaningPlan() : try store.clean()
         return Outcome(
             transactions: plan.transactions, horizon: plan.before - 1, regainedBytes: plan.regainedBytes,
@@ -154,7 +154,7 @@ enum CleanCommands {
         for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }
     }
 
-    private static func number(of place: Place, in store: Store) throws(StoreError) -> UInt64 {
+    private static func number(of place: Place, in store: Store) throws -> UInt64 {
         switch place {
         case .place(.number(let number)):
             let last = try store.currentToken.number
@@ -175,15 +175,15 @@ enum CleanCommands {
     /// How many transactions go that are still there.
     private static func count(
         before number: UInt64, _ authors: [String?]?, in store: Store
-    ) throws(StoreError) -> UInt64 {
+    ) throws -> UInt64 {
         let (horizon, last) = (try store.horizon, try store.currentToken.number)
         guard let authors else { return max(min(number, last + 1), horizon + 1) - horizon - 1 }
         var request = HistoryRequest()
         request.before = .number(number)
         request.authors = Set(authors)
-        do throws(StoreError) {
+        do {
             return UInt64(try store.transactionCount(request))
-        } catch  where error.code == .tokenExpired {
+        } catch let error as StoreError where error.code == .tokenExpired {
             // Some of them are hidden already, and which are not is not told.
             return 0
         }
@@ -193,7 +193,7 @@ enum CleanCommands {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .compact)
         let ending = try Ending.onSignals()
         let result = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try storing { () throws(StoreError) in try store.compact { (_) in !ending.isAsked } }
+            try storing { try store.compact { (_) in !ending.isAsked } }
         }
         if format == "json" {
             var line = JSONLine()

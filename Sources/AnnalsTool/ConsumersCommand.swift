@@ -27,7 +27,7 @@ enum ConsumersCommand {
         let action = try action(arguments)
         let access: Store.Access = if case .list = action { .readOnly } else { .readWrite }
         let listed = try StoreAccess.with(arguments.operands[0], access) { (store) throws(ToolFailure) in
-            try storing { () throws(StoreError) in try perform(action, store) }
+            try storing { try perform(action, store) }
         }
         if case .remove(let name) = action, listed == nil {
             throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
@@ -67,7 +67,7 @@ enum ConsumersCommand {
     }
 
     /// The consumers to show; nil where there was nothing to remove.
-    private static func perform(_ action: Action, _ store: Store) throws(StoreError) -> [Consumer]? {
+    private static func perform(_ action: Action, _ store: Store) throws -> [Consumer]? {
         switch action {
         case .list: return try store.consumers
         case .register(let name, let place):

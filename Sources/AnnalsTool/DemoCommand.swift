@@ -93,25 +93,25 @@ enum DemoCommand {
     private static func conclude(_ path: String, _ output: inout Output) throws(ToolFailure) {
         let store = try StoreAccess.open(path, .readWrite)
         defer { try? store.close() }
-        let last = try storing { () throws(StoreError) in try store.currentToken.number }
-        let clips = try storing { () throws(StoreError) in try store.snapshot().count(of: "Clip") }
+        let last = try storing { try store.currentToken.number }
+        let clips = try storing { try store.snapshot().count(of: "Clip") }
         try check(clips == rounds, "The store has \(clips) clips, and should have \(rounds).")
-        let consumers = try storing { () throws(StoreError) in try store.consumers }
+        let consumers = try storing { try store.consumers }
         try check(
             consumers.count == 2 && consumers.allSatisfy { $0.lag == 0 }, "One of the two has not read everything.")
-        let plan = try storing { () throws(StoreError) in try store.clean() }
+        let plan = try storing { try store.clean() }
         try output.line(
             "Both have read everything up to transaction \(last): \(plan.transactions) transactions are cleaned.")
         try check(plan.before == last + 1, "Not everything was cleaned that both have read.")
-        let result = try storing { () throws(StoreError) in try store.compact() }
+        let result = try storing { try store.compact() }
         try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
         try check(result.bytesAfter < result.bytesBefore, "Compaction gave nothing back.")
-        let left = try storing { () throws(StoreError) in
+        let left = try storing {
             // A token from before the compaction is a place in the new file as well.
             (try store.history(after: consumers[0].cursor).count, try store.snapshot().count(of: "Clip"))
         }
         try check(left == (0, UInt64(rounds)), "Compaction has changed what the store holds.")
-        try storing { () throws(StoreError) in try store.close() }
+        try storing { try store.close() }
         let report = try asking { () throws(FileError) in try Checker.check(path, files: RealFileSystem()) }
         try check(report.isIntact, "The store is not intact.")
         try output.line("Everything is as it should be.")

@@ -30,7 +30,7 @@ struct DemoPlayer {
         options.durability = .relaxed
         self.role = role
         // Whoever comes first makes the store.
-        (store, watcher) = try storing { () throws(StoreError) in
+        (store, watcher) = try storing {
             let store = try Store(at: path, entities: [clip], options: options)
             guard try store.consumer(role.rawValue) == nil else {
                 throw StoreError(
@@ -44,7 +44,7 @@ struct DemoPlayer {
 
     func play(_ output: inout Output) throws(ToolFailure) {
         defer { try? store.close() }
-        var cursor = try storing { () throws(StoreError) in
+        var cursor = try storing {
             guard let consumer = try store.consumer(role.rawValue) else {
                 throw StoreError(.consumerUnknown, "The consumer that was registered is gone.")
             }
@@ -72,8 +72,8 @@ struct DemoPlayer {
         } else {
             try seeHurry(&cursor, &output)
         }
-        try move(&cursor, to: try storing { () throws(StoreError) in try store.currentToken })
-        try storing { () throws(StoreError) in try store.close() }
+        try move(&cursor, to: try storing { try store.currentToken })
+        try storing { try store.close() }
     }
 
     // MARK: Writing
@@ -86,7 +86,7 @@ struct DemoPlayer {
     private func commit(
         _ context: String, _ from: HistoryToken, _ to: HistoryToken, _ body: (Transaction) throws -> Void
     ) throws(ToolFailure) {
-        try attempting {
+        try storing {
             _ = try store.commit(author: role.rawValue, context: context) { transaction in
                 try body(transaction)
                 try transaction.advanceConsumer(role.rawValue, from: from, to: to)
@@ -125,9 +125,9 @@ struct DemoPlayer {
     private func hurry(_ output: inout Output) throws(ToolFailure) {
         let count = DemoCommand.burst
         try say("changes a rank \(count) times", &output)
-        let object = try storing { () throws(StoreError) in try store.snapshot().rows(of: "Clip").first?.id }
+        let object = try storing { try store.snapshot().rows(of: "Clip").first?.id }
         guard let object else { throw ToolFailure(.failed, "There are no clips.") }
-        try attempting {
+        try storing {
             for rank in 1...count {
                 try store.commit(author: role.rawValue, context: rank == count ? "goodbye" : "burst") { transaction in
                     _ = try transaction.update(object, ["rank": .int(Int64(1000 + rank))])
@@ -138,14 +138,14 @@ struct DemoPlayer {
 
     private func move(_ cursor: inout HistoryToken, to token: HistoryToken) throws(ToolFailure) {
         let from = cursor
-        try storing { () throws(StoreError) in try store.advanceConsumer(role.rawValue, from: from, to: token) }
+        try storing { try store.advanceConsumer(role.rawValue, from: from, to: token) }
         cursor = token
     }
 
     // MARK: Reading
 
     private func next() throws(ToolFailure) -> ChangeSignal {
-        let signal = try storing { () throws(StoreError) in try watcher.next(timeout: .seconds(30)) }
+        let signal = try storing { try watcher.next(timeout: .seconds(30)) }
         guard let signal else { throw ToolFailure(.failed, "The other process has written nothing for 30 seconds.") }
         return signal
     }
@@ -156,7 +156,7 @@ struct DemoPlayer {
             _ = try next()
             let delay = RealEnvironment().wallClockMicroseconds()
             let request = HistoryRequest(after: .token(cursor), excludedAuthors: [role.rawValue, nil])
-            let transactions = try storing { () throws(StoreError) in try store.history(request) }
+            let transactions = try storing { try store.history(request) }
             guard let transaction = transactions.first else { continue }
             try DemoCommand.check(transactions.count == 1, "The other process did not wait for an answer.")
             let changes = transaction.changes.map { change in
@@ -180,7 +180,7 @@ struct DemoPlayer {
             signals += 1
             let now = RealEnvironment().wallClockMicroseconds()
             let request = HistoryRequest(after: .token(cursor), excludedAuthors: [role.rawValue, nil])
-            let news = try storing { () throws(StoreError) in try store.history(request) }
+            let news = try storing { try store.history(request) }
             guard let last = news.last else { continue }
             transactions += news.count
             delay = now - last.microseconds

@@ -27,14 +27,14 @@ enum DumpCommand {
         let place = try arguments.place(of: "as-of", for: .dump)
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let snapshot = try storing { () throws(StoreError) in
+        let snapshot = try storing {
             switch place {
             case .number(let number)?: try store.snapshot(asOf: number)
             case .token(let token)?: try store.snapshot(asOf: token)
             case nil: try store.snapshot()
             }
         }
-        let entities = try storing { () throws(StoreError) in
+        let entities = try storing {
             if let name = arguments.value(of: "entity") { return [try snapshot.entity(name)] }
             var entities: [EntityHandle] = []
             for entity in try snapshot.entities { entities.append(try snapshot.entity(entity.name)) }
@@ -59,7 +59,7 @@ enum DumpCommand {
         _ entity: EntityHandle, _ snapshot: Snapshot, _ body: (borrowing StoredRow) throws(ToolFailure) -> Void
     ) throws(ToolFailure) {
         var failure: ToolFailure?
-        try storing { () throws(StoreError) in
+        try storing {
             try snapshot.forEachRow(of: entity) { (row) throws(StoreError) in
                 do throws(ToolFailure) { try body(row) } catch { failure = error }
                 return failure == nil

@@ -67,7 +67,7 @@ enum EditCommands {
     private static func commit<Result>(
         _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
     ) throws(ToolFailure) -> Result {
-        try attempting {
+        try storing {
             try store.write(author: arguments.value(of: "author"), context: arguments.value(of: "context"), body).result
         }
     }

@@ -35,7 +35,7 @@ enum ExportCommand {
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         var failure: ToolFailure?
-        do throws(StoreError) {
+        do {
             try store.forEachExportedTransaction(after: place, to: target) { (transaction) in
                 do throws(ToolFailure) {
                     var line: [UInt8] = []
@@ -52,7 +52,7 @@ enum ExportCommand {
         } catch {
             var failure = ToolFailure(error)
             // Who reads everything anew does so by applying it.
-            if error.code == .tokenExpired {
+            if (error as? StoreError)?.code == .tokenExpired {
                 failure.hint = "“annals export STORE” without --after prints everything, “annals apply NEW -” takes it."
             }
             throw failure

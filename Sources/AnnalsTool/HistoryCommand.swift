@@ -71,7 +71,7 @@ enum HistoryCommand {
         }
         // All that the filter passes over is behind the position too.
         func printOn() throws(ToolFailure) -> UInt64 {
-            let reached = try storing { () throws(StoreError) in
+            let reached = try storing {
                 let snapshot = try store.snapshot()
                 try store.forEachTransaction(request, in: snapshot) { (view) throws(StoreError) in try visit(view) }
                 return snapshot.token.number
@@ -81,11 +81,11 @@ enum HistoryCommand {
         }
         var position = try printOn()
         guard let ending else { return .done }
-        let watcher = try storing { () throws(StoreError) in try store.changeWatcher(after: position) }
+        let watcher = try storing { try store.changeWatcher(after: position) }
         ending.then { watcher.stop() }
         while left > 0, !ending.isAsked {
             try output.finish()
-            guard try storing({ () throws(StoreError) in try watcher.next() }) != nil else { break }
+            guard try storing({ try watcher.next() }) != nil else { break }
             request.after = .number(position)
             position = try printOn()
         }
@@ -106,7 +106,7 @@ enum HistoryCommand {
         _ request: HistoryRequest, _ isNet: Bool, _ store: Store
     ) throws(ToolFailure) -> Int {
         var count = 0
-        try storing { () throws(StoreError) in
+        try storing {
             guard isNet else {
                 count = try store.transactionCount(request)
                 return

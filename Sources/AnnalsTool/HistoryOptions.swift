@@ -36,7 +36,7 @@ extension Arguments {
     /// “ENTITY.NAME”: where a name has dots itself, the entities that there are decide.
     func changedAttributes(in store: Store) throws(ToolFailure) -> [String: Set<String>]? {
         guard let texts = values(of: "attribute") else { return nil }
-        let entities = try storing { () throws(StoreError) in try store.entities }.map(\.name)
+        let entities = try storing { try store.entities }.map(\.name)
         var attributes: [String: Set<String>] = [:]
         for text in texts {
             var places = text.indices.filter { text[$0] == "." }

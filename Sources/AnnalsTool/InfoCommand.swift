@@ -27,7 +27,7 @@ enum InfoCommand {
         let format = try arguments.format(["text", "json"], for: .info)
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let facts = try storing { () throws(StoreError) in
+        let facts = try storing {
             let snapshot = try store.snapshot()
             return Facts(
                 path: store.path, identifier: store.identifier.uuidString.lowercased(), token: snapshot.token,

@@ -22,7 +22,7 @@ struct LoadBatch {
     /// The numbers of the objects that lines have named.
     private(set) var named: [UInt64] = []
 
-    init(_ transaction: Transaction, _ options: LoadOptions) throws(StoreError) {
+    init(_ transaction: Transaction, _ options: LoadOptions) throws {
         self.transaction = transaction
         entity = try transaction.entity(options.entity)
         before = transaction.snapshot
@@ -65,7 +65,7 @@ struct LoadBatch {
         if case .double(let double) = value, double == 0 { .double(0) } else { value }
     }
 
-    private func object(with value: Value, _ key: String) throws(StoreError) -> ObjectID? {
+    private func object(with value: Value, _ key: String) throws -> ObjectID? {
         if let object = inserted[Self.asKey(value)] { return object }
         return try before.objects(of: entity, where: key, equals: value).first
     }
@@ -80,12 +80,11 @@ struct LoadBatch {
             throw StoreError(.requiredMissing, "it has no “\(key.name)”, which is the key")
         }
         if let object = try object(with: value, key.name) {
-            do throws(StoreError) {
+            do {
                 let isDifferent = try transaction.update(object, of: entity, values)
                 if isDifferent { counts.updated += 1 } else { counts.unchanged += 1 }
-            } catch {
-                if error.code == .tooLarge, named.contains(object.number) { throw RepeatedObject() }
-                throw error
+            } catch let error as StoreError where error.code == .tooLarge && named.contains(object.number) {
+                throw RepeatedObject()
             }
             named.append(object.number)
         } else {

@@ -49,16 +49,17 @@ final class LoadRun {
             throw error
         }
         progress.clear()
-        try storing { () throws(StoreError) in try store.close() }
+        try storing { try store.close() }
         return counts
     }
 
     /// Nil where there is no store, and nothing to make one for.
     private func open(_ path: String, isEmpty: Bool) throws(ToolFailure) -> Store? {
-        do throws(StoreError) {
+        do {
             return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
+        } catch let error as StoreError where isEmpty && error.code == .notFound {
+            return nil
         } catch {
-            if isEmpty, error.code == .notFound { return nil }
             throw ToolFailure(error)
         }
     }
@@ -66,7 +67,7 @@ final class LoadRun {
     private func finish(_ store: Store) throws(ToolFailure) {
         if !untyped.isEmpty { try prepare(store, TypeGuesses(), alsoUntyped: true) }
         if options.prunes { try prune(store) }
-        counts.token = try storing { () throws(StoreError) in try store.currentToken }
+        counts.token = try storing { try store.currentToken }
     }
 
     // MARK: Reading
@@ -142,9 +143,9 @@ final class LoadRun {
         let plan = LoadSchema(entity: options.entity, key: options.key, guesses: guesses)
         let missing = alsoUntyped ? untyped : []
         // A snapshot says at next to no cost that there is nothing to do, without a lock.
-        let snapshot = try storing { () throws(StoreError) in try store.snapshot() }
+        let snapshot = try storing { try store.snapshot() }
         guard try plan.needsChange(snapshot, untyped: missing) else { return }
-        try attempting {
+        try storing {
             let token = try store.write(author: options.author, context: options.context) { transaction in
                 try plan.apply(to: transaction, untyped: missing)
             }.token
@@ -210,7 +211,7 @@ final class LoadRun {
 
     /// Nothing that was read is more often something that could not be got than nothing that there is.
     private func refusePruningAll(_ store: Store) throws(ToolFailure) {
-        let count = try storing { () throws(StoreError) in try store.snapshot().count(of: options.entity) }
+        let count = try storing { try store.snapshot().count(of: options.entity) }
         guard count > 0 else { return }
         throw ToolFailure(
             .failed,
@@ -219,7 +220,7 @@ final class LoadRun {
     }
 
     private func prune(_ store: Store) throws(ToolFailure) {
-        let (entity, gone) = try storing { () throws(StoreError) in
+        let (entity, gone) = try storing {
             let snapshot = try store.snapshot()
             let entity = try snapshot.entity(options.entity)
             var gone: [ObjectID] = []
@@ -231,7 +232,7 @@ final class LoadRun {
         }
         for start in stride(from: 0, to: gone.count, by: options.batch) {
             let batch = gone[start..<min(start + options.batch, gone.count)]
-            let (deleted, token) = try attempting {
+            let (deleted, token) = try storing {
                 try store.write(author: options.author, context: options.context) { transaction in
                     var deleted: UInt64 = 0
                     for object in batch {

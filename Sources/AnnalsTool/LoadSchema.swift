@@ -22,7 +22,7 @@ struct LoadSchema {
     func apply(to transaction: Transaction, untyped: [String]) throws(ToolFailure) {
         let before = transaction.snapshot
         let (changes, widenings) = try plan(before, untyped: untyped)
-        try storing { () throws(StoreError) in
+        try storing {
             try transaction.changeSchema(changes)
             if !widenings.isEmpty { try carryOver(widenings, before, transaction) }
         }
@@ -31,7 +31,7 @@ struct LoadSchema {
     private func plan(
         _ snapshot: Snapshot, untyped: [String]
     ) throws(ToolFailure) -> (changes: [SchemaChange], widenings: [Widening]) {
-        let entities = try storing { () throws(StoreError) in try snapshot.entities }
+        let entities = try storing { try snapshot.entities }
         let present = entities.first { $0.name.utf8.elementsEqual(entity.utf8) }
         var changes: [SchemaChange] = present == nil ? [.addEntity(EntityDescription(entity, attributes: []))] : []
         var widenings: [Widening] = []
@@ -65,7 +65,7 @@ struct LoadSchema {
     }
 
     private func integersAreDoubles(_ name: String, _ snapshot: Snapshot) throws(ToolFailure) -> Bool {
-        try storing { () throws(StoreError) in
+        try storing {
             let handle = try snapshot.entity(entity)
             guard let position = handle.position(of: name) else { return true }
             var areDoubles = true
@@ -80,7 +80,7 @@ struct LoadSchema {
     /// The values as they were, in the wider type.
     private func carryOver(
         _ widenings: [Widening], _ before: Snapshot, _ transaction: Transaction
-    ) throws(StoreError) {
+    ) throws {
         let old = try before.entity(entity)
         try before.forEachRow(of: old) { (row) throws(StoreError) in
             var values: [(key: String, value: Value)] = []

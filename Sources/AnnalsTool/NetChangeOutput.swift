@@ -7,7 +7,7 @@ enum NetChangeOutput {
         _ request: HistoryRequest, of store: Store, _ isJSON: Bool, _ hasValues: Bool, _ output: inout Output
     ) throws(ToolFailure) {
         var failure: ToolFailure?
-        try storing { () throws(StoreError) in
+        try storing {
             try store.forEachNetChange(request, includingValues: hasValues) { (change) in
                 failure = HistoryCommand.printing(&output) { (output) throws(ToolFailure) in
                     if isJSON {

@@ -31,7 +31,7 @@ enum RetentionCommand {
         let isChange = policy != nil || wanted != nil
         let (kept, off) = try StoreAccess.with(arguments.operands[0], isChange ? .readWrite : .readOnly) {
             (store) throws(ToolFailure) in
-            try storing { () throws(StoreError) in
+            try storing {
                 if let wanted { try store.setRetention(wanted) }
                 if let entity {
                     _ = try store.entity(entity)

@@ -23,7 +23,7 @@ enum RevertCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let place = try HistoryPlace(arguments.operands[1], operand: "NUMBER|TOKEN", for: .revert)
         let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try storing { () throws(StoreError) in
+            try storing {
                 let (author, context) = (arguments.value(of: "author"), arguments.value(of: "context"))
                 let policy: RevertPolicy = arguments.has("skip") ? .skipConflicts : .stop
                 switch place {

@@ -21,7 +21,7 @@ enum SalvageCommand {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .salvage)
         let target = arguments.operands[1]
         let ending = try Ending.onSignals()
-        let report = try storing { () throws(StoreError) in
+        let report = try storing {
             try Store.salvage(from: arguments.operands[0], to: target) { (_) in !ending.isAsked }
         }
         if format == "json" {

@@ -37,23 +37,18 @@ extension ToolFailure {
 }
 
 /// Runs calls into the library and turns what they throw into the tool's own failure.
-func storing<Value>(_ body: () throws(StoreError) -> Value) throws(ToolFailure) -> Value {
-    do throws(StoreError) { return try body() } catch { throw ToolFailure(error) }
-}
-
-/// The same for calls that throw several kinds of errors.
-func attempting<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value {
+func storing<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value {
     do { return try body() } catch { throw ToolFailure(error) }
 }
 
 enum StoreAccess {
     /// Opens a store by copies, so that nobody who truncates it can end the tool.
     static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws(ToolFailure) -> Store {
-        try storing { () throws(StoreError) in try store(path, access, creates: creates) }
+        try storing { try store(path, access, creates: creates) }
     }
 
     /// The same, for who decides by the error.
-    static func store(_ path: String, _ access: Store.Access, creates: Bool) throws(StoreError) -> Store {
+    static func store(_ path: String, _ access: Store.Access, creates: Bool) throws -> Store {
         var options = Store.Options()
         options.access = access
         options.reading = .copied
@@ -75,14 +70,14 @@ enum StoreAccess {
             try? store.close()
             throw error
         }
-        try storing { () throws(StoreError) in try store.close() }
+        try storing { try store.close() }
         return result
     }
 }
 
 extension Store {
     /// The place that somebody named, as a token. Throws the token errors.
-    func token(of place: HistoryPlace) throws(StoreError) -> HistoryToken {
+    func token(of place: HistoryPlace) throws -> HistoryToken {
         switch place {
         case .token(let token): return token
         case .number(let number): return try snapshot(asOf: number).token
@@ -118,15 +113,15 @@ package enum HistoryPlace: Equatable, Sendable {
             self = .number(number)
             return
         }
-        do throws(StoreError) {
+        do {
             self = .token(try HistoryToken(text))
         } catch {
             throw ToolFailure(
                 .usage,
                 takesMoments
                     ? "\(name) takes a transaction number, a token, or a moment with date and time, such as 2026-01-02T03:04:05Z. "
-                        + error.message
-                    : "\(name) takes a transaction number or a token. " + error.message,
+                        + ToolFailure(error).message
+                    : "\(name) takes a transaction number or a token. " + ToolFailure(error).message,
                 hint: "Try: annals help \(command.name)")
         }
     }

@@ -23,11 +23,11 @@ enum VersionsCommand {
         var left = try arguments.number(of: "limit", for: .versions) ?? .max
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let entity = try storing { () throws(StoreError) in try store.entity(arguments.operands[1]) }
+        let entity = try storing { try store.entity(arguments.operands[1]) }
         let object = try objectID(arguments.operands[2], of: entity)
         guard left > 0 else { return .done }
         var failure: ToolFailure?
-        try storing { () throws(StoreError) in
+        try storing {
             try store.forEachVersion(of: object) { (transaction, change) throws(StoreError) in
                 var lines: [String]
                 if format == "jsonl" {

@@ -26,7 +26,7 @@ enum WatchCommand {
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let watcher = try storing { () throws(StoreError) in
+        let watcher = try storing {
             switch after {
             case .none: try store.changeWatcher(excluding: excluded)
             case .number(let number): try store.changeWatcher(after: number, excluding: excluded)
@@ -34,7 +34,7 @@ enum WatchCommand {
             }
         }
         ending.then { watcher.stop() }
-        while let signal = try storing({ () throws(StoreError) in try watcher.next() }) {
+        while let signal = try storing({ try watcher.next() }) {
             try format == "jsonl" ? output.data(Array((json(signal) + "\n").utf8)) : output.line(text(signal))
             try output.finish()
         }

@@ -405,16 +405,21 @@ import Testing
         let changes = try store.remoteChanges()
         let codes = Mutex<[StoreError.Code]>([])
         let thread = try BackgroundThread(name: "watches") {
-            do throws(StoreError) { _ = try watcher.next() } catch { codes.withLock { $0.append(error.code) } }
+            do {
+                _ = try watcher.next()
+            } catch {
+                guard let error = error as? StoreError else { return }
+                codes.withLock { $0.append(error.code) }
+            }
         }
         let task = Task { () async -> StoreError.Code? in
             var iterator = changes.makeAsyncIterator()
-            do throws(StoreError) { _ = try await iterator.next() } catch { return error.code }
+            do { _ = try await iterator.next() } catch { return (error as? StoreError)?.code }
             return nil
         }
         let token = HistoryToken(storeIdentifier: store.identifier, number: 9, tag: 0)
         let until = Task { () async -> StoreError.Code? in
-            do throws(StoreError) { try await store.waitUntil(token) } catch { return error.code }
+            do { try await store.waitUntil(token) } catch { return (error as? StoreError)?.code }
             return nil
         }
         try store.close()

@@ -45,7 +45,7 @@ import Testing
             let token = try b.currentToken
             let error = #expect(throws: StoreError.self, sourceLocation: sourceLocation) { try b.apply(exported) }
             #expect(error?.code == .applyConflict, sourceLocation: sourceLocation)
-            #expect(error?.conflicts.map(\.reason) == reasons, sourceLocation: sourceLocation)
+            #expect(error?.applyConflicts.map(\.reason) == reasons, sourceLocation: sourceLocation)
             #expect(try b.currentToken == token, sourceLocation: sourceLocation)
             let result = try b.apply(exported, conflicts: policy)
             #expect(result.conflicts.map(\.reason) == reasons, sourceLocation: sourceLocation)

@@ -115,7 +115,7 @@ import Testing
         for number in 0..<5 { try insert("\(number)", into: a) }
         try a.deleteHistory(before: 3)
         var count = 0
-        try a.forEachExportedTransaction { (transaction) throws(StoreError) in
+        try a.forEachExportedTransaction { (transaction) in
             try b.apply(transaction)
             if count == 0 { try a.deleteHistory(before: .max) }
             count += 1

@@ -201,7 +201,7 @@ import Testing
                 _ = try store.apply(exported, conflicts: random.one(of: ConflictPolicy.allCases))
                 applied += 1
             } catch {
-                #expect(error.message.hasSuffix("."), "\(error)")
+                #expect((error as? StoreError)?.message.hasSuffix(".") ?? false, "\(error)")
             }
         }
         #expect(read > 100 && applied > 10, "\(read) read, \(applied) applied")

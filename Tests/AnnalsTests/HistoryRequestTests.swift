@@ -66,10 +66,10 @@ import Testing
                 try store.forEachChange(HistoryRequest(order: order)) { (_, _) throws(StoreError) in throw mine }
             }
             expect(.busy) {
-                try store.forEachChangedObject(HistoryRequest(order: order)) { (_) throws(StoreError) in throw mine }
+                try store.forEachChangedObject(HistoryRequest(order: order)) { _ in throw mine }
             }
             expect(.busy) {
-                try store.forEachNetChange(HistoryRequest(order: order)) { (_) throws(StoreError) in throw mine }
+                try store.forEachNetChange(HistoryRequest(order: order)) { _ in throw mine }
             }
         }
         try close(store)

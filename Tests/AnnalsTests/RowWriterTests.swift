@@ -196,7 +196,13 @@ import Testing
         try store.commit { transaction in
             expect(.invalidArgument) {
                 try transaction.insert(entity) { (writer) throws(StoreError) in
-                    try transaction.changeSchema([.removeAttribute("a0", from: "Wide")])
+                    do {
+                        try transaction.changeSchema([.removeAttribute("a0", from: "Wide")])
+                    } catch let error as StoreError {
+                        throw error
+                    } catch {
+                        throw StoreError(.closed, "\(error)")
+                    }
                 }
             }
             try transaction.insert(entity, [.null, 1, .null, .null, 2, .null])

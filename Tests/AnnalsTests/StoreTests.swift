@@ -216,7 +216,11 @@ import Testing
         let other = try store.entity("Other")
         try store.commit { transaction in
             _ = try? transaction.insert(other) { (row) throws(StoreError) in
-                try transaction.insert("Clip", ["url": "inner"])
+                do {
+                    try transaction.insert("Clip", ["url": "inner"])
+                } catch {
+                    throw StoreError(.invalidArgument, "\(error)")
+                }
                 try row.set(string: "x", at: 0)
             }
             try transaction.insert("Clip", ["url": "behind"])

@@ -45,14 +45,15 @@ enum ForkedWatcher {
         do {
             _ = try watcher.next(timeout: .zero)
             return false
-        } catch  where error.code != .forked {
+        } catch let error as StoreError where error.code == .forked {
+        } catch {
             return false
-        } catch {}
+        }
         do {
             _ = try store.oldestToken
             return false
         } catch {
-            return error.code == .forked
+            return (error as? StoreError)?.code == .forked
         }
     }
 }

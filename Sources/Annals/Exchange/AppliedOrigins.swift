@@ -19,7 +19,7 @@ struct AppliedOrigins {
     func record(of store: UUID) throws(StoreError) -> (object: ObjectID, record: AppliedRecord)? {
         guard let handle else { return nil }
         var found: (ObjectID, AppliedRecord)?
-        try snapshot.forEachRow(
+        try snapshot.lendRows(
             of: handle, by: ["store"], from: .including([.uuid(store)]), to: .including([.uuid(store)])
         ) {
             (row) throws(StoreError) in
@@ -34,7 +34,7 @@ struct AppliedOrigins {
     func tokens() throws(StoreError) -> [HistoryToken] {
         guard let handle else { return [] }
         var tokens: [HistoryToken] = []
-        try snapshot.forEachRow(of: handle) { (row) throws(StoreError) in
+        try snapshot.lendRows(of: handle) { (row) throws(StoreError) in
             let values = try row.row(entity: handle.name, names: handle.attributes).values
             if let record = AppliedRecord(values) { tokens.append(record.token) }
             return true
@@ -60,12 +60,16 @@ struct AppliedOrigins {
 extension Store {
     /// The places up to which transactions of other stores were applied here, one for each store that any came from, also by way of a third. To be
     /// exported from there next is what comes after its place.
+    ///
+    /// Throws `StoreError`.
     public var appliedOrigins: [HistoryToken] {
-        get throws(StoreError) { try AppliedOrigins(try snapshot()).tokens() }
+        get throws { try AppliedOrigins(try snapshot()).tokens() }
     }
 
     /// The place in the history of another store up to which its transactions were applied here; nil for none.
-    public func lastApplied(from store: UUID) throws(StoreError) -> HistoryToken? {
+    ///
+    /// Throws `StoreError`.
+    public func lastApplied(from store: UUID) throws -> HistoryToken? {
         try AppliedOrigins(try snapshot()).record(of: store)?.record.token
     }
 }

@@ -74,8 +74,8 @@ struct ExportReader {
         self.state = state.view
         defer { self.state = nil }
         var changes: [ExportedChange] = []
-        for entity in try state.entities {
-            let handle = try state.entity(entity.name)
+        for entity in state.view.catalog.entities(version: version) where !entity.name.isReserved {
+            let handle = try state.handle(ofEntity: entity.name.text)
             try state.checkKnown(handle.number)
             var failure: StoreError?
             try mapping { () throws(FileError) in

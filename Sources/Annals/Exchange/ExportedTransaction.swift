@@ -79,11 +79,11 @@ extension ExportedTransaction {
         return String(decoding: data, as: UTF8.self)
     }
 
-    /// Reads the text form. Throws `exportMalformed`, `unsupportedVersion`.
-    public init(jsonLine: String) throws(StoreError) { try self.init(jsonLine: Data(jsonLine.utf8)) }
+    /// Reads the text form. Throws `StoreError`: `exportMalformed`, `unsupportedVersion`.
+    public init(jsonLine: String) throws { try self.init(jsonLine: Data(jsonLine.utf8)) }
 
-    /// The same from UTF-8.
-    public init(jsonLine: Data) throws(StoreError) {
+    /// The same from UTF-8. Throws `StoreError`.
+    public init(jsonLine: Data) throws {
         do {
             self = try JSONDecoder().decode(ExportedTransaction.self, from: jsonLine)
         } catch {

@@ -41,7 +41,7 @@ struct LeftOut {
     private static func record(_ state: Snapshot) throws(StoreError) -> (object: ObjectID, values: [Value])? {
         guard let handle = try ReservedEntity.handle(ReservedEntity.leftOut, state.view.catalog) else { return nil }
         var found: (ObjectID, [Value])?
-        try state.forEachRow(of: handle) { (row) throws(StoreError) in
+        try state.lendRows(of: handle) { (row) throws(StoreError) in
             found = (row.id, try row.row(entity: handle.name, names: handle.attributes).values)
             return false
         }

@@ -100,7 +100,7 @@ struct ObjectMap {
     ) throws(StoreError) -> Stretch? {
         guard let handle else { return nil }
         var stretch: Stretch?
-        try snapshot.forEachRow(
+        try snapshot.lendRows(
             of: handle, by: attributes, from: .including(first), to: .including(last), reversed: true
         ) { (row) throws(StoreError) in
             stretch = Stretch(try row.row(entity: handle.name, names: handle.attributes))

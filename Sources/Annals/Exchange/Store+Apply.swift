@@ -24,12 +24,13 @@ extension Store {
     ///   - context: The same for the context.
     ///   - durability: What the call waits for; nil for the store's own choice.
     ///
-    /// Throws `applyConflict`, `applyGap`, `originDiverged`, `schemaMismatch`, `exportMalformed`, and what committing throws; then nothing has changed.
+    /// Throws `StoreError`: `applyConflict`, `applyGap`, `originDiverged`, `schemaMismatch`, `exportMalformed`, and
+    /// what committing throws; then nothing has changed.
     @discardableResult
     public func apply(
         _ transaction: ExportedTransaction, conflicts policy: ConflictPolicy = .refuse, author: String? = nil,
         context: String? = nil, durability: Durability? = nil
-    ) throws(StoreError) -> ApplyResult {
+    ) throws -> ApplyResult {
         guard transaction.store != identifier else {
             try checkOwn(transaction.token)
             return ApplyResult(outcome: .alreadyHere, token: nil, conflicts: [])
@@ -60,7 +61,7 @@ extension Store {
     /// Throws `originDiverged` where a transaction that names this store is not one of its own.
     private func checkOwn(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
-            try check(token)
+            try check(token, engine)
         } catch  where error.code == .tokenExpired {
             // It was cleaned here: that it was there is all that can be said.
         } catch  where error.code == .tokenUnknown || error.code == .tokenDiverged {
@@ -101,7 +102,7 @@ extension Store {
         return StoreError(
             .applyConflict,
             "Transaction \(transaction.token.number) of the store \(transaction.store) contradicts what was changed here: \(listed)\(more) Apply it "
-                + "with the policy “theirs” or “ours”, or change what is here first.", conflicts: conflicts)
+                + "with the policy “theirs” or “ours”, or change what is here first.", applyConflicts: conflicts)
     }
 }
 

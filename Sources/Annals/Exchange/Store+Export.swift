@@ -31,8 +31,8 @@ extension Store {
     ///   - snapshot: Where to stop; nil for the newest state.
     public func forEachExportedTransaction(
         after place: HistoryRequest.Place? = nil, to target: UUID? = nil, in snapshot: Snapshot? = nil,
-        _ body: (ExportedTransaction) throws(StoreError) -> Bool
-    ) throws(StoreError) {
+        _ body: (ExportedTransaction) throws -> Bool
+    ) throws {
         let end = if let snapshot { snapshot } else { try self.snapshot() }
         _ = try view(of: end, end.engine)
         var reader = try ExportReader(end, to: target)
@@ -49,11 +49,18 @@ extension Store {
         guard let (resolved, oldest) = rest else { return }
         if state == nil { previous = try lastExported(upTo: resolved.range.after, reader, oldest, end) }
         var isFirst = state == nil
+        var failure: (any Error)?
         try forEachTransaction(resolved) { (transaction) throws(StoreError) -> Bool in
             guard let exported = try reader.read(transaction, previous: previous, isFirst: isFirst) else { return true }
             (previous, isFirst) = (exported.token, false)
-            return try body(exported)
+            do {
+                return try body(exported)
+            } catch {
+                failure = error
+                return false
+            }
         }
+        if let failure { throw failure }
     }
 
     /// The state that everything begins with; nil where history holds all that the receiver has not made itself.
@@ -151,10 +158,10 @@ extension Store {
         return token.number > 0 ? token : nil
     }
 
-    /// The same transactions as values, at most so many. They are all in memory at once.
+    /// The same transactions as values, at most so many. They are all in memory at once. Throws `StoreError`.
     public func export(
         after place: HistoryRequest.Place? = nil, to target: UUID? = nil, limit: Int? = nil
-    ) throws(StoreError) -> [ExportedTransaction] {
+    ) throws -> [ExportedTransaction] {
         var transactions: [ExportedTransaction] = []
         guard limit.map({ $0 > 0 }) ?? true else { return [] }
         try forEachExportedTransaction(after: place, to: target) { (transaction) in

@@ -36,10 +36,11 @@ public final class ChangeWatcher: Sendable {
     /// - Parameter timeout: How long to wait at most; nil for as long as it takes.
     /// - Returns: nil when the time has passed or `stop` was called.
     ///
-    /// Throws `tokenExpired` where history does not reach back to the position any more, `closed`, `storeRemoved`, `storeReplaced`, `diverged`,
+    /// Throws `StoreError`: `tokenExpired` where history does not reach back to the position any more, `closed`,
+    /// `storeRemoved`, `storeReplaced`, `diverged`,
     /// `damaged`; `invalidArgument` in the body of a write; `forked` in a child process. Linear in the transactions and changes that it
     /// tells, at most 65,536 of either but for one longer transaction, whose changes it does not look at.
-    public func next(timeout: Duration? = nil) throws(StoreError) -> ChangeSignal? {
+    public func next(timeout: Duration? = nil) throws -> ChangeSignal? {
         let engine = wait.store.engine
         try mapping { () throws(FileError) in try engine.checkNotWriting() }
         let outcome = try wait.find(until: Duration.deadline(after: timeout)) { (engine) throws(StoreError) in

@@ -48,16 +48,18 @@ extension HistoryToken {
 }
 
 extension Store {
-    /// The consumers that are registered, in the order in which they were.
+    /// The consumers that are registered, in the order in which they were. Throws `StoreError`.
     public var consumers: [Consumer] {
-        get throws(StoreError) {
-            let (engine, view) = try newest()
-            return engine.tracking.consumers.map { consumer($0, engine, view) }
-        }
+        get throws { try registeredConsumers() }
     }
 
-    /// The consumer of that name; nil where none is registered.
-    public func consumer(_ name: String) throws(StoreError) -> Consumer? {
+    func registeredConsumers() throws(StoreError) -> [Consumer] {
+        let (engine, view) = try newest()
+        return engine.tracking.consumers.map { consumer($0, engine, view) }
+    }
+
+    /// The consumer of that name; nil where none is registered. Throws `StoreError`.
+    public func consumer(_ name: String) throws -> Consumer? {
         let (engine, view) = try newest()
         return engine.tracking.consumer(name).map { consumer($0, engine, view) }
     }
@@ -75,11 +77,12 @@ extension Store {
     ///   - token: What it has seen already; nil for everything up to now.
     /// - Returns: the consumer, with the cursor to go on from.
     ///
-    /// Throws `invalidArgument`, `tooLarge`, what `check` throws for the token, and what committing throws.
+    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, what `check` throws for the token, and what committing
+    /// throws.
     @discardableResult
     public func registerConsumer(
         _ name: String, kind: Consumer.Kind = .reads, at token: HistoryToken? = nil
-    ) throws(StoreError) -> Consumer {
+    ) throws -> Consumer {
         if let token { try check(token) }
         let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
         let (engine, record) = try mapping { () throws(FileError) in
@@ -95,9 +98,10 @@ extension Store {
     /// This handle knows at once; the file is told at most once a second, and when the store is closed: a process that is killed may read the last
     /// second's transactions again. Who must not moves its cursor in a transaction (`Transaction.advanceConsumer`).
     ///
-    /// Throws `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because somebody else uses its name too;
+    /// Throws `StoreError`: `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because
+    /// somebody else uses its name too;
     /// `consumerLost` where cleaning has passed `to`; `invalidArgument` where `to` is before `from`; what `check` throws for `to`.
-    public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws(StoreError) {
+    public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         try checkOwner(from)
         try checkSeen(to)
         do throws(FileError) {
@@ -111,9 +115,9 @@ extension Store {
 
     /// Moves a consumer wherever it stands: behind the token that `resync` gave, where it is lost, or back, to read again.
     ///
-    /// Throws `consumerUnknown`, and what `check` throws for the token.
+    /// Throws `StoreError`: `consumerUnknown`, and what `check` throws for the token.
     @discardableResult
-    public func resetConsumer(_ name: String, to token: HistoryToken) throws(StoreError) -> Consumer {
+    public func resetConsumer(_ name: String, to token: HistoryToken) throws -> Consumer {
         try check(token)
         generations.forgetCursor(of: name)
         let (engine, record) = try mapping { () throws(FileError) in
@@ -125,8 +129,10 @@ extension Store {
     }
 
     /// Cleaning does not wait for that consumer any more. False where none of that name is registered.
+    ///
+    /// Throws `StoreError`.
     @discardableResult
-    public func removeConsumer(_ name: String) throws(StoreError) -> Bool {
+    public func removeConsumer(_ name: String) throws -> Bool {
         generations.forgetCursor(of: name)
         return try mapping { () throws(FileError) in
             try generations.onNewest { (engine) throws(FileError) in
@@ -138,7 +144,7 @@ extension Store {
     /// Throws where nobody can have seen the token's transaction. One that was cleaned is left to who knows whose it is.
     func checkSeen(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
-            try check(token)
+            try check(token, engine)
         } catch  where error.code == .tokenExpired {
         }
     }

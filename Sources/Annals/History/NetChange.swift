@@ -44,8 +44,8 @@ extension Store {
     /// `forEachTransaction`, and `noSpace`.
     public func forEachNetChange(
         _ request: HistoryRequest, includingValues: Bool = false, in snapshot: Snapshot? = nil,
-        _ body: (NetChange) throws(StoreError) -> Bool
-    ) throws(StoreError) {
+        _ body: (NetChange) throws -> Bool
+    ) throws {
         var folded = request
         folded.kinds = nil
         folded.changedAttributes = nil
@@ -57,10 +57,10 @@ extension Store {
         guard resolved.limit > 0 else { return }
         let folding = try fold(resolved)
         var left = resolved.limit
-        var failure: StoreError?
+        var failure: (any Error)?
         try mapping { () throws(FileError) in
             try folding.forEachResult { (change) throws(FileError) in
-                do throws(StoreError) {
+                do {
                     let net = NetChangeReader(change, resolved.view)
                     guard let value = try net.value(includingValues, choice.changes) else { return true }
                     left -= 1
@@ -77,7 +77,7 @@ extension Store {
     /// The net changes as values, all in memory: give the request a limit. Throws as `forEachNetChange`.
     public func netChanges(
         _ request: HistoryRequest, includingValues: Bool = false
-    ) throws(StoreError) -> [NetChange] {
+    ) throws -> [NetChange] {
         var changes: [NetChange] = []
         try forEachNetChange(request, includingValues: includingValues) { (change) in
             changes.append(change)

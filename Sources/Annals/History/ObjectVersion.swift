@@ -28,7 +28,8 @@ extension Store {
     /// `change.after()` is the version of the object that the change made. Nothing is given where history holds none, or where there was never
     /// such an object. Follows the links between versions instead of looking through history: some 10 to 100 microseconds a version.
     ///
-    /// Throws `historyGap` where history of the entity is off, and behind all versions since it began anew where the object was there before;
+    /// Throws `StoreError`: `historyGap` where history of the entity is off, and behind all versions since it began
+    /// anew where the object was there before;
     /// `damaged`, `closed`, and what `body` throws.
     ///
     /// - Parameters:
@@ -37,7 +38,7 @@ extension Store {
     public func forEachVersion(
         of object: ObjectID, after number: UInt64 = 0, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView, borrowing HistoryChangeView) throws(StoreError) -> Bool
-    ) throws(StoreError) {
+    ) throws {
         let engine = snapshot?.engine ?? engine
         let view = try view(of: snapshot, engine)
         guard !view.reservedEntities.contains(object.entityNumber) else { return }
@@ -84,7 +85,7 @@ extension Store {
     /// The versions of an object as values, newest first, at most so many, and only those after a transaction. Throws as `forEachVersion`.
     public func versions(
         of object: ObjectID, after number: UInt64 = 0, limit: Int? = nil
-    ) throws(StoreError) -> [ObjectVersion] {
+    ) throws -> [ObjectVersion] {
         var versions: [ObjectVersion] = []
         guard limit.map({ $0 > 0 }) ?? true else { return [] }
         try forEachVersion(of: object, after: number) { (transaction, change) throws(StoreError) in

@@ -6,7 +6,7 @@
 /// store was closed. While it waits it occupies no thread of the task's executor and makes no system calls. It keeps the store open.
 public struct RemoteChanges: AsyncSequence, Sendable {
     public typealias Element = ChangeSignal
-    public typealias Failure = StoreError
+    public typealias Failure = any Error
 
     let store: Store
     let number: UInt64
@@ -21,11 +21,11 @@ public struct RemoteChanges: AsyncSequence, Sendable {
 
         init(changes: RemoteChanges) { self.changes = changes }
 
-        public mutating func next() async throws(StoreError) -> ChangeSignal? { try await next(isolation: nil) }
+        public mutating func next() async throws -> ChangeSignal? { try await next(isolation: nil) }
 
         public mutating func next(
             isolation actor: isolated (any Actor)?
-        ) async throws(StoreError) -> ChangeSignal? {
+        ) async throws -> ChangeSignal? {
             if hasEnded { return nil }
             do throws(StoreError) {
                 if watcher == nil {

@@ -57,7 +57,8 @@ extension Store {
     /// do. Conflicts are listed in the outcome; then nothing is written, unless `policy` says otherwise. References of others to objects
     /// that are deleted stay as they are.
     ///
-    /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values apart. Throws `tokenUnknown`,
+    /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values
+    /// apart. Throws `StoreError`: `tokenUnknown`,
     /// `tokenExpired` where history does not hold the transaction, `historyGap` where it has changed what no history is kept of, `notRevertible` where
     /// it changes the schema, and what committing throws.
     ///
@@ -69,7 +70,7 @@ extension Store {
     public func revert(
         _ number: UInt64, author: String? = nil, context: String? = nil, policy: RevertPolicy = .stop,
         durability: Durability? = nil
-    ) throws(StoreError) -> RevertOutcome {
+    ) throws -> RevertOutcome {
         try checkRevertible(number)
         do {
             let (conflicts, token) = try writePending(author, context, durability) { pending, engine in
@@ -84,12 +85,12 @@ extension Store {
         }
     }
 
-    /// The same for the transaction of a token. Throws `tokenForeign` and `tokenDiverged` besides.
+    /// The same for the transaction of a token. Throws `StoreError`: `tokenForeign` and `tokenDiverged` besides.
     @discardableResult
     public func revert(
         _ token: HistoryToken, author: String? = nil, context: String? = nil, policy: RevertPolicy = .stop,
         durability: Durability? = nil
-    ) throws(StoreError) -> RevertOutcome {
+    ) throws -> RevertOutcome {
         try check(token)
         return try revert(token.number, author: author, context: context, policy: policy, durability: durability)
     }

@@ -10,44 +10,49 @@ extension Store {
     ///
     /// - Parameter authors: Whose transactions are not told; the position moves on over them. Transactions without an author are always told.
     ///
-    /// Throws `closed`, `damaged`, `diverged`.
-    public func remoteChanges(excluding authors: Set<String> = []) throws(StoreError) -> RemoteChanges {
+    /// Throws `StoreError`: `closed`, `damaged`, `diverged`.
+    public func remoteChanges(excluding authors: Set<String> = []) throws -> RemoteChanges {
         RemoteChanges(store: self, number: try newestNumber(), excluded: authors)
     }
 
-    /// The same after a number: what is there already is told first. Throws `tokenUnknown`, `tokenExpired` besides.
+    /// The same after a number: what is there already is told first. Throws `StoreError`: `tokenUnknown`,
+    /// `tokenExpired` besides.
     public func remoteChanges(
         after number: UInt64, excluding authors: Set<String> = []
-    ) throws(StoreError) -> RemoteChanges {
+    ) throws -> RemoteChanges {
         try checkPlace(number)
         return RemoteChanges(store: self, number: number, excluded: authors)
     }
 
-    /// The same after a token. Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
+    /// The same after a token. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`
+    /// besides.
     public func remoteChanges(
         after token: HistoryToken, excluding authors: Set<String> = []
-    ) throws(StoreError) -> RemoteChanges {
+    ) throws -> RemoteChanges {
         try check(token)
         return RemoteChanges(store: self, number: token.number, excluded: authors)
     }
 
     /// The same signals for a thread that waits: the way with the least delay. See `remoteChanges(excluding:)`.
-    public func changeWatcher(excluding authors: Set<String> = []) throws(StoreError) -> ChangeWatcher {
+    ///
+    /// Throws `StoreError`.
+    public func changeWatcher(excluding authors: Set<String> = []) throws -> ChangeWatcher {
         try ChangeWatcher(self, after: try newestNumber(), excluding: authors, asynchronously: false)
     }
 
-    /// The same after a number. Throws `tokenUnknown`, `tokenExpired` besides.
+    /// The same after a number. Throws `StoreError`: `tokenUnknown`, `tokenExpired` besides.
     public func changeWatcher(
         after number: UInt64, excluding authors: Set<String> = []
-    ) throws(StoreError) -> ChangeWatcher {
+    ) throws -> ChangeWatcher {
         try checkPlace(number)
         return try ChangeWatcher(self, after: number, excluding: authors, asynchronously: false)
     }
 
-    /// The same after a token. Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
+    /// The same after a token. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`
+    /// besides.
     public func changeWatcher(
         after token: HistoryToken, excluding authors: Set<String> = []
-    ) throws(StoreError) -> ChangeWatcher {
+    ) throws -> ChangeWatcher {
         try check(token)
         return try ChangeWatcher(self, after: token.number, excluding: authors, asynchronously: false)
     }

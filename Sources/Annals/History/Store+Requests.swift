@@ -47,14 +47,15 @@ extension Store {
     /// asked for costs a look at the header of every frame), then linear in the change tables of what the request passes or gives out; takes
     /// no memory that grows with history.
     ///
-    /// Throws `tokenForeign`, `tokenExpired` (with the oldest token), `tokenUnknown`, `tokenDiverged`, `historyGap` (with the token to go on from, if
+    /// Throws `StoreError`: `tokenForeign`, `tokenExpired` (with the oldest token), `tokenUnknown`, `tokenDiverged`,
+    /// `historyGap` (with the token to go on from, if
     /// there is one), `unknownEntity`, `unknownAttribute`, `damaged`, `closed`, and what `body` throws.
     ///
     /// - Parameter snapshot: Where history ends; nil for the newest state.
     public func forEachTransaction(
         _ request: HistoryRequest, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
-    ) throws(StoreError) {
+    ) throws {
         let resolved = try ResolvedRequest(request, self, snapshot)
         var left = resolved.limit
         try forEachTransaction(resolved) { (transaction) throws(StoreError) in
@@ -87,10 +88,12 @@ extension Store {
 
     /// Gives `body` the changes that a request chooses, each with its transaction, until it returns false. In the request's order of transactions;
     /// within a transaction always in the order in which they were made. Else as `forEachTransaction`.
+    ///
+    /// Throws `StoreError`.
     public func forEachChange(
         _ request: HistoryRequest, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView, borrowing HistoryChangeView) throws(StoreError) -> Bool
-    ) throws(StoreError) {
+    ) throws {
         let resolved = try ResolvedRequest(request, self, snapshot)
         var left = resolved.limit
         try forEachTransaction(resolved) { (transaction) throws(StoreError) in
@@ -108,16 +111,16 @@ extension Store {
     /// Gives `body` the objects that a request finds changes of, each once, by ascending ID (descending where it asks for the newest first), until
     /// it returns false. Sorted in 32 MiB of memory and, beyond some 600,000 changes, a temporary file. Throws as `forEachTransaction`.
     public func forEachChangedObject(
-        _ request: HistoryRequest, in snapshot: Snapshot? = nil, _ body: (ObjectID) throws(StoreError) -> Bool
-    ) throws(StoreError) {
+        _ request: HistoryRequest, in snapshot: Snapshot? = nil, _ body: (ObjectID) throws -> Bool
+    ) throws {
         let resolved = try ResolvedRequest(request, self, snapshot)
         let folding = try fold(resolved)
         var left = resolved.limit
         guard left > 0 else { return }
-        var failure: StoreError?
+        var failure: (any Error)?
         try mapping { () throws(FileError) in
             try folding.forEachObject { (object) throws(FileError) in
-                do throws(StoreError) {
+                do {
                     left -= 1
                     return try body(ObjectID(object)) && left > 0
                 } catch {
@@ -155,7 +158,7 @@ extension Store {
     /// `includingValues` says so. They are all in memory at once: give the request a limit. Throws as `forEachTransaction`.
     public func history(
         _ request: HistoryRequest, includingValues: Bool = false
-    ) throws(StoreError) -> [HistoryTransaction] {
+    ) throws -> [HistoryTransaction] {
         var transactions: [HistoryTransaction] = []
         try forEachTransaction(request) { (transaction) throws(StoreError) in
             transactions.append(try transaction.value(includingValues: includingValues))
@@ -168,7 +171,7 @@ extension Store {
     /// `forEachTransaction`.
     public func changes(
         _ request: HistoryRequest, includingValues: Bool = false
-    ) throws(StoreError) -> [HistoryChange] {
+    ) throws -> [HistoryChange] {
         var changes: [HistoryChange] = []
         try forEachChange(request) { (_, change) throws(StoreError) in
             changes.append(try change.value(includingValues: includingValues))
@@ -178,7 +181,7 @@ extension Store {
     }
 
     /// The objects that a request finds changes of, each once, by ascending ID, or descending. Throws as `forEachTransaction`.
-    public func changedObjects(_ request: HistoryRequest) throws(StoreError) -> [ObjectID] {
+    public func changedObjects(_ request: HistoryRequest) throws -> [ObjectID] {
         var objects: [ObjectID] = []
         try forEachChangedObject(request) { (object) in
             objects.append(object)
@@ -188,7 +191,7 @@ extension Store {
     }
 
     /// How many transactions a request chooses, its limit at most. Throws as `forEachTransaction`.
-    public func transactionCount(_ request: HistoryRequest) throws(StoreError) -> Int {
+    public func transactionCount(_ request: HistoryRequest) throws -> Int {
         var count = 0
         try forEachTransaction(request) { (_) in
             count += 1

@@ -19,11 +19,12 @@ extension Store {
     ///     reading waits until the file says so, which may be only when somebody commits again.
     ///   - timeout: How long to wait at most; nil for as long as it takes.
     ///
-    /// Throws `timeout`; `durabilityUnknown` where it is there but not known to be durable, in time or at all; `tokenForeign`, `tokenDiverged`, `tokenExpired`
+    /// Throws `StoreError`: `timeout`; `durabilityUnknown` where it is there but not known to be durable, in time or at
+    /// all; `tokenForeign`, `tokenDiverged`, `tokenExpired`
     /// (it is older than history); `closed`, `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body of a write.
     public func waitUntil(
         _ token: HistoryToken, durable isDurable: Bool = false, timeout: Duration? = nil
-    ) throws(StoreError) {
+    ) throws {
         let isHere = try isHereAlready(token, durable: isDurable)
         if !isHere {
             let deadline = Duration.deadline(after: timeout)
@@ -36,11 +37,11 @@ extension Store {
         if isDurable { try makeDurable(token) }
     }
 
-    /// The same without occupying a thread. Throws `cancelled` besides, where the task is.
+    /// The same without occupying a thread. Throws `StoreError`: `cancelled` besides, where the task is.
     public func waitUntil(
         _ token: HistoryToken, durable isDurable: Bool = false, timeout: Duration? = nil,
         isolation: isolated (any Actor)? = #isolation
-    ) async throws(StoreError) {
+    ) async throws {
         let isHere = try isHereAlready(token, durable: isDurable)
         if !isHere {
             let deadline = Duration.deadline(after: timeout)
@@ -76,7 +77,7 @@ extension Store {
     private func arrival(of token: HistoryToken, _ engine: Engine) throws(StoreError) -> Arrival {
         let view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
         if token.number > view.number { return .missing }
-        try check(token)
+        try check(token, self.engine)
         let end = try mapping { () throws(FileError) in try engine.view(asOf: token.number) }.end
         return engine.durableEnd >= end ? .durable : .visible
     }

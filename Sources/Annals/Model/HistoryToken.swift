@@ -41,8 +41,10 @@ extension HistoryToken: CustomStringConvertible {
         return text + "." + Self.check(text)
     }
 
-    /// Reads the text form, and nothing but what `description` gives. Throws `tokenMalformed`.
-    public init(_ text: String) throws(StoreError) {
+    /// Reads the text form, and nothing but what `description` gives. Throws `StoreError`: `tokenMalformed`.
+    public init(_ text: String) throws { try self.init(parsing: text) }
+
+    private init(parsing text: String) throws(StoreError) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 5, parts[1].utf8.count == 32, let high = UInt64(parts[1].prefix(16), radix: 16),
             let low = UInt64(parts[1].suffix(16), radix: 16), let number = UInt64(parts[2]),
@@ -77,7 +79,7 @@ extension HistoryToken: Codable {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
         do throws(StoreError) {
-            try self.init(text)
+            try self.init(parsing: text)
         } catch {
             throw DecodingError.dataCorrupted(
                 .init(codingPath: container.codingPath, debugDescription: error.message, underlyingError: error))

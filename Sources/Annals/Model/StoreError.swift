@@ -1,9 +1,15 @@
 // The one error of the library: what went wrong, where, and what to do about it.
 
+public import FoundationEssentials
+
 /// An error met while working with a store.
 ///
 /// `code` is what a program decides by; `message` is a whole sentence for people that says what to do. Values of objects never appear in
 /// the message, names of entities and attributes may.
+///
+/// Functions of a store are declared as plain `throws`, and throw nothing but this and what closures given to them throw:
+/// `catch let error as StoreError where error.code == .busy` and every other form works. Closures that are lent rows or
+/// changes in place throw only `StoreError`, and so do the methods of what is lent.
 public struct StoreError: Error, Hashable, Sendable {
     /// Why. New codes may be added, so a `switch` over them needs a `default`.
     public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
@@ -20,7 +26,7 @@ public struct StoreError: Error, Hashable, Sendable {
         var path: String?
         var offset: UInt64?
         var oldestToken: HistoryToken?
-        var conflicts: [ApplyConflict]
+        var applyConflicts: [ApplyConflict]
     }
 
     /// All of it behind one reference: what can be thrown takes a register in functions that hardly ever throw.
@@ -79,25 +85,30 @@ public struct StoreError: Error, Hashable, Sendable {
     }
 
     /// Of `applyConflict`: where the exported transaction contradicts the store.
-    public var conflicts: [ApplyConflict] {
-        get { content.conflicts }
-        set { content.conflicts = newValue }
+    public var applyConflicts: [ApplyConflict] {
+        get { content.applyConflicts }
+        set { content.applyConflicts = newValue }
     }
 
     @inline(never)
     public init(
         _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
-        offset: UInt64? = nil, oldestToken: HistoryToken? = nil, conflicts: [ApplyConflict] = []
+        offset: UInt64? = nil, oldestToken: HistoryToken? = nil, applyConflicts: [ApplyConflict] = []
     ) {
         storage = Storage(
             Content(
                 code: code, message: message, call: call, systemError: systemError, path: path, offset: offset,
-                oldestToken: oldestToken, conflicts: conflicts))
+                oldestToken: oldestToken, applyConflicts: applyConflicts))
     }
 
     public static func == (left: StoreError, right: StoreError) -> Bool { left.content == right.content }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(content) }
+}
+
+extension StoreError: LocalizedError {
+    /// The message.
+    public var errorDescription: String? { message }
 }
 
 extension StoreError: CustomStringConvertible {
@@ -215,7 +226,7 @@ extension StoreError.Code {
 extension StoreError.Code {
     /// The text is no exported transaction, or not a whole one.
     public static let exportMalformed = Self(rawValue: "exportMalformed")
-    /// An exported transaction contradicts what was changed here; `conflicts` says where. Nothing was written.
+    /// An exported transaction contradicts what was changed here; `applyConflicts` says where. Nothing was written.
     public static let applyConflict = Self(rawValue: "applyConflict")
     /// Transactions between the last one that was applied and this one are missing; the message says which one is next.
     public static let applyGap = Self(rawValue: "applyGap")

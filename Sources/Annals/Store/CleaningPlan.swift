@@ -64,12 +64,14 @@ extension Store {
     }
 
     /// How long history stays in this store. 7 days or 1 GiB unless somebody has said otherwise.
+    ///
+    /// Throws `StoreError`.
     public var retention: Retention {
-        get throws(StoreError) { Retention(try newest().engine.tracking.retention) }
+        get throws { Retention(try newest().engine.tracking.retention) }
     }
 
     /// Says how long history stays, for everybody who uses the store, from now on. Throws as committing does.
-    public func setRetention(_ retention: Retention) throws(StoreError) {
+    public func setRetention(_ retention: Retention) throws {
         try mapping { () throws(FileError) in
             try generations.onNewest { (engine) throws(FileError) in
                 try engine.setRetention(retention.file, durability: options.durability.file)
@@ -81,13 +83,15 @@ extension Store {
     /// only the latter. Logarithmic in the number of transactions.
     ///
     /// - Parameter number: Instead of that, what `deleteHistory(before:)` would do.
-    public func cleaningPlan(before number: UInt64? = nil) throws(StoreError) -> CleaningPlan {
+    ///
+    /// Throws `StoreError`.
+    public func cleaningPlan(before number: UInt64? = nil) throws -> CleaningPlan {
         let (engine, view) = try newest()
         return try plan(engine, view, number)
     }
 
     private func plan(_ engine: Engine, _ view: View, _ number: UInt64?) throws(StoreError) -> CleaningPlan {
-        let readers = try consumers.filter { $0.kind.contains(.reads) && !$0.isLost }
+        let readers = try registeredConsumers().filter { $0.kind.contains(.reads) && !$0.isLost }
             .sorted { ($0.cursor.number, $0.name) < ($1.cursor.number, $1.name) }
         let estimate = try mapping { () throws(FileError) in
             if let number { return try engine.estimate(before: number, in: view) }
@@ -107,7 +111,7 @@ extension Store {
     ///
     /// Throws as `deleteHistory`.
     @discardableResult
-    public func clean() throws(StoreError) -> CleaningPlan {
+    public func clean() throws -> CleaningPlan {
         // What this handle has read counts as read.
         try mapping { () throws(FileError) in try generations.writeCursors() }
         let plan = try cleaningPlan()

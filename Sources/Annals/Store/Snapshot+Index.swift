@@ -29,12 +29,17 @@ extension Snapshot {
     ///   - attributes: The name of an attribute that is indexed or unique, or the names of a compound key.
     ///   - lower, upper: Values for some of these attributes, from the first on.
     ///
-    /// Throws `unknownAttribute`; `invalidArgument` where there is no such index;
+    /// Throws `StoreError`: `unknownAttribute`; `invalidArgument` where there is no such index;
     /// `typeMismatch`, `damaged`, `closed`, and what `body` throws. In a state of the past, which has no indexes, the objects are sorted.
     public func forEachRow(
         of entity: EntityHandle, by attributes: [String], from lower: RangeBound = .unbounded,
         to upper: RangeBound = .unbounded, reversed: Bool = false,
         _ body: (borrowing StoredRow) throws(StoreError) -> Bool
+    ) throws { try lendRows(of: entity, by: attributes, from: lower, to: upper, reversed: reversed, body) }
+
+    func lendRows(
+        of entity: EntityHandle, by attributes: [String], from lower: RangeBound, to upper: RangeBound,
+        reversed: Bool = false, _ body: (borrowing StoredRow) throws(StoreError) -> Bool
     ) throws(StoreError) {
         try checkKnown(entity.number)
         let index = try index(of: entity, attributes)
@@ -57,11 +62,11 @@ extension Snapshot {
     }
 
     /// The IDs of the objects whose attribute has this value. The attribute is indexed or unique. Throws as `forEachRow`.
-    public func objects(of entity: EntityHandle, where attribute: String, equals value: Value) throws(StoreError)
+    public func objects(of entity: EntityHandle, where attribute: String, equals value: Value) throws
         -> [ObjectID]
     {
         var objects: [ObjectID] = []
-        try forEachRow(of: entity, by: [attribute], from: .including([value]), to: .including([value])) {
+        try lendRows(of: entity, by: [attribute], from: .including([value]), to: .including([value])) {
             (row) throws(StoreError) in
             objects.append(row.id)
             return true
@@ -71,14 +76,16 @@ extension Snapshot {
 
     /// The objects in a range of an index as values, in its order or against it, at most so many. Takes memory for all of them; throws as
     /// `forEachRow`, and `unknownEntity`.
+    ///
+    /// Throws `StoreError`.
     public func rows(
         of entity: String, by attributes: [String], from lower: RangeBound = .unbounded,
         to upper: RangeBound = .unbounded, reversed: Bool = false, limit: Int? = nil
-    ) throws(StoreError) -> [Row] {
+    ) throws -> [Row] {
         let handle = try self.entity(entity)
         var rows: [Row] = []
         if let limit, limit <= 0 { return [] }
-        try forEachRow(of: handle, by: attributes, from: lower, to: upper, reversed: reversed) {
+        try lendRows(of: handle, by: attributes, from: lower, to: upper, reversed: reversed) {
             (stored) throws(StoreError) in
             rows.append(try stored.row(entity: handle.name, names: handle.attributes))
             return limit.map { rows.count < $0 } ?? true
@@ -86,10 +93,10 @@ extension Snapshot {
         return rows
     }
 
-    /// The objects whose attribute has this value. The attribute is indexed or unique.
+    /// The objects whose attribute has this value. The attribute is indexed or unique. Throws `StoreError`.
     public func rows(
         of entity: String, where attribute: String, equals value: Value, limit: Int? = nil
-    ) throws(StoreError) -> [Row] {
+    ) throws -> [Row] {
         try rows(of: entity, by: [attribute], from: .including([value]), to: .including([value]), limit: limit)
     }
 

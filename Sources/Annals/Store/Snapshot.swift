@@ -27,9 +27,9 @@ public struct Snapshot: Sendable {
 
     // MARK: Schema
 
-    /// The entities, in the order in which they were added.
+    /// The entities, in the order in which they were added. Throws `StoreError`.
     public var entities: [EntityDescription] {
-        get throws(StoreError) {
+        get throws {
             var entities: [EntityDescription] = []
             for definition in view.catalog.entities(version: view.catalog.newestVersion)
             where !definition.name.isReserved {
@@ -39,8 +39,10 @@ public struct Snapshot: Sendable {
         }
     }
 
-    /// An entity, for reading by position. Throws `unknownEntity`.
-    public func entity(_ name: String) throws(StoreError) -> EntityHandle {
+    /// An entity, for reading by position. Throws `StoreError`: `unknownEntity`.
+    public func entity(_ name: String) throws -> EntityHandle { try handle(ofEntity: name) }
+
+    func handle(ofEntity name: String) throws(StoreError) -> EntityHandle {
         guard let number = view.catalog.number(ofEntity: name), let handle = handle(number) else {
             throw .unknownEntity(name)
         }
@@ -59,22 +61,27 @@ public struct Snapshot: Sendable {
 
     // MARK: One object
 
-    /// The object as a value; nil where there is none. Throws `damaged`, `closed`.
-    public func row(_ object: ObjectID) throws(StoreError) -> Row? {
+    /// The object as a value; nil where there is none. Throws `StoreError`: `damaged`, `closed`.
+    public func row(_ object: ObjectID) throws -> Row? {
         guard let handle = handle(object.entityNumber) else { return nil }
         var row: Row?
-        _ = try withRow(object, in: handle) { (stored) throws(StoreError) in
+        _ = try lendRow(object, in: handle) { (stored) throws(StoreError) in
             row = try stored.row(entity: handle.name, names: handle.attributes)
         }
         return row
     }
 
-    /// Gives `body` the object where it stands. False where there is none, and then `body` is not called. Throws `damaged`, `closed`, and what
+    /// Gives `body` the object where it stands. False where there is none, and then `body` is not called. Throws
+    /// `StoreError`: `damaged`, `closed`, and what
     /// `body` throws.
     ///
     /// Positions are those of `entity`, or of the newest schema where none is given; given, it saves looking it up.
     public func withRow(
         _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing StoredRow) throws(StoreError) -> Void
+    ) throws -> Bool { try lendRow(object, in: entity, body) }
+
+    func lendRow(
+        _ object: ObjectID, in entity: EntityHandle?, _ body: (borrowing StoredRow) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
         // An ID may come from outside: one of another entity names nothing here.
@@ -108,8 +115,8 @@ public struct Snapshot: Sendable {
     // MARK: All objects
 
     /// How many objects the entity has; 0 where there is no such entity. Constant time, but for a state of the past: linear.
-    /// Throws `damaged`, `closed`.
-    public func count(of entity: String) throws(StoreError) -> UInt64 {
+    /// Throws `StoreError`: `damaged`, `closed`.
+    public func count(of entity: String) throws -> UInt64 {
         guard let number = view.catalog.number(ofEntity: entity), layout(number) != nil else { return 0 }
         try checkKnown(number)
         return try mapping { () throws(FileError) in try view.count(entity: number) }
@@ -117,8 +124,14 @@ public struct Snapshot: Sendable {
 
     /// Gives `body` every object of the entity whose number is in the range, by ascending number or descending, until it returns false.
     ///
-    /// Throws `damaged`, `closed`, and what `body` throws. Takes no memory that grows with the number of objects.
+    /// Throws `StoreError`: `damaged`, `closed`, and what `body` throws. Takes no memory that grows with the number of
+    /// objects.
     public func forEachRow(
+        of entity: EntityHandle, numbers: ClosedRange<UInt64> = 1...UInt64.max, reversed: Bool = false,
+        _ body: (borrowing StoredRow) throws(StoreError) -> Bool
+    ) throws { try lendRows(of: entity, numbers: numbers, reversed: reversed, body) }
+
+    func lendRows(
         of entity: EntityHandle, numbers: ClosedRange<UInt64> = 1...UInt64.max, reversed: Bool = false,
         _ body: (borrowing StoredRow) throws(StoreError) -> Bool
     ) throws(StoreError) {
@@ -140,11 +153,12 @@ public struct Snapshot: Sendable {
         if let failure { throw failure }
     }
 
-    /// All objects of the entity as values. Takes memory for all of them. Throws `unknownEntity`, `damaged`, `closed`.
-    public func rows(of entity: String) throws(StoreError) -> [Row] {
+    /// All objects of the entity as values. Takes memory for all of them. Throws `StoreError`: `unknownEntity`,
+    /// `damaged`, `closed`.
+    public func rows(of entity: String) throws -> [Row] {
         let handle = try self.entity(entity)
         var rows: [Row] = []
-        try forEachRow(of: handle) { (stored) throws(StoreError) in
+        try lendRows(of: handle) { (stored) throws(StoreError) in
             rows.append(try stored.row(entity: handle.name, names: handle.attributes))
             return true
         }

@@ -30,9 +30,9 @@ extension Store {
     ///   - authors: Whose transactions; nil as an element for those without an author. Nil for everybody's.
     /// - Returns: Whether anything was cleaned that was not before.
     ///
-    /// Throws `readOnly`, `busy`, `noSpace`, `durabilityUnknown`.
+    /// Throws `StoreError`: `readOnly`, `busy`, `noSpace`, `durabilityUnknown`.
     @discardableResult
-    public func deleteHistory(before number: UInt64, authors: [String?]? = nil) throws(StoreError) -> Bool {
+    public func deleteHistory(before number: UInt64, authors: [String?]? = nil) throws -> Bool {
         try mapping { () throws(FileError) in
             try generations.onNewest { (engine) throws(FileError) in
                 try engine.deleteHistory(before: number, authors: authors, durability: options.durability.file)
@@ -40,21 +40,23 @@ extension Store {
         }
     }
 
-    /// The same up to a token, whose own transaction stays. Throws `tokenForeign`, `tokenUnknown`, `tokenDiverged` besides; a token that has
+    /// The same up to a token, whose own transaction stays. Throws `StoreError`: `tokenForeign`, `tokenUnknown`,
+    /// `tokenDiverged` besides; a token that has
     /// expired cleans nothing.
     @discardableResult
-    public func deleteHistory(before token: HistoryToken, authors: [String?]? = nil) throws(StoreError) -> Bool {
+    public func deleteHistory(before token: HistoryToken, authors: [String?]? = nil) throws -> Bool {
         do throws(StoreError) {
-            try check(token)
+            try check(token, engine)
         } catch  where error.code == .tokenExpired {
             return false
         }
         return try deleteHistory(before: token.number, authors: authors)
     }
 
-    /// The same for all transactions that were committed before a date. Throws `invalidArgument` for one that is none.
+    /// The same for all transactions that were committed before a date. Throws `StoreError`: `invalidArgument` for one
+    /// that is none.
     @discardableResult
-    public func deleteHistory(before date: Date, authors: [String?]? = nil) throws(StoreError) -> Bool {
+    public func deleteHistory(before date: Date, authors: [String?]? = nil) throws -> Bool {
         try deleteHistory(before: try number(before: date), authors: authors)
     }
 
@@ -79,12 +81,13 @@ extension Store {
     ///
     /// - Parameter progress: Called every few MiB, on this thread; false cancels.
     ///
-    /// Throws `readOnly`, `busy` (another process compacts, or writes and does not end), `noSpace`, `permissionDenied` where the owner cannot be kept,
+    /// Throws `StoreError`: `readOnly`, `busy` (another process compacts, or writes and does not end), `noSpace`,
+    /// `permissionDenied` where the owner cannot be kept,
     /// `damaged`, `cancelled`. Linear in what stays.
     @discardableResult
     public func compact(
         progress: (@Sendable (CompactionProgress) -> Bool)? = nil
-    ) throws(StoreError) -> CompactionResult {
+    ) throws -> CompactionResult {
         try mapping { () throws(FileError) in
             var chosen = CompactionOptions()
             if let progress {
@@ -105,12 +108,13 @@ extension Store {
     ///   - progress: Called every few MiB, on this thread; false cancels.
     /// - Returns: the place in the copy's history that it is of.
     ///
-    /// Throws `alreadyExists`, `notFound` where the directory is not there, `noSpace`, `busy` (another backup is being written there), `damaged`, `cancelled`: then
+    /// Throws `StoreError`: `alreadyExists`, `notFound` where the directory is not there, `noSpace`, `busy` (another
+    /// backup is being written there), `damaged`, `cancelled`: then
     /// there is no copy. Linear in what is copied.
     @discardableResult
     public func backup(
         to path: String, newIdentity: Bool = false, progress: (@Sendable (CompactionProgress) -> Bool)? = nil
-    ) throws(StoreError) -> HistoryToken {
+    ) throws -> HistoryToken {
         try mapping { () throws(FileError) in
             var chosen = CompactionOptions()
             if let progress {
@@ -121,8 +125,8 @@ extension Store {
         }
     }
 
-    /// History begins behind this transaction: 0 where nothing was cleaned yet.
+    /// History begins behind this transaction: 0 where nothing was cleaned yet. Throws `StoreError`.
     public var horizon: UInt64 {
-        get throws(StoreError) { try newest().engine.tracking.horizon }
+        get throws { try newest().engine.tracking.horizon }
     }
 }

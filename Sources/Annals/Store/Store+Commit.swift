@@ -36,6 +36,8 @@ extension Store {
     ///
     /// Everybody else who wants to write waits meanwhile, in all processes. Another commit, write or close of this store from `body` throws
     /// `invalidArgument`. Reading works there, and does not see the changes of this transaction, which the transaction itself reads.
+    ///
+    /// Throws `StoreError`.
     @discardableResult
     public func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability? = nil,
@@ -68,10 +70,11 @@ extension Store {
     /// meanwhile is taken in at the end. It takes memory for the sorting, at most some 100 MiB, and space for the keys beside the store until
     /// it is done. Where it fails nothing has changed, but for space in the file that compaction gives back.
     ///
-    /// Throws `schemaRefused` with what to do instead, `unknownEntity`, `unknownAttribute`, `uniqueViolation` (a new unique attribute or key has
+    /// Throws `StoreError`: `schemaRefused` with what to do instead, `unknownEntity`, `unknownAttribute`,
+    /// `uniqueViolation` (a new unique attribute or key has
     /// duplicates; they are listed), and what committing throws. Nil where nothing differs.
     @discardableResult
-    public func changeSchema(_ changes: [SchemaChange], author: String? = nil) throws(StoreError) -> HistoryToken? {
+    public func changeSchema(_ changes: [SchemaChange], author: String? = nil) throws -> HistoryToken? {
         do {
             return try commit(author: author) { transaction in try transaction.changeSchema(changes) }.token
         } catch {

@@ -9,7 +9,7 @@ extension Store {
     /// Handles on it that are open, here or in other processes, read on what they have and throw `storeRemoved` when they write. Throws
     /// `notFound`; `notAStore` for a file that is something else; `busy` while somebody is writing; and what the system says. A store that is
     /// damaged behind its header can be destroyed.
-    public static func destroy(at path: String) throws(StoreError) {
+    public static func destroy(at path: String) throws {
         _ = try mapping { () throws(FileError) in try destroy(path) { (_) in true } }
     }
 
@@ -22,7 +22,7 @@ extension Store {
     ///   and keep the store.
     /// - Returns: Whether it was removed.
     @discardableResult
-    public func abandon(ownTransactions: UInt64 = 0) throws(StoreError) -> Bool {
+    public func abandon(ownTransactions: UInt64 = 0) throws -> Bool {
         try close()
         guard wasMade else { return false }
         do throws(StoreError) {

@@ -9,11 +9,11 @@ internal import FoundationEssentials
 
 extension Store {
     /// The place that an entity's history begins at: `oldestToken` where it was never off, nil while it is off, else the place before the
-    /// transaction that turned it on. Throws `unknownEntity`. Logarithmic in the number of transactions.
-    public func oldestToken(ofEntity name: String) throws(StoreError) -> HistoryToken? {
+    /// transaction that turned it on. Throws `StoreError`: `unknownEntity`. Logarithmic in the number of transactions.
+    public func oldestToken(ofEntity name: String) throws -> HistoryToken? {
         let (engine, view) = try newest()
         guard !IdentifierName(name).isReserved, let number = view.catalog.number(ofEntity: name) else {
-            throw .unknownEntity(name)
+            throw StoreError.unknownEntity(name)
         }
         guard let gap = view.historyGaps.first(where: { $0.entity == number }) else { return try oldestToken(engine) }
         return try GapReport(gap, engine, view, identifier).begin

@@ -6,7 +6,8 @@ extension Store {
     /// Gives `body` every transaction after a number, oldest first, up to those that the snapshot contains, until it returns false.
     ///
     /// Nothing is missed, nothing comes twice, and nothing is made into a value: a hundred million changes a second can be looked through
-    /// this way. Changes of entities whose history is off are left out. Throws `tokenUnknown`, `tokenExpired`, `historyGap` where the history of
+    /// this way. Changes of entities whose history is off are left out. Throws `StoreError`: `tokenUnknown`,
+    /// `tokenExpired`, `historyGap` where the history of
     /// an entity begins later, `damaged`, `closed`, and what `body` throws.
     ///
     /// - Parameters:
@@ -15,7 +16,7 @@ extension Store {
     public func forEachTransaction(
         after number: UInt64, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
-    ) throws(StoreError) {
+    ) throws {
         var (engine, view) = try newest()
         if let snapshot {
             engine = snapshot.engine
@@ -55,11 +56,12 @@ extension Store {
         if isInitialized { try context.pointee.throwFailure() }
     }
 
-    /// The same from a token. Throws `tokenForeign` and `tokenDiverged` besides: never an empty answer instead.
+    /// The same from a token. Throws `StoreError`: `tokenForeign` and `tokenDiverged` besides: never an empty answer
+    /// instead.
     public func forEachTransaction(
         after token: HistoryToken, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
-    ) throws(StoreError) {
+    ) throws {
         try check(token)
         try forEachTransaction(after: token.number, in: snapshot, body)
     }
@@ -74,7 +76,7 @@ extension Store {
     /// Throws as `forEachTransaction`.
     public func history(
         after number: UInt64, limit: Int? = nil, includingValues: Bool = false
-    ) throws(StoreError) -> [HistoryTransaction] {
+    ) throws -> [HistoryTransaction] {
         var transactions: [HistoryTransaction] = []
         guard limit.map({ $0 > 0 }) ?? true else { return [] }
         try forEachTransaction(after: number) { (transaction) throws(StoreError) in
@@ -84,10 +86,11 @@ extension Store {
         return transactions
     }
 
-    /// The same from a token. Throws `tokenForeign` and `tokenDiverged` besides: never an empty answer instead.
+    /// The same from a token. Throws `StoreError`: `tokenForeign` and `tokenDiverged` besides: never an empty answer
+    /// instead.
     public func history(
         after token: HistoryToken, limit: Int? = nil, includingValues: Bool = false
-    ) throws(StoreError) -> [HistoryTransaction] {
+    ) throws -> [HistoryTransaction] {
         try check(token)
         return try history(after: token.number, limit: limit, includingValues: includingValues)
     }

@@ -90,13 +90,15 @@ extension Store {
     ///   - target: Where nothing may be yet.
     ///   - progress: Called every few MiB, on this thread, with the bytes of the damaged file that were gone through; false cancels.
     ///
-    /// Throws `notFound`; `notARegularFile`; `alreadyExists` for what stands at `target`; `busy` where another process salvages to it; `cancelled`; `notAStore`, `truncated` or `damaged` where nothing can be read: the
+    /// Throws `StoreError`: `notFound`; `notARegularFile`; `alreadyExists` for what stands at `target`; `busy` where
+    /// another process salvages to it; `cancelled`; `notAStore`, `truncated` or `damaged` where nothing can be read:
+    /// the
     /// salt of all checksums stands in the header page, and without it there is nothing to tell data from garbage by; `unsupportedVersion` where a newer
     /// program wrote the store; `noSpace`, and what else the system says.
     @discardableResult
     public static func salvage(
         from source: String, to target: String, progress: (@Sendable (CompactionProgress) -> Bool)? = nil
-    ) throws(StoreError) -> SalvageReport {
+    ) throws -> SalvageReport {
         try mapping { () throws(FileError) in
             var options = SalvageOptions()
             options.context = "salvage"

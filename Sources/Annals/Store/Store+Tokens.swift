@@ -4,14 +4,17 @@ internal import AnnalsFile
 
 extension Store {
     /// The place right behind the newest transaction. Contains everything acknowledged before the call, in any process.
+    ///
+    /// Throws `StoreError`.
     public var currentToken: HistoryToken {
-        get throws(StoreError) { try snapshot().token }
+        get throws { try snapshot().token }
     }
 
     /// The place up to which everything is known to survive the loss of power: where what was cleaned is not durable yet, history does not
-    /// reach back to it. Linear in what stands from the MiB in which that ends to the first transaction behind it. Throws `closed`, `damaged`.
+    /// reach back to it. Linear in what stands from the MiB in which that ends to the first transaction behind it.
+    /// Throws `StoreError`: `closed`, `damaged`.
     public var durableToken: HistoryToken {
-        get throws(StoreError) {
+        get throws {
             let (engine, newest) = try newest()
             return try token(
                 ofNumber: try mapping { () throws(FileError) in try engine.lastDurableNumber(in: newest) }, engine,
@@ -19,30 +22,35 @@ extension Store {
         }
     }
 
-    /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `tokenUnknown`, `tokenExpired`.
-    public func snapshot(asOf number: UInt64) throws(StoreError) -> Snapshot {
+    /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `StoreError`:
+    /// `tokenUnknown`, `tokenExpired`.
+    public func snapshot(asOf number: UInt64) throws -> Snapshot {
         let (engine, newest) = try newest()
         try check(number, engine, newest)
         return Snapshot(try mapping { () throws(FileError) in try engine.view(asOf: number) }, engine, identifier)
     }
 
-    /// The state at that place in history. Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
-    public func snapshot(asOf token: HistoryToken) throws(StoreError) -> Snapshot {
+    /// The state at that place in history. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`,
+    /// `tokenDiverged`.
+    public func snapshot(asOf token: HistoryToken) throws -> Snapshot {
         try check(token)
         return try snapshot(asOf: token.number)
     }
 
     /// A state to read everything from, and the place behind it, to go on from: for who has no token, or one that is no place in history any more.
     /// The snapshot contains exactly the transactions up to the token.
-    public func resync() throws(StoreError) -> (snapshot: Snapshot, token: HistoryToken) {
+    ///
+    /// Throws `StoreError`.
+    public func resync() throws -> (snapshot: Snapshot, token: HistoryToken) {
         let snapshot = try snapshot()
         return (snapshot, snapshot.token)
     }
 
-    /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever cleaned. Throws `closed`,
+    /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever
+    /// cleaned. Throws `StoreError`: `closed`,
     /// `damaged`.
     public var oldestToken: HistoryToken {
-        get throws(StoreError) { try oldestToken(newest().engine) }
+        get throws { try oldestToken(newest().engine) }
     }
 
     func oldestToken(_ engine: Engine) throws(StoreError) -> HistoryToken {
@@ -51,7 +59,7 @@ extension Store {
     }
 
     /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
-    public func check(_ token: HistoryToken) throws(StoreError) { try check(token, engine) }
+    public func check(_ token: HistoryToken) throws { try check(token, engine) }
 
     func check(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
         try checkOwner(token)

@@ -73,11 +73,12 @@ public final class Store: Sendable {
     ///     nothing is removed.
     ///   - options: See `Options`.
     ///
-    /// Throws `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`, `schemaMismatch`, `busy`, and what the system
+    /// Throws `StoreError`: `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`,
+    /// `schemaMismatch`, `busy`, and what the system
     /// says; a store that was made for it then goes again. Reads what was written since the last checkpoint.
     public init(
         at path: String, entities: [EntityDescription] = [], options: Options = Options()
-    ) throws(StoreError) {
+    ) throws {
         self.options = options
         let (engine, wasMade) = try mapping { () throws(FileError) in try Self.openEngine(path, options) }
         self.wasMade = wasMade
@@ -93,10 +94,10 @@ public final class Store: Sendable {
         }
     }
 
-    /// The same for the URL of a file. Throws `invalidArgument` for another URL.
+    /// The same for the URL of a file. Throws `StoreError`: `invalidArgument` for another URL.
     public convenience init(
         at url: URL, entities: [EntityDescription] = [], options: Options = Options()
-    ) throws(StoreError) {
+    ) throws {
         guard url.isFileURL else {
             throw StoreError(.invalidArgument, "A store is opened by the URL of a file, this is another URL.")
         }
@@ -147,12 +148,14 @@ public final class Store: Sendable {
     /// called from a body that reads rows or history: it would wait for that body.
     ///
     /// Throws what kept the last transactions from becoming durable; the store is closed all the same. A second time does nothing.
-    public func close() throws(StoreError) { try mapping { () throws(FileError) in try generations.close() } }
+    public func close() throws { try mapping { () throws(FileError) in try generations.close() } }
 
     // MARK: What is in it
 
     /// The newest state: it contains everything acknowledged before the call, in any process. Cheap; takes no lock.
-    public func snapshot() throws(StoreError) -> Snapshot {
+    ///
+    /// Throws `StoreError`.
+    public func snapshot() throws -> Snapshot {
         let (engine, view) = try newest()
         return Snapshot(view, engine, identifier)
     }
@@ -165,17 +168,17 @@ public final class Store: Sendable {
         try mapping { () throws(FileError) in try generations.newest() }
     }
 
-    /// The entities of the newest schema, in the order in which they were added.
+    /// The entities of the newest schema, in the order in which they were added. Throws `StoreError`.
     public var entities: [EntityDescription] {
-        get throws(StoreError) { try snapshot().entities }
+        get throws { try snapshot().entities }
     }
 
-    /// An entity of the newest schema, for reading and writing by position. Throws `unknownEntity`.
-    public func entity(_ name: String) throws(StoreError) -> EntityHandle { try snapshot().entity(name) }
+    /// An entity of the newest schema, for reading and writing by position. Throws `StoreError`: `unknownEntity`.
+    public func entity(_ name: String) throws -> EntityHandle { try snapshot().entity(name) }
 
-    /// Sizes and counts.
+    /// Sizes and counts. Throws `StoreError`.
     public var statistics: StoreStatistics {
-        get throws(StoreError) {
+        get throws {
             let (engine, view) = try newest()
             let statistics = try mapping { () throws(FileError) in try engine.statistics() }
             var objects: [String: UInt64] = [:]

@@ -54,7 +54,7 @@ public final class Transaction {
     ///
     /// Throws what `Store.check` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`, and `consumerConflict` where the consumer does not stand at `from`
     /// (any more): then nothing has changed.
-    public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws(StoreError) {
+    public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         let pending = open()
         try store.checkOwner(from)
         try store.checkSeen(to)
@@ -65,8 +65,10 @@ public final class Transaction {
         }
     }
 
-    /// An entity as this transaction writes it, its own schema changes included. Throws `unknownEntity`.
-    public func entity(_ name: String) throws(StoreError) -> EntityHandle {
+    /// An entity as this transaction writes it, its own schema changes included. Throws `StoreError`: `unknownEntity`.
+    public func entity(_ name: String) throws -> EntityHandle { try handle(ofEntity: name) }
+
+    private func handle(ofEntity name: String) throws(StoreError) -> EntityHandle {
         let catalog = open().catalog
         guard let number = catalog.number(ofEntity: name),
             let layout = catalog.layout(version: catalog.newestVersion, entity: number), !layout.isReserved
@@ -75,7 +77,7 @@ public final class Transaction {
     }
 
     /// Changes the schema. Once in a transaction, and before any other change. Throws as `Store.changeSchema`.
-    public func changeSchema(_ changes: [SchemaChange]) throws(StoreError) {
+    public func changeSchema(_ changes: [SchemaChange]) throws {
         let pending = open()
         let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
         guard !definitions.isEmpty else { return }
@@ -86,9 +88,9 @@ public final class Transaction {
 
     /// Inserts an object. Attributes that are not named have their default, or none.
     ///
-    /// Throws `unknownEntity`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
+    /// Throws `StoreError`: `unknownEntity`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     @discardableResult
-    public func insert(_ entity: String, _ values: [String: Value]) throws(StoreError) -> ObjectID {
+    public func insert(_ entity: String, _ values: [String: Value]) throws -> ObjectID {
         try insert(entity, pairs: values)
     }
 
@@ -96,7 +98,7 @@ public final class Transaction {
     package func insert(
         _ entity: String, pairs values: some Collection<(key: String, value: Value)>
     ) throws(StoreError) -> ObjectID {
-        let handle = try self.entity(entity)
+        let handle = try self.handle(ofEntity: entity)
         var row = handle.layout.entity.attributes.map(\.valueBeforeItExisted)
         for (name, value) in values {
             let position = try handle.requirePosition(of: name)
@@ -105,9 +107,10 @@ public final class Transaction {
         return try insert(handle.number, row)
     }
 
-    /// Inserts an object with a value for each attribute, in the order of the handle. Throws `invalidArgument` where the count differs.
+    /// Inserts an object with a value for each attribute, in the order of the handle. Throws `StoreError`:
+    /// `invalidArgument` where the count differs.
     @discardableResult
-    public func insert(_ entity: EntityHandle, _ values: [Value]) throws(StoreError) -> ObjectID {
+    public func insert(_ entity: EntityHandle, _ values: [Value]) throws -> ObjectID {
         try requireCurrent(entity)
         guard values.count == entity.attributes.count else {
             throw StoreError(
@@ -130,11 +133,11 @@ public final class Transaction {
             })
     }
 
-    /// Inserts an object whose values `set` sets one by one: the fastest way.
+    /// Inserts an object whose values `set` sets one by one: the fastest way. Throws `StoreError`.
     @discardableResult
     public func insert(
         _ entity: EntityHandle, _ set: (borrowing RowWriter) throws(StoreError) -> Void
-    ) throws(StoreError) -> ObjectID {
+    ) throws -> ObjectID {
         let pending = open()
         do throws(FileError) {
             let object = try pending.insert(entity.layout) { (writer) throws(FileError) in
@@ -172,9 +175,9 @@ public final class Transaction {
     ///
     /// - Returns: Whether anything differs. Where nothing does, nothing is written.
     ///
-    /// Throws `objectNotFound`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
+    /// Throws `StoreError`: `objectNotFound`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     @discardableResult
-    public func update(_ object: ObjectID, _ values: [String: Value]) throws(StoreError) -> Bool {
+    public func update(_ object: ObjectID, _ values: [String: Value]) throws -> Bool {
         try update(object, pairs: values)
     }
 
@@ -194,11 +197,11 @@ public final class Transaction {
         return try update(object, changes)
     }
 
-    /// The same with a value for each attribute, in the order of the handle.
+    /// The same with a value for each attribute, in the order of the handle. Throws `StoreError`.
     @discardableResult
     public func update(
         _ object: ObjectID, of entity: EntityHandle, _ values: [Value]
-    ) throws(StoreError) -> Bool {
+    ) throws -> Bool {
         try requireCurrent(entity)
         guard object.entityNumber == entity.number, values.count == entity.attributes.count else {
             throw StoreError(
@@ -249,10 +252,12 @@ public final class Transaction {
     /// Sets values one by one: the fastest way. Positions are those of the newest schema, and values must be set in ascending position.
     ///
     /// - Returns: Whether anything differs. Where nothing does, nothing is written.
+    ///
+    /// Throws `StoreError`.
     @discardableResult
     public func update(
         _ object: ObjectID, _ set: (borrowing RowWriter) throws(StoreError) -> Void
-    ) throws(StoreError) -> Bool {
+    ) throws -> Bool {
         let pending = open()
         guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {
             throw Self.notFound(object)
@@ -264,8 +269,8 @@ public final class Transaction {
         }
     }
 
-    /// Deletes an object. Throws `objectNotFound`.
-    public func delete(_ object: ObjectID) throws(StoreError) {
+    /// Deletes an object. Throws `StoreError`: `objectNotFound`.
+    public func delete(_ object: ObjectID) throws {
         let pending = open()
         if pending.base.reservedEntities.contains(object.entityNumber) { throw Self.notFound(object) }
         try mapping { () throws(FileError) in try pending.delete(object.file) }
@@ -273,8 +278,8 @@ public final class Transaction {
 
     // MARK: Reading
 
-    /// The object with this transaction's own changes; nil where there is none.
-    public func row(_ object: ObjectID) throws(StoreError) -> Row? {
+    /// The object with this transaction's own changes; nil where there is none. Throws `StoreError`.
+    public func row(_ object: ObjectID) throws -> Row? {
         let pending = open()
         guard let handle = try? entity(of: object) else { return nil }
         var row: Row?
