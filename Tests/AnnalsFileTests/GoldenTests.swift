@@ -28,7 +28,7 @@ import Testing
 
     /// The worked example of FileFormat.md shows the bytes that there are.
     @Test func theWorkedExampleIsThatOfTheGoldenFile() throws {
-        let bytes = try [UInt8](Data(contentsOf: Self.folder.appending(path: "unsealed.annals")))
+        let bytes = try [UInt8](Data(contentsOf: Self.folder.appending(path: "example.annals")))
         let page = Self.folder.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Sources/Annals/Annals.docc/FileFormat.md")
         let text = try String(decoding: Data(contentsOf: page), as: UTF8.self)
@@ -36,11 +36,17 @@ import Testing
         for line in text.split(separator: "\n") {
             guard let match = line.wholeMatch(of: /([0-9a-f]{6})  ((?:[0-9a-f]{2} ?)+)(?: .*)?/) else { continue }
             let offset = try #require(Int(match.output.1, radix: 16))
-            let expected = match.output.2.split(separator: " ").compactMap { UInt8($0, radix: 16) }
+            var expected = match.output.2.split(separator: " ").compactMap { UInt8($0, radix: 16) }
+            // `00 x 400` is a run of zeros.
+            if let run = line.firstMatch(of: #/  00 x ([0-9]+)/#), let count = Int(run.output.1) {
+                expected = [UInt8](repeating: 0, count: count)
+            }
+            #expect(offset == shown, "a gap before \(match.output.1)")
+            try #require(offset + expected.count <= bytes.count)
             #expect(Array(bytes[offset..<offset + expected.count]) == expected, "at \(match.output.1)")
-            shown += expected.count
+            shown = offset + expected.count
         }
-        #expect(shown > 300)
+        #expect(shown > FormatLimits.pageBytes && bytes[shown...].allSatisfy { $0 == 0 })
     }
 
     private func open(_ bytes: [UInt8]) throws -> Log {

@@ -48,6 +48,30 @@ enum CheckpointStores {
         }
     }
 
+    /// The worked example of FileFormat.md: one of everything, in as few bytes as possible.
+    static func example() throws -> [UInt8] {
+        let machine = Machine(seed: 42)
+        let engine = try Engine.create(
+            Machine.path, options: options(machine), files: machine.files(), environment: machine.environment)
+        let attributes = [
+            AttributeDefinition(number: 1, type: .string, flags: [.unique, .preservedOnDeletion], name: "title"),
+            AttributeDefinition(number: 2, type: .int, flags: [.optional], name: "rank"),
+        ]
+        _ = try engine.commit(author: "example") { transaction in
+            try transaction.changeSchema([EntityDefinition(number: 1, name: "Note", attributes: attributes)])
+        }
+        let (ids, _) = try engine.commit(author: "example") { transaction in
+            try [("tea", 1), ("milk", 2)].map { title, rank in
+                try transaction.insert(entity: 1, [.string(title), .int(rank)])
+            }
+        }
+        _ = try engine.commit(author: "example") { try $0.update(ids[0], [(1, .absent)]) }
+        _ = try engine.commit(author: "example") { try $0.delete(ids[1]) }
+        try engine.writeCheckpoint()
+        try engine.close()
+        return try #require(machine.disk.contents(of: Machine.path))
+    }
+
     /// Few objects of one entity, changed between checkpoints.
     static func small() throws -> [UInt8] {
         try store { engine in
@@ -74,13 +98,17 @@ enum CheckpointStores {
         }
         try log.commit(transaction)
         try log.close()
-        var options = EngineOptions()
-        options.log = machine.options
-        options.log.limits.mappingReserveBytes = 16 << 20
         let engine = try Engine.open(
-            Machine.path, options: options, files: machine.files(), environment: machine.environment)
+            Machine.path, options: options(machine), files: machine.files(), environment: machine.environment)
         try body(engine)
         try engine.close()
         return try #require(machine.disk.contents(of: Machine.path))
+    }
+
+    private static func options(_ machine: Machine) -> EngineOptions {
+        var options = EngineOptions()
+        options.log = machine.options
+        options.log.limits.mappingReserveBytes = 16 << 20
+        return options
     }
 }

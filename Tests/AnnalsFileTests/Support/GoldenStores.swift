@@ -16,6 +16,7 @@ enum GoldenStores {
         ("torn", { try torn(recovering: false) }),
         ("recovered", { try torn(recovering: true) }),
         ("checkpoint", { try CheckpointStores.golden() }),
+        ("example", { try CheckpointStores.example() }),
         ("compacted", { try CompactedStores.golden() }),
         ("folded", { try CompactedStores.folded() }),
         ("replacing", { try CompactedStores.replacing() }),
