@@ -104,6 +104,8 @@ import Testing
             }
             try #require(try index.list(from, to, nodes) == expected, "\(place): \(from) \(to)")
             try #require(try index.list(from, to, reversed: true, nodes) == expected.reversed(), "\(place)")
+            let count = try index.count(from: from, to: to, nodes)
+            try #require(count == UInt64(expected.count), "\(place): \(from) \(to)")
         }
         for _ in 0..<20 {
             let key = Self.entry(&random, random.next()).key

@@ -179,7 +179,7 @@ import Testing
             #expect(try past.rows(of: "Clip").count == (number == 1 ? 0 : 1))
         }
         // Before there was the entity there is nothing to be known.
-        #expect(try store.snapshot(asOf: 0).count(of: "Log") == 0)
+        expect(.unknownEntity) { try store.snapshot(asOf: 0).count(of: "Log") }
         #expect(try store.snapshot(asOf: 5).count(of: "Log") == 2 && store.snapshot(asOf: 7).count(of: "Log") == 3)
         let now = try store.snapshot()
         try turn(store, .off)

@@ -35,7 +35,7 @@ import Testing
         let snapshot = try store.snapshot()
         func names(_ rows: [Row]) -> String { rows.compactMap { $0["name"]?.string }.joined() }
         #expect(names(try snapshot.rows(of: "City", by: ["name"])) == "abcde")
-        #expect(names(try snapshot.rows(of: "City", by: ["name"], reversed: true, limit: 2)) == "ed")
+        #expect(names(try snapshot.rows(of: "City", by: ["name"], limit: 2, reversed: true)) == "ed")
         #expect(names(try snapshot.rows(of: "City", by: ["country", "size"])) == "eacbd")
         let x = RangeBound.including(["x"])
         #expect(names(try snapshot.rows(of: "City", by: ["country", "size"], from: x, to: x)) == "acb")

@@ -17,6 +17,18 @@ struct IndexRange {
         /// How many attributes the key is of.
         var count: Int
         var isIncluded: Bool
+
+        /// Whether a key of as many attributes comes before the range that begins here.
+        func isAfter(_ key: [UInt8]) -> Bool {
+            key.lexicographicallyPrecedes(self.key) || !isIncluded && key == self.key
+        }
+
+        /// Whether a key of as many attributes comes after the range that ends here. Keys that begin with the key are in the range, too.
+        func isBefore(_ key: [UInt8]) -> Bool {
+            isIncluded
+                ? self.key.lexicographicallyPrecedes(key) && !key.starts(with: self.key)
+                : !key.lexicographicallyPrecedes(self.key)
+        }
     }
 
     /// Throws `typeMismatch` where a value is not of its attribute's type, `invalidArgument` where there are more values than attributes.
@@ -52,10 +64,13 @@ struct IndexRange {
             }
         }
         let values = try fileValues(bound)
-        var isIncluded = true
-        if case .excluding = bound { isIncluded = false }
+        let types = attributes.map(\.type)
         let made = try mapping { () throws(FileError) in
-            try IndexKey.bound(values: values, types: attributes.map(\.type), isIncluded: isIncluded)
+            switch bound {
+            case .unbounded, .including: try IndexKey.bound(values: values, types: types, isIncluded: true)
+            case .excluding: try IndexKey.bound(values: values, types: types, isIncluded: false)
+            case .prefix: try IndexKey.prefixBound(values: values, types: types)
+            }
         }
         return (made.bound, made.isExact)
     }
@@ -81,7 +96,9 @@ struct IndexRange {
     private static func end(_ bound: RangeBound) throws(StoreError) -> End {
         var isIncluded = true
         if case .excluding = bound { isIncluded = false }
-        return End(key: key(try fileValues(bound)), count: bound.values.count, isIncluded: isIncluded)
+        var key = key(try fileValues(bound))
+        if case .prefix = bound { key.removeLast(OrderedKey.endBytes) }
+        return End(key: key, count: bound.values.count, isIncluded: isIncluded)
     }
 
     /// Whether the row lies between the ends, by its whole values.
@@ -95,12 +112,10 @@ struct IndexRange {
             }
         }
         if from.count > 0 {
-            let key = Self.key(Array(values.prefix(from.count)))
-            if key.lexicographicallyPrecedes(from.key) || (key == from.key && !from.isIncluded) { return false }
+            if from.isAfter(Self.key(Array(values.prefix(from.count)))) { return false }
         }
         if to.count > 0 {
-            let key = Self.key(Array(values.prefix(to.count)))
-            if to.key.lexicographicallyPrecedes(key) || (key == to.key && !to.isIncluded) { return false }
+            if to.isBefore(Self.key(Array(values.prefix(to.count)))) { return false }
         }
         return true
     }

@@ -49,6 +49,13 @@ public struct Snapshot: Sendable {
         return handle
     }
 
+    /// Throws `unknownEntity` if the state does not have the entity, `historyGap` if nobody knows what the entity was.
+    func require(_ entity: EntityHandle) throws(StoreError) {
+        try checkKnown(entity.number)
+        let isKnown = view.catalog.layout(version: view.catalog.newestVersion, entity: entity.number) != nil
+        guard isKnown else { throw .unknownEntity(entity.name) }
+    }
+
     private func handle(_ number: UInt16) -> EntityHandle? { layout(number).map(EntityHandle.init) }
 
     /// Nil for the store's own entities: they are no part of what a program sees.
@@ -114,10 +121,11 @@ public struct Snapshot: Sendable {
 
     // MARK: All objects
 
-    /// How many objects the entity has; 0 where there is no such entity. Constant time, but for a state of the past: linear.
-    /// Throws `StoreError`: `damaged`, `closed`.
+    /// How many objects the entity has. Constant time; for a state of the past linear.
+    ///
+    /// - Throws: `StoreError`: `unknownEntity`, `damaged`, `closed`.
     public func count(of entity: String) throws -> UInt64 {
-        guard let number = view.catalog.number(ofEntity: entity), layout(number) != nil else { return 0 }
+        let number = try handle(ofEntity: entity).number
         try checkKnown(number)
         return try mapping { () throws(FileError) in try view.count(entity: number) }
     }
@@ -136,7 +144,7 @@ public struct Snapshot: Sendable {
         _ body: (borrowing StoredRow) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let layout = entity.layout
-        try checkKnown(entity.number)
+        try require(entity)
         var failure: StoreError?
         try mapping { () throws(FileError) in
             try view.scan(

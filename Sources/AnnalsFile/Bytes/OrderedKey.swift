@@ -30,6 +30,8 @@ package enum OrderedKey {
     static let absent: UInt8 = 0
     static let present: UInt8 = 1
     static let signBit: UInt64 = 1 << 63
+    /// The size of the 00 00 that ends a text or data.
+    package static let endBytes = 2
 
     package static func appendAbsent(to key: inout ByteWriter) { key.append(absent) }
 

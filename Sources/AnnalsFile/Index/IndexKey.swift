@@ -96,6 +96,21 @@ package enum IndexKey {
         return (isIncluded ? .including(key) : .excluding(key), true)
     }
 
+    /// A bound at the keys whose first components are these values, of the last one only its beginning, which is text or data.
+    ///
+    /// Throws `invalidArgument` where that one is of another type. Exact as in `bound(values:types:isIncluded:)`.
+    package static func prefixBound(
+        values: [Value], types: [AttributeType]
+    ) throws(FileError) -> (bound: IndexBound, isExact: Bool) {
+        var writer = ByteWriter(capacity: 256)
+        _ = try append(values, types, &writer)
+        switch values.last {
+        case .string, .data: writer.truncate(to: writer.count - OrderedKey.endBytes)
+        default: throw refused("Only a text or data has a beginning to look for: the last value is of another type.")
+        }
+        return (.including(Array(writer.bytes.prefix(uncutBytes))), writer.count <= uncutBytes)
+    }
+
     private static func append(
         _ values: [Value], _ types: [AttributeType], _ writer: inout ByteWriter
     ) throws(FileError) -> Bool {

@@ -33,6 +33,34 @@ extension OrderedIndex {
         } while try walk.advance()
     }
 
+    /// How many entries lie between two bounds. Linear in the leaves between them; constant without bounds.
+    package func count(
+        from: IndexBound = .unbounded, to: IndexBound = .unbounded, _ source: any NodeSource
+    ) throws(FileError) -> UInt64 {
+        if from == .unbounded, to == .unbounded { return entries }
+        return try from.withLowerCut { (from) throws(FileError) in
+            try to.withUpperCut { (to) throws(FileError) in try count(from: from, to: to, source) }
+        }
+    }
+
+    private func count(
+        from: OrderedTarget?, to: OrderedTarget?, _ source: any NodeSource
+    ) throws(FileError) -> UInt64 {
+        guard let top = try top(source) else { return 0 }
+        defer { withExtendedLifetime(self) {} }
+        var walk = try OrderedWalk(top, at: from, isReversed: false, source)
+        var count: UInt64 = 0
+        repeat {
+            let leaf = walk.leaf
+            // Only the first leaf has entries before the range.
+            let start = if count == 0, let from { try leaf.cut(from) } else { 0 }
+            let end = if let to { try leaf.cut(to) } else { leaf.count }
+            count += UInt64(max(0, end - start))
+            if end < leaf.count { break }
+        } while try walk.advance()
+        return count
+    }
+
     @inline(__always)
     private static func visit(
         _ leaf: OrderedNodeView, _ start: Int, _ end: Int, _ isReversed: Bool,

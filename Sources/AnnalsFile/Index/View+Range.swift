@@ -19,20 +19,69 @@ extension View {
     /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes, and while an index is
     /// still to be built: linear in the entity's objects, and the keys of all rows in the range are in memory. Throws `invalidArgument` where
     /// the entity has no such index.
+    ///
+    /// - Parameters:
+    ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the view does not have it.
+    ///   - offset: How many objects are passed over first. Only those with cut keys are read for it.
     package func range(
-        _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded, reversed: Bool = false,
+        _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded,
+        after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
+        let number = try indexNumber(id)
+        let indexShape = shape.indexes[number]
+        var range = EntryRange(lower: lower, upper: upper, offset: max(0, offset), isReversed: reversed)
+        if let object { range.begin(after: try place(of: object, indexShape)) }
+        if number < ordered.count, let index = ordered[number] {
+            try readRange(index, indexShape, &range, body)
+        } else {
+            try sortRange(indexShape, range, body)
+        }
+    }
+
+    /// How many objects lie in a range of an index. Reads no row: linear in the leaves of the range, and constant for the whole index. For a
+    /// state without that index: linear in the entity's objects.
+    package func count(
+        _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded
+    ) throws(FileError) -> UInt64 {
+        let number = try indexNumber(id)
+        if number < ordered.count, let index = ordered[number] {
+            return try core.reading { () throws(FileError) in try index.count(from: lower, to: upper, core.file) }
+        }
+        var count: UInt64 = 0
+        try forEachKey(shape.indexes[number], lower, upper) { (_, _, _) in count += 1 }
+        return count
+    }
+
+    /// The number of an index in `shape.indexes`.
+    private func indexNumber(_ id: IndexID) throws(FileError) -> Int {
         guard
             let number = shape.indexes(of: id.entity).first(where: { shape.indexes[$0].id.attributes == id.attributes })
         else {
             throw FileError(.invalidArgument, "The entity has no index over these attributes: sort its rows instead.")
         }
-        if number < ordered.count, let index = ordered[number] {
-            try readRange(index, shape.indexes[number], lower, upper, reversed, body)
-        } else {
-            try sortRange(shape.indexes[number], lower, upper, reversed, body)
+        return number
+    }
+
+    /// The keys of an object in an index.
+    private func place(of object: ObjectID, _ index: IndexShape) throws(FileError) -> EntryPlace {
+        guard object.entity == index.id.entity else {
+            throw FileError(
+                .invalidArgument, "A range continues after an object of its own entity: give the ID of one.")
         }
+        var place: EntryPlace?
+        _ = try withRow(object) { (row) throws(FileError) in
+            var kept = ByteWriter(capacity: 512)
+            _ = try index.appendKey(of: row, to: &kept, large: Indexes.noLargeKeys)
+            place = EntryPlace(keptKey: Array(kept.bytes), wholeKey: try fullKey(row, index), object: object)
+        }
+        guard let place else {
+            throw FileError(
+                .objectNotFound,
+                "The object \(object.number) after which a range continues is not in this state: continue in the snapshot that it was read "
+                    + "from, or from its values.")
+        }
+        return place
     }
 
     /// The object with a key in an index; nil where there is none.
@@ -46,38 +95,42 @@ extension View {
     }
 
     private func readRange(
-        _ index: OrderedIndex, _ indexShape: IndexShape, _ lower: IndexBound, _ upper: IndexBound, _ reversed: Bool,
+        _ index: OrderedIndex, _ indexShape: IndexShape, _ range: inout EntryRange,
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
         var batch = RangeBatch()
         // Entries that are out of order would lead back and forth for ever.
         var left = mostObjects
-        var (lower, upper) = (lower, upper)
         // The first step is small: most who look for something look for little.
         var step = 16
         while true {
             batch.reset()
             let isFull = try core.reading { () throws(FileError) in
-                try index.forEach(from: lower, to: upper, reversed: reversed, core.file) {
+                try index.forEach(from: range.lower, to: range.upper, reversed: range.isReversed, core.file) {
                     (key, object) throws(FileError) in
                     guard left > 0 else { throw ReadCore.badIndex(indexShape.id.entity) }
                     left -= 1
+                    // Cut keys are passed over when they are sorted.
+                    if range.offset > 0, batch.objects.isEmpty, !IndexKey.isCut(key) {
+                        range.offset -= 1
+                        return true
+                    }
                     return try batch.add(key, object, limit: step)
                 }
                 return batch.isFull
             }
             if isFull {
                 let last = batch.last
-                if reversed { upper = last } else { lower = last }
+                if range.isReversed { range.upper = last } else { range.lower = last }
             }
-            if try !lend(&batch, indexShape, reversed, body) || !isFull { return }
+            if try !lend(&batch, indexShape, &range, body) || !isFull { return }
             step = rangeStep
         }
     }
 
     /// First where all the rows are, then a touch of each, then the rows: so that the loads from memory overlap.
     private func lend(
-        _ batch: inout RangeBatch, _ index: IndexShape, _ reversed: Bool,
+        _ batch: inout RangeBatch, _ index: IndexShape, _ range: inout EntryRange,
         _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) -> Bool {
         try core.reading { () throws(FileError) in
@@ -88,12 +141,34 @@ extension View {
                 batch.offsets.append(offset)
             }
             batch.touch(core.file)
-            if batch.hasCutKeys { try sortCutKeys(&batch, index, reversed) }
-            for (object, offset) in zip(batch.objects, batch.offsets) {
-                guard try body(object, try core.row(at: offset, object.entity, shape)) else { return false }
+            if batch.hasCutKeys { try sortCutKeys(&batch, index, range.isReversed) }
+            let first = try passedOver(batch, index, &range)
+            for place in first..<batch.objects.count {
+                let object = batch.objects[place]
+                let row = try core.row(at: batch.offsets[place], object.entity, shape)
+                guard try body(object, row) else { return false }
             }
             return true
         }
+    }
+
+    /// How many objects at the beginning of a batch are before the place where the range begins, or are passed over.
+    private func passedOver(
+        _ batch: borrowing RangeBatch, _ index: IndexShape, _ range: inout EntryRange
+    ) throws(FileError) -> Int {
+        var first = 0
+        // An index finds the place among cut keys only by their beginning.
+        if let place = range.place, let run = batch.cutRuns.first, run.lowerBound == 0 {
+            while first < run.upperBound {
+                let row = try core.row(at: batch.offsets[first], index.id.entity, shape)
+                if place.isBefore(try fullKey(row, index), batch.objects[first], range.isReversed) { break }
+                first += 1
+            }
+        }
+        range.place = nil
+        let passed = min(range.offset, batch.objects.count - first)
+        range.offset -= passed
+        return first + passed
     }
 
     /// Keys that are cut stand in an order of their own: what begins with the same bytes is sorted by the rows. A batch never ends inside such a run.
@@ -127,45 +202,113 @@ extension View {
     }
 
     private func sortRange(
-        _ index: IndexShape, _ lower: IndexBound, _ upper: IndexBound, _ reversed: Bool,
-        _ body: (ObjectID, RowView) throws(FileError) -> Bool
+        _ index: IndexShape, _ range: EntryRange, _ body: (ObjectID, RowView) throws(FileError) -> Bool
     ) throws(FileError) {
         var found: [(key: [UInt8], object: ObjectID)] = []
-        var kept = ByteWriter(capacity: 512)
-        try scan(entity: index.id.entity) { (object, row) throws(FileError) in
-            // Bounds are compared as in the index, where long keys are cut; rows are sorted by their whole keys.
-            kept.truncate()
-            _ = try index.appendKey(of: row, to: &kept, large: Indexes.noLargeKeys)
-            let bytes = Array(kept.bytes)
-            if lower.isBelow(bytes), upper.isAbove(bytes) { found.append((try fullKey(row, index), object)) }
-            return true
+        try forEachKey(index, range.lower, range.upper) { (_, object, row) throws(FileError) in
+            let key = try fullKey(row, index)
+            if let place = range.place, !place.isBefore(key, object, range.isReversed) { return }
+            found.append((key, object))
         }
         found.sort { left, right in
             left.key == right.key ? left.object < right.object : left.key.lexicographicallyPrecedes(right.key)
         }
-        if reversed { found.reverse() }
-        for (_, object) in found {
+        if range.isReversed { found.reverse() }
+        for (_, object) in found.dropFirst(range.offset) {
             var goesOn = true
             _ = try withRow(object) { (row) throws(FileError) in goesOn = try body(object, row) }
             if !goesOn { return }
         }
     }
+
+    /// The kept keys of all rows between two bounds, in no order.
+    ///
+    /// Bounds are compared as in the index, where long keys are cut; rows are sorted by their whole keys.
+    private func forEachKey(
+        _ index: IndexShape, _ lower: IndexBound, _ upper: IndexBound,
+        _ body: ([UInt8], ObjectID, RowView) throws(FileError) -> Void
+    ) throws(FileError) {
+        var kept = ByteWriter(capacity: 512)
+        try scan(entity: index.id.entity) { (object, row) throws(FileError) in
+            kept.truncate()
+            _ = try index.appendKey(of: row, to: &kept, large: Indexes.noLargeKeys)
+            let bytes = Array(kept.bytes)
+            if lower.isBelow(bytes, object), upper.isAbove(bytes, object) { try body(bytes, object, row) }
+            return true
+        }
+    }
+}
+
+/// Where an object stands in an index.
+private struct EntryPlace {
+    /// As the index keeps it: cut if it is long.
+    var keptKey: [UInt8]
+    var wholeKey: [UInt8]
+    var object: ObjectID
+
+    /// Whether another entry comes after this one, in the direction of reading.
+    func isBefore(_ key: [UInt8], _ other: ObjectID, _ isReversed: Bool) -> Bool {
+        if key == wholeKey { return isReversed ? other < object : other > object }
+        return wholeKey.lexicographicallyPrecedes(key) != isReversed
+    }
+}
+
+/// What is still to be read of a range.
+private struct EntryRange {
+    var lower: IndexBound
+    var upper: IndexBound
+    /// How many objects are still to be passed over.
+    var offset: Int
+    let isReversed: Bool
+    /// The range begins after this place. Nil once it has begun.
+    var place: EntryPlace?
+
+    init(lower: IndexBound, upper: IndexBound, offset: Int, isReversed: Bool) {
+        (self.lower, self.upper) = (lower, upper)
+        self.offset = offset
+        self.isReversed = isReversed
+    }
+
+    /// Moves the end at which reading begins to that place, if it lies in the range. Among cut keys, which stand in an order of their own, it
+    /// is moved to the first key with the same beginning.
+    mutating func begin(after place: EntryPlace) {
+        self.place = place
+        let isCut = place.keptKey.withUnsafeBytes { IndexKey.isCut($0) }
+        let beginning = Array(place.keptKey.prefix(IndexKey.uncutBytes))
+        let next: IndexBound = isCut ? .including(beginning) : .beside(key: place.keptKey, place.object)
+        if isReversed {
+            if upper.isAbove(beginning, place.object), !upper.isLonger(than: beginning) { upper = next }
+        } else {
+            if lower.isBelow(beginning, place.object), !lower.isLonger(than: beginning) { lower = next }
+        }
+    }
 }
 
 extension IndexBound {
-    fileprivate func isBelow(_ key: [UInt8]) -> Bool {
+    fileprivate func isBelow(_ key: [UInt8], _ object: ObjectID) -> Bool {
         switch self {
+        case .unbounded: true
         case .including(let bound): key.starts(with: bound) || bound.lexicographicallyPrecedes(key)
         case .excluding(let bound): !key.starts(with: bound) && bound.lexicographicallyPrecedes(key)
-        case .unbounded, .beside: true
+        case .beside(let bound, let other): bound == key ? other < object : bound.lexicographicallyPrecedes(key)
         }
     }
 
-    fileprivate func isAbove(_ key: [UInt8]) -> Bool {
+    fileprivate func isAbove(_ key: [UInt8], _ object: ObjectID) -> Bool {
         switch self {
+        case .unbounded: true
         case .including(let bound): key.starts(with: bound) || key.lexicographicallyPrecedes(bound)
         case .excluding(let bound): !key.starts(with: bound) && key.lexicographicallyPrecedes(bound)
-        case .unbounded, .beside: true
+        case .beside(let bound, let other): bound == key ? object < other : key.lexicographicallyPrecedes(bound)
+        }
+    }
+
+    /// Whether the bound is among the keys that begin with these bytes, and so nearer than all of them together.
+    fileprivate func isLonger(than beginning: [UInt8]) -> Bool {
+        switch self {
+        case .including(let bound), .excluding(let bound), .beside(let bound, _):
+            bound.count > beginning.count && bound.starts(with: beginning)
+        case .unbounded: false
         }
     }
 }

@@ -148,12 +148,32 @@ extension OracleRun {
         let bounds = try samples.map { try bound($0, id, definition, types) }
         let isReversed = random.chance(1, in: 2)
         var expected = keyed.filter { bounds[0].isBelow($0.key) && bounds[1].isAbove($0.key) }
+        guard try view.count(id, from: bounds[0], to: bounds[1]) == expected.count else {
+            throw OracleFailure("index \(id.attributes) of entity \(entity) as of \(number): another count")
+        }
         if isReversed { expected.reverse() }
+        var start = RangeStart()
+        // Any object of the entity, in the range or not.
+        if let after = random.element(keyed), random.chance(1, in: 2) {
+            start.after = after.object
+            expected.removeAll {
+                $0.key == after.key
+                    ? (isReversed ? $0.object >= after.object : $0.object <= after.object)
+                    : $0.key.lexicographicallyPrecedes(after.key) != isReversed
+            }
+        }
+        start.offset = random.chance(1, in: 2) ? 0 : random.below(random.chance(1, in: 2) ? 5 : 300)
         let limit = random.chance(1, in: 2) ? Int.max : random.below(300)
         try compareRange(
-            view, id, (bounds[0], bounds[1]), isReversed, Array(expected.prefix(limit)).map { ($0.object, $0.row) },
-            "index \(id.attributes) of entity \(entity) as of \(number)")
+            view, id, (bounds[0], bounds[1]), start, isReversed,
+            expected.dropFirst(start.offset).prefix(limit).map { ($0.object, $0.row) },
+            "index \(id.attributes) of entity \(entity) as of \(number) after \(start)")
         if let sample = samples[0] { try compareFirst(view, id, definition, types, sample, keyed.map { ($0.0, $0.1) }) }
+    }
+
+    private struct RangeStart {
+        var after: ObjectID?
+        var offset = 0
     }
 
     private func bound(
@@ -161,7 +181,20 @@ extension OracleRun {
     ) throws -> IndexBound {
         guard let row, random.chance(2, in: 3) else { return .unbounded }
         let values = keyValues(row, id, entity).prefix(1 + random.below(id.attributes.count))
+        if let prefix = values.last.flatMap(beginning) {
+            return try IndexKey.prefixBound(values: values.dropLast() + [prefix], types: types).bound
+        }
         return try IndexKey.bound(values: Array(values), types: types, isIncluded: random.chance(1, in: 2)).bound
+    }
+
+    /// Some bytes at the beginning of a text or data, now and then.
+    private func beginning(of value: Value) -> Value? {
+        guard random.chance(1, in: 3) else { return nil }
+        switch value {
+        case .string(let text): return .string(String(text.prefix(random.below(text.count + 1))))
+        case .data(let data): return .data(Array(data.prefix(random.below(data.count + 1))))
+        default: return nil
+        }
     }
 
     private func keyValues(_ row: ModelRow, _ id: IndexID, _ entity: EntityDefinition) -> [Value] {
@@ -171,13 +204,15 @@ extension OracleRun {
     }
 
     private func compareRange(
-        _ view: View, _ id: IndexID, _ bounds: (IndexBound, IndexBound), _ isReversed: Bool,
-        _ expected: [(object: ObjectID, row: ModelRow)], _ what: String
+        _ view: View, _ id: IndexID, _ bounds: (IndexBound, IndexBound), _ start: RangeStart,
+        _ isReversed: Bool, _ expected: [(object: ObjectID, row: ModelRow)], _ what: String
     ) throws {
         var place = 0
         var difference: String?
         if expected.isEmpty { return }
-        try view.range(id, from: bounds.0, to: bounds.1, reversed: isReversed) { (object, row) throws(FileError) in
+        try view.range(
+            id, from: bounds.0, to: bounds.1, after: start.after, offset: start.offset, reversed: isReversed
+        ) { (object, row) throws(FileError) in
             if expected[place].object != object {
                 difference = "\(object.number) instead of \(expected[place].object.number) stands at \(place)"
             } else {
