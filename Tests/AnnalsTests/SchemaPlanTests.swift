@@ -153,11 +153,11 @@ import Testing
 
     @Test func whatIsDeclaredAndThereAddsNothing() throws {
         #expect(try additions(Self.clip, Self.folder) == [])
-        #expect(try additions(.init("Clip", attributes: [.init("title", .string)])) == [])
+        #expect(try additions(.init("Clip", attributes: [.init("title", .string, isOptional: false)])) == [])
     }
 
     @Test func whatIsMissingIsAdded() throws {
-        let title = AttributeDescription("title", .string, isIndexed: true, isUnique: true)
+        let title = AttributeDescription("title", .string, isOptional: false, isIndexed: true, isUnique: true)
         let note = AttributeDescription("note", .data)
         let key = KeyDescription(["rank", "title"])
         let page = EntityDescription("Page", attributes: [])
@@ -168,8 +168,38 @@ import Testing
             ])
     }
 
-    @Test func otherTypesAndTargetsAreAMismatch() throws {
-        expect(.schemaMismatch) { try additions(.init("Clip", attributes: [.init("rank", .double)])) }
-        expect(.schemaMismatch) { try additions(.init("Clip", attributes: [.init("folder", .object, target: "Clip")])) }
+    static let mismatches: [(AttributeDescription, [String])] = [
+        (.init("rank", .double), ["type int", "type double"]),
+        (.init("title", .string), ["is required", "optional", "changeAttribute"]),
+        (.init("title", .string, isOptional: false, defaultValue: "x"), ["no default", "string(\"x\")"]),
+        (.init("rank", .int, defaultValue: 6), ["int(5)", "int(6)"]),
+        (.init("rank", .int, defaultValue: .some(.null)), ["int(5)", "null"]),
+        (.init("folder", .object, target: "Clip"), ["refers to “Folder”", "“Clip”"]),
+        (.init("folder", .object, target: "Folder", inverse: "name"), ["“clips”", "“name”"]),
+        (.init("folder", .object, target: "Folder", deleteRule: .deny), ["cascade", "deny"]),
+        (.init("folder", .object, target: "Folder"), ["cascade", "noAction"]),
+    ]
+
+    @Test(arguments: mismatches) func anotherDeclarationIsAMismatch(_ declared: AttributeDescription, _ words: [String])
+    {
+        do {
+            _ = try additions(.init("Clip", attributes: [declared]))
+            Issue.record("\(declared) was ignored")
+        } catch let error as StoreError {
+            #expect(error.code == .schemaMismatch)
+            for word in ["“\(declared.name)”", "“Clip”"] + words {
+                #expect(error.message.contains(word), "\(error.message) does not say \(word)")
+            }
+        } catch {
+            Issue.record(error)
+        }
+    }
+
+    @Test func aDeclarationThatSaysLessIsNone() throws {
+        let declared: [AttributeDescription] = [
+            .init("title", .string, isOptional: false), .init("rank", .int), .init("rank", .int, isOptional: false),
+            .init("folder", .object),
+        ]
+        for attribute in declared { #expect(try additions(.init("Clip", attributes: [attribute])) == []) }
     }
 }

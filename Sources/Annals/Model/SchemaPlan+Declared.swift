@@ -3,11 +3,14 @@
 package import AnnalsFile
 
 extension SchemaPlan {
-    /// The changes that add what is declared and not there: entities, attributes, indexes, keys. Nothing is ever taken away, and where the
-    /// store is more generous (an attribute that may be absent) it stays so. Whether history is kept stays as the store says: off is
-    /// taking away, and a program that says nothing must not turn it on.
+    /// The changes that add what is declared and not there: entities, attributes, indexes, keys.
     ///
-    /// Throws `schemaMismatch` where the store has an attribute of that name and another type or target.
+    /// Nothing is ever taken away. If the store allows more (an attribute that may be null) or demands more by an index (a unique attribute),
+    /// it stays so. A declaration without a default says nothing about the default; one without target, inverse and delete rule says nothing
+    /// about these. Whether history is kept stays as the store says: a program that says nothing must not turn it on.
+    ///
+    /// Throws `schemaMismatch` if an attribute of the store has another type, target, inverse, delete rule or default, or is required while
+    /// it is declared optional.
     package static func additions(
         of declared: [EntityDescription], to catalog: SchemaCatalog
     ) throws(StoreError) -> [SchemaChange] {
@@ -44,16 +47,27 @@ extension SchemaPlan {
         of declared: AttributeDescription, to there: AttributeDescription, of entity: String
     ) throws(StoreError) -> SchemaChange? {
         guard declared.type == there.type else {
-            throw StoreError(
-                .schemaMismatch,
-                "“\(declared.name)” of “\(entity)” is declared as \(declared.type) and is \(there.type) in the store: types do "
-                    + "not change, so declare it as it is, or add an attribute under another name and carry the values over."
+            throw mismatch(
+                declared, of: entity, "has the type \(there.type)", "the type \(declared.type)",
+                "types do not change, so declare it as it is, or add an attribute under another name and carry the values over."
             )
         }
-        guard declared.target == nil || declared.target == there.target else {
-            throw StoreError(
-                .schemaMismatch,
-                "“\(declared.name)” of “\(entity)” refers to other objects than is declared: declare it as it is.")
+        guard !declared.isOptional || there.isOptional else {
+            throw mismatch(
+                declared, of: entity, "is required", "it as optional",
+                "declare it as required, or make it optional first: “changeSchema” with “changeAttribute”.")
+        }
+        try requireSameReference(declared, there, of: entity)
+        if let value = declared.defaultValue {
+            // As the store keeps it: dates are rounded, sets are sorted.
+            let kept = try Value(try value.fileValue())
+            guard kept == there.defaultValue ?? .null else {
+                throw mismatch(
+                    declared, of: entity,
+                    there.defaultValue.map { "has the default \(shortText($0))" } ?? "has no default",
+                    "the default \(shortText(value))",
+                    "defaults do not change, so declare it as it is, or leave the default out.")
+            }
         }
         let isIndexed = declared.isIndexed && !there.isIndexed
         let isUnique = declared.isUnique && !there.isUnique
@@ -62,5 +76,43 @@ extension SchemaPlan {
         return .changeAttribute(
             declared.name, of: entity, isIndexed: isIndexed ? true : nil, isUnique: isUnique ? true : nil,
             isPreservedOnDeletion: isPreserved ? true : nil)
+    }
+    /// Throws if a declared target, inverse or delete rule is not the store's.
+    private static func requireSameReference(
+        _ declared: AttributeDescription, _ there: AttributeDescription, of entity: String
+    ) throws(StoreError) {
+        let saysNothing = declared.target == nil && declared.inverse == nil && declared.deleteRule == .noAction
+        guard !saysNothing else { return }
+        let advice =
+            "references do not change, so declare it as it is, or replace it: “changeSchema” with "
+            + "“replaceAttribute”."
+        guard declared.target == nil || declared.target == there.target else {
+            throw mismatch(
+                declared, of: entity, there.target.map { "refers to “\($0)”" } ?? "refers to any entity",
+                "a reference to “\(declared.target ?? "")”", advice)
+        }
+        guard declared.inverse == nil || declared.inverse == there.inverse else {
+            throw mismatch(
+                declared, of: entity, there.inverse.map { "has the inverse “\($0)”" } ?? "has no inverse",
+                "the inverse “\(declared.inverse ?? "")”", advice)
+        }
+        guard declared.deleteRule == there.deleteRule else {
+            throw mismatch(
+                declared, of: entity, "has the delete rule \(there.deleteRule)", "the rule \(declared.deleteRule)",
+                advice)
+        }
+    }
+
+    private static func mismatch(
+        _ attribute: AttributeDescription, of entity: String, _ there: String, _ declared: String, _ advice: String
+    ) -> StoreError {
+        StoreError(
+            .schemaMismatch,
+            "“\(attribute.name)” of “\(entity)” \(there) in the store, and the program declares \(declared): \(advice)")
+    }
+
+    private static func shortText(_ value: Value) -> String {
+        let text = "\(value)"
+        return text.count <= 60 ? text : text.prefix(60) + "…"
     }
 }
