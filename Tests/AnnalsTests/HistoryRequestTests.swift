@@ -96,6 +96,10 @@ import Testing
             try store.transactionCount(HistoryRequest(excludedAuthors: ["nobody"]))
                 == store.transactionCount(HistoryRequest()))
         let all = try store.transactionCount(HistoryRequest())
+        #expect(try store.transactionCount(HistoryRequest(excludedContextNames: ["nothing"])) == all)
+        #expect(
+            try store.transactionCount(HistoryRequest(contextNames: [nil]))
+                + store.transactionCount(HistoryRequest(excludedContextNames: [""])) == all)
         #expect(try store.transactionCount(HistoryRequest(after: .date(.distantPast))) == all)
         #expect(try store.transactionCount(HistoryRequest(before: .date(.distantFuture))) == all)
         #expect(try store.transactionCount(HistoryRequest(after: .date(.distantFuture))) == 0)

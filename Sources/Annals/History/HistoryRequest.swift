@@ -40,6 +40,8 @@ public struct HistoryRequest: Hashable, Sendable {
     public var excludedAuthors: Set<String?>
     /// Only transactions of these contexts; nil among them is no context.
     public var contextNames: Set<String?>?
+    /// No transactions of these contexts; nil among them is no context.
+    public var excludedContextNames: Set<String?>
     /// Only changes of objects of these entities, named as they are in the newest schema, or as they were last where they are removed.
     public var entities: Set<String>?
     public var objects: Set<ObjectID>?
@@ -53,7 +55,8 @@ public struct HistoryRequest: Hashable, Sendable {
 
     public init(
         after: Place? = nil, before: Place? = nil, authors: Set<String?>? = nil, excludedAuthors: Set<String?> = [],
-        contextNames: Set<String?>? = nil, entities: Set<String>? = nil, objects: Set<ObjectID>? = nil,
+        contextNames: Set<String?>? = nil, excludedContextNames: Set<String?> = [], entities: Set<String>? = nil,
+        objects: Set<ObjectID>? = nil,
         kinds: Set<HistoryChange.Kind>? = nil, changedAttributes: [String: Set<String>]? = nil,
         order: Order = .oldestFirst, limit: Int? = nil
     ) {
@@ -62,6 +65,7 @@ public struct HistoryRequest: Hashable, Sendable {
         self.authors = authors
         self.excludedAuthors = excludedAuthors
         self.contextNames = contextNames
+        self.excludedContextNames = excludedContextNames
         self.entities = entities
         self.objects = objects
         self.kinds = kinds

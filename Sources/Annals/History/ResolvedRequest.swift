@@ -132,6 +132,7 @@ extension TransactionFilter {
         authors = request.authors.map { Set($0.compactMap(engine.number(ofName:))) }
         excludedAuthors = Set(request.excludedAuthors.compactMap(engine.number(ofName:)))
         contexts = request.contextNames.map { Set($0.compactMap(engine.number(ofName:))) }
+        excludedContexts = Set(request.excludedContextNames.compactMap(engine.number(ofName:)))
     }
 }
 

@@ -7,6 +7,7 @@ package struct TransactionFilter {
     package var excludedAuthors: Set<UInt32> = []
     /// Nil for all.
     package var contexts: Set<UInt32>?
+    package var excludedContexts: Set<UInt32> = []
 
     package init() {}
 
@@ -18,6 +19,7 @@ package struct TransactionFilter {
     package func matches(_ transaction: TransactionView) -> Bool {
         if let authors, !authors.contains(transaction.authorNumber) { return false }
         if let contexts, !contexts.contains(transaction.contextNumber) { return false }
+        if !excludedContexts.isEmpty, excludedContexts.contains(transaction.contextNumber) { return false }
         return excludedAuthors.isEmpty || !excludedAuthors.contains(transaction.authorNumber)
     }
 }

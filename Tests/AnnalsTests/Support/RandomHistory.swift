@@ -145,6 +145,7 @@ struct RandomHistory {
         if random.happens(0.3) { request.authors = random.some(of: Self.authors + ["nobody"]) }
         if random.happens(0.3) { request.excludedAuthors = random.some(of: Self.authors + ["nobody"]) }
         if random.happens(0.3) { request.contextNames = random.some(of: Self.contexts + ["none"]) }
+        if random.happens(0.3) { request.excludedContextNames = random.some(of: Self.contexts + ["none"]) }
         if random.happens(0.3) { request.entities = random.some(of: ["Clip", "Note", "Wide"]) }
         if random.happens(0.2) { request.objects = Set((0..<20).map { _ in random.one(of: everything) }) }
         if random.happens(0.3) { request.kinds = random.some(of: HistoryChange.Kind.allCases) }
@@ -205,7 +206,8 @@ struct NaiveHistory {
             guard isAfter(transaction, request.after), isBefore(transaction, request.before),
                 request.authors?.contains(transaction.author) ?? true,
                 !request.excludedAuthors.contains(transaction.author),
-                request.contextNames?.contains(transaction.contextName) ?? true
+                request.contextNames?.contains(transaction.contextName) ?? true,
+                !request.excludedContextNames.contains(transaction.contextName)
             else { return nil }
             let changes = transaction.changes.filter { matches($0, request) }
             return filtersChanges && changes.isEmpty ? nil : ChosenTransaction(transaction, changes)
