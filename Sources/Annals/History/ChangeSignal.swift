@@ -5,7 +5,7 @@ public import FoundationEssentials
 /// Transactions have come: which, whose, and of what. One signal may stand for many.
 ///
 /// Nothing is in it that history does not have: who wants the changes reads them, up to `token`.
-public struct ChangeSignal: Hashable, Sendable {
+public struct ChangeSignal: Hashable, Sendable, Codable {
     /// The first and the last one. Signals of one watcher follow each other without gaps, unless authors are left out.
     public let numbers: ClosedRange<UInt64>
     /// The place in history right behind the last one: where to go on from.

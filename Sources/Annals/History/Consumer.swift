@@ -4,9 +4,9 @@ internal import AnnalsFile
 public import FoundationEssentials
 
 /// A registered consumer of history, as it was when it was asked for.
-public struct Consumer: Hashable, Sendable {
+public struct Consumer: Hashable, Sendable, Codable {
     /// What a consumer does with the store.
-    public struct Kind: OptionSet, Hashable, Sendable {
+    public struct Kind: OptionSet, Hashable, Sendable, Codable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
 

@@ -13,7 +13,7 @@ internal import AnnalsFile
 ///
 /// An object that was deleted and inserted again is an update of the attributes in which its rows differ, and nothing where they do not. Whether an
 /// object was there before is told by its first change, and behind by its last one.
-public struct NetChange: Hashable, Sendable {
+public struct NetChange: Hashable, Sendable, Codable {
     public let kind: HistoryChange.Kind
     public let object: ObjectID
     /// The name of the object's entity; the last one that it had where it is removed.

@@ -4,7 +4,7 @@ internal import AnnalsFile
 public import FoundationEssentials
 
 /// One change that an object has gone through, and its transaction.
-public struct ObjectVersion: Hashable, Sendable {
+public struct ObjectVersion: Hashable, Sendable, Codable {
     /// The transaction's number and the place behind it.
     public let number: UInt64
     public let token: HistoryToken

@@ -3,7 +3,7 @@
 public import FoundationEssentials
 
 /// One transaction: who changed what, and when.
-public struct HistoryTransaction: Hashable, Sendable {
+public struct HistoryTransaction: Hashable, Sendable, Codable {
     /// From 1, without gaps. The only order that counts.
     public let number: UInt64
     /// The place in history right behind this transaction.
@@ -28,7 +28,7 @@ public struct HistoryTransaction: Hashable, Sendable {
 }
 
 /// What a transaction did to one object.
-public struct HistoryChange: Hashable, Sendable {
+public struct HistoryChange: Hashable, Sendable, Codable {
     public enum Kind: String, CaseIterable, Sendable, Hashable, Codable {
         case insert
         case update

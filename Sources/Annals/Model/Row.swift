@@ -26,4 +26,34 @@ public struct Row: Hashable, Sendable {
     public subscript(attribute: String) -> Value? {
         attributes.firstIndex { isSameName($0, attribute) }.map { values[$0] }
     }
+
+    /// The value of the attribute of that name; `null` if the object has none. Linear in the number of attributes.
+    ///
+    /// - Throws: `StoreError.unknownAttribute` if the entity has no attribute of that name.
+    public func value(_ attribute: String) throws -> Value {
+        guard let value = self[attribute] else { throw StoreError.unknownAttribute(attribute, of: entity) }
+        return value
+    }
+}
+
+extension Row: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case id, entity, attributes, values
+    }
+
+    /// Reads an object with the members `id`, `entity`, `attributes` (names) and `values` (one for each name).
+    ///
+    /// - Throws: `DecodingError.dataCorrupted` if there are not as many values as names.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        let attributes = try container.decode([String].self, forKey: .attributes)
+        let values = try container.decode([Value].self, forKey: .values)
+        guard attributes.count == values.count else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .values, in: container, debugDescription: "A row has one value for each attribute.")
+        }
+        self.init(
+            id: try container.decode(ObjectID.self, forKey: .id),
+            entity: try container.decode(String.self, forKey: .entity), attributes: attributes, values: values)
+    }
 }

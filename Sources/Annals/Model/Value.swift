@@ -108,13 +108,33 @@ extension Value: Hashable {
 }
 
 extension Value: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
-    ExpressibleByStringLiteral, ExpressibleByNilLiteral
+    ExpressibleByStringInterpolation, ExpressibleByNilLiteral
 {
     public init(booleanLiteral value: Bool) { self = .bool(value) }
     public init(integerLiteral value: Int64) { self = .int(value) }
     public init(floatLiteral value: Double) { self = .double(value) }
     public init(stringLiteral value: String) { self = .string(value) }
     public init(nilLiteral: ()) { self = .null }
+}
+
+// MARK: From integers
+
+extension Value {
+    /// An integer value. Never fails.
+    public init(_ integer: Int) { self = .int(Int64(integer)) }
+
+    /// An integer value from an integer of any type.
+    ///
+    /// - Throws: `StoreError.valueOutOfRange` if it does not fit an `Int64`, which is what a store keeps.
+    public init(_ integer: some BinaryInteger) throws {
+        guard let int = Int64(exactly: integer) else {
+            throw StoreError(
+                .valueOutOfRange,
+                "A store keeps integers from -2^63 to 2^63 - 1, and another was given: keep it as a decimal or a string."
+            )
+        }
+        self = .int(int)
+    }
 }
 
 extension Value: Codable {
