@@ -68,7 +68,7 @@ func expectRules(
         let good = try ForgedFile.withNotes()
         var bad = good
         bad.change(520) { $0 = 1 }
-        try expectRules(["F3"], bad)
+        try expectRules(["F3"], bad, isDamage: false)
         let hints = [
             Hint(sequence: 1, checkpoint: 0, durableEnd: good.end - 8, number: 1),
             Hint(sequence: 1, checkpoint: 0, durableEnd: good.end - 3, number: 1),

@@ -105,6 +105,29 @@ import Testing
         expectDamaged { _ = try machine(file.finished()).open() }
     }
 
+    @Test(arguments: [true, false]) func aCheckpointHasOneLandmarkForEachMiBAtMost(isHinted: Bool) throws {
+        var file = ForgedFile(generation: 1)
+        file.addCheckpoint(number: 0, hinted: isHinted) { $0.landmarks = [(4096, 0), (4096, 0)] }
+        expectDamaged { _ = try machine(file.finished()).open() }
+    }
+
+    @Test func aSchemaVersionOfACheckpointHasOneTableWithoutDefinitionsAtMost() throws {
+        var content = CheckpointContent()
+        content.schemas = [SchemaDefinition(version: 1, entities: [])]
+        var bytes = content.encoded()
+        // After the fixed fields and the count of names: one version, one table, 8 bytes.
+        let table = Array(bytes[212..<224])
+        #expect(bytes[204] == 1 && bytes[208] == 1 && bytes[212] == 8)
+        #expect(try decode(bytes).schemas.count == 1)
+        bytes[208] = 2
+        bytes.insert(contentsOf: table, at: 224)
+        expectDamaged { _ = try decode(bytes) }
+    }
+
+    private func decode(_ bytes: [UInt8]) throws -> CheckpointContent {
+        try bytes.withUnsafeBytes { try CheckpointContent.decode($0) }
+    }
+
     @Test func theNodesOfADocumentDoNotLieInEachOther() throws {
         // However many there are said to be, the first that lies in another one is the last that is read.
         let reads = try [3, 40].map { (count) throws -> Int in

@@ -96,7 +96,8 @@ struct CheckPass {
         for (index, slot) in again.enumerated() where slot == .bad && hints[index] == .bad {
             checker.findings.add(
                 "F3", at: UInt64(HintField.slots[index]),
-                "A hint slot is neither empty nor good. No data is lost by that.")
+                "A hint slot is neither empty nor good. A power cut may leave it so, and nothing is lost by it.",
+                isDamage: false)
         }
     }
 

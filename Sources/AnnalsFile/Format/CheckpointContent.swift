@@ -218,7 +218,7 @@ extension CheckpointContent {
         }
     }
 
-    /// Throws `damaged` where it counts more than can stand below its frame: whoever adds to these numbers need not fear that they overflow.
+    /// Throws `damaged` if it counts more than can stand below its frame. So adding to these numbers cannot overflow.
     func checkCounts(below offset: UInt64) throws(FileError) {
         let frames = offset / UInt64(FrameField.bytes)
         let changes = offset / UInt64(ChangeField.bytes)
@@ -257,7 +257,14 @@ extension CheckpointContent {
                 guard Int(table.version) == version + 1 else {
                     throw Self.malformed("has schema versions out of order")
                 }
-                if schema == nil { schema = table } else { schema?.entities += table.entities }
+                guard let known = schema else {
+                    schema = table
+                    continue
+                }
+                guard !table.entities.isEmpty,
+                    known.entities.count + table.entities.count <= FormatLimits.maximumEntities
+                else { throw Self.malformed("has tables without definitions, or too many definitions in a version") }
+                schema?.entities += table.entities
             }
             guard let schema else { throw Self.malformed("has a schema version without a definition") }
             schemas.append(schema)

@@ -57,6 +57,10 @@ struct CheckpointReader: Sendable {
         else { throw Self.malformed(offset) }
         let content = try document.withContent(Int(bytes))
         try content.checkCounts(below: offset)
+        let landmarks = UInt64(content.landmarkFrames.count * LandmarkField.inNode + content.landmarks.count)
+        guard landmarks <= offset >> Landmarks.stepBits + 1 else {
+            throw FileError(.damaged, "F32: a checkpoint has more landmarks than MiB below it.", offset: offset)
+        }
         return Stored(header: frame.header, content: content, pieces: offsets)
     }
 
