@@ -89,7 +89,7 @@ enum ApplyCommand {
             // Durable when the store is closed: what power takes before can be applied again.
             result = try store.apply(
                 transaction, conflicts: policy, author: arguments.value(of: "author"),
-                context: arguments.value(of: "context"), durability: .relaxed)
+                contextName: arguments.value(of: "context"), durability: .relaxed)
         } catch {
             throw wrong(reader, error)
         }

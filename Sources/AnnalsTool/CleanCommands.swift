@@ -166,7 +166,7 @@ enum CleanCommands {
             }
             return number
         case .place(.token(let token)):
-            try store.check(token)
+            try store.validate(token)
             return token.number
         case .date(let date): return try store.number(before: date)
         }

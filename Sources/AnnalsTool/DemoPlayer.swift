@@ -87,7 +87,7 @@ struct DemoPlayer {
         _ context: String, _ from: HistoryToken, _ to: HistoryToken, _ body: (Transaction) throws -> Void
     ) throws(ToolFailure) {
         try storing {
-            _ = try store.commit(author: role.rawValue, context: context) { transaction in
+            _ = try store.commit(author: role.rawValue, contextName: context) { transaction in
                 try body(transaction)
                 try transaction.advanceConsumer(role.rawValue, from: from, to: to)
             }
@@ -129,7 +129,8 @@ struct DemoPlayer {
         guard let object else { throw ToolFailure(.failed, "There are no clips.") }
         try storing {
             for rank in 1...count {
-                try store.commit(author: role.rawValue, context: rank == count ? "goodbye" : "burst") { transaction in
+                try store.commit(author: role.rawValue, contextName: rank == count ? "goodbye" : "burst") {
+                    transaction in
                     _ = try transaction.update(object, ["rank": .int(Int64(1000 + rank))])
                 }
             }

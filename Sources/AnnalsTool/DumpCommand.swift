@@ -56,7 +56,7 @@ enum DumpCommand {
 
     /// Hands out every object of the entity; a failure to print ends it.
     private static func forEach(
-        _ entity: EntityHandle, _ snapshot: Snapshot, _ body: (borrowing StoredRow) throws(ToolFailure) -> Void
+        _ entity: EntityHandle, _ snapshot: Snapshot, _ body: (borrowing RowView) throws(ToolFailure) -> Void
     ) throws(ToolFailure) {
         var failure: ToolFailure?
         try storing {
@@ -91,7 +91,7 @@ enum DumpCommand {
     }
 
     private static func append(
-        _ row: borrowing StoredRow, _ position: Int, _ type: AttributeType, to line: inout [UInt8]
+        _ row: borrowing RowView, _ position: Int, _ type: AttributeType, to line: inout [UInt8]
     ) throws(ToolFailure) {
         do throws(StoreError) {
             switch type {

@@ -68,7 +68,8 @@ enum EditCommands {
         _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
     ) throws(ToolFailure) -> Result {
         try storing {
-            try store.write(author: arguments.value(of: "author"), context: arguments.value(of: "context"), body).result
+            try store.write(author: arguments.value(of: "author"), contextName: arguments.value(of: "context"), body)
+                .result
         }
     }
 

@@ -146,7 +146,7 @@ final class LoadRun {
         let snapshot = try storing { try store.snapshot() }
         guard try plan.needsChange(snapshot, untyped: missing) else { return }
         try storing {
-            let token = try store.write(author: options.author, context: options.context) { transaction in
+            let token = try store.write(author: options.author, contextName: options.context) { transaction in
                 try plan.apply(to: transaction, untyped: missing)
             }.token
             if token != nil { counts.transactions += 1 }
@@ -171,7 +171,7 @@ final class LoadRun {
         var added = LoadCounts()
         var named: [UInt64] = []
         let token = try writing(batch) {
-            try store.write(author: options.author, context: options.context) { transaction in
+            try store.write(author: options.author, contextName: options.context) { transaction in
                 var rows = try LoadBatch(transaction, options)
                 for line in batch {
                     do {
@@ -233,7 +233,7 @@ final class LoadRun {
         for start in stride(from: 0, to: gone.count, by: options.batch) {
             let batch = gone[start..<min(start + options.batch, gone.count)]
             let (deleted, token) = try storing {
-                try store.write(author: options.author, context: options.context) { transaction in
+                try store.write(author: options.author, contextName: options.context) { transaction in
                     var deleted: UInt64 = 0
                     for object in batch {
                         // Somebody else may have been quicker.

@@ -25,12 +25,12 @@ enum RevertCommand {
         let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try storing {
                 let (author, context) = (arguments.value(of: "author"), arguments.value(of: "context"))
-                let policy: RevertPolicy = arguments.has("skip") ? .skipConflicts : .stop
+                let policy: RevertPolicy = arguments.has("skip") ? .ours : .refuse
                 switch place {
                 case .number(let number):
-                    return try store.revert(number, author: author, context: context, policy: policy)
+                    return try store.revert(number, author: author, contextName: context, conflicts: policy)
                 case .token(let token):
-                    return try store.revert(token, author: author, context: context, policy: policy)
+                    return try store.revert(token, author: author, contextName: context, conflicts: policy)
                 }
             }
         }

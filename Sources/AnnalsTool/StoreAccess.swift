@@ -52,7 +52,7 @@ enum StoreAccess {
         var options = Store.Options()
         options.access = access
         options.reading = .copied
-        options.creates = creates
+        options.createsIfMissing = creates
         // A tool does what it is asked to do.
         options.automaticCompaction = nil
         return try Store(at: path, options: options)

@@ -104,11 +104,11 @@ import Testing
         #expect(try store.changeWatcher(after: token).next()?.numbers == 5...6)
         #expect(try store.changeWatcher().next(timeout: .zero) == nil)
         expect(.tokenUnknown) { try store.changeWatcher(after: 7) }
-        expect(.tokenUnknown) { try store.remoteChanges(after: 7) }
+        expect(.tokenUnknown) { try store.ownAndRemoteChanges(after: 7) }
         let foreign = HistoryToken(storeIdentifier: UUID(), number: 1, tag: 0)
         expect(.tokenForeign) { try store.changeWatcher(after: foreign) }
         let diverged = HistoryToken(storeIdentifier: store.identifier, number: token.number, tag: token.tag ^ 1)
-        expect(.tokenDiverged) { try store.remoteChanges(after: diverged) }
+        expect(.tokenDiverged) { try store.ownAndRemoteChanges(after: diverged) }
         try store.close()
         try folder.expectIntact()
     }
@@ -120,7 +120,7 @@ import Testing
         try Data(header.encoded() + [UInt8](repeating: 0, count: 4096)).write(to: URL(fileURLWithPath: folder.path))
         let store = try folder.open()
         expect(.tokenExpired) { try store.changeWatcher(after: 9) }
-        expect(.tokenExpired) { try store.remoteChanges(after: 9) }
+        expect(.tokenExpired) { try store.ownAndRemoteChanges(after: 9) }
         let token = HistoryToken(storeIdentifier: store.identifier, number: 9, tag: 0)
         expect(.tokenExpired) { try store.waitUntil(token) }
         let watcher = try store.changeWatcher(after: 10)
@@ -290,7 +290,7 @@ import Testing
 
     @Test func everyNumberComesOnceAndInOrderAsASequence() async throws {
         let store = try made()
-        let changes = try store.remoteChanges()
+        let changes = try store.ownAndRemoteChanges()
         let tasks = (0..<3).map { _ in
             Task { () throws -> UInt64 in
                 var next: UInt64 = 2
@@ -333,7 +333,7 @@ import Testing
         let watches = FakeWatches()
         watches.refuse(true)
         let store = try made(hub: watches.hub())
-        var iterator = try store.remoteChanges().makeAsyncIterator()
+        var iterator = try store.ownAndRemoteChanges().makeAsyncIterator()
         let watcher = try store.changeWatcher()
         for number in UInt64(2)..<5 {
             let other = try writer(1, "other")
@@ -373,7 +373,7 @@ import Testing
     @Test func aRemovedStoreIsSaid() async throws {
         let store = try made()
         let (watcher, late) = (try store.changeWatcher(), try store.changeWatcher(after: 0))
-        var iterator = try store.remoteChanges().makeAsyncIterator()
+        var iterator = try store.ownAndRemoteChanges().makeAsyncIterator()
         #expect(try watcher.next(timeout: .milliseconds(1)) == nil)
         unlink(folder.path)
         expect(.storeRemoved) { try watcher.next() }
@@ -402,7 +402,7 @@ import Testing
     @Test func closingEndsEveryWait() async throws {
         let store = try made()
         let watcher = try store.changeWatcher()
-        let changes = try store.remoteChanges()
+        let changes = try store.ownAndRemoteChanges()
         let codes = Mutex<[StoreError.Code]>([])
         let thread = try BackgroundThread(name: "watches") {
             do {
@@ -434,7 +434,7 @@ import Testing
 
     @Test func aCancelledTaskEndsItsSequence() async throws {
         let store = try made()
-        let changes = try store.remoteChanges()
+        let changes = try store.ownAndRemoteChanges()
         for _ in 0..<20 {
             let task = Task { () throws -> Int in
                 var count = 0

@@ -303,7 +303,7 @@ import Testing
     @Test func whatIsHiddenRefusesOnlyWhereItIsMissing() throws {
         let store = try folder.open([Sample.clip])
         for author in ["a", "a", "b", "a"] {
-            try store.commit(author: author, context: author == "b" ? "y" : "x") {
+            try store.commit(author: author, contextName: author == "b" ? "y" : "x") {
                 try $0.insert("Clip", ["title": "t"])
             }
         }

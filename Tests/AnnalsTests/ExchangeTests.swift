@@ -104,7 +104,7 @@ import Testing
     @Test func whoMadeItAndWhereItComesFromIsKept() throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])
-        let (_, token) = try a.commit(author: "me", context: "import") { try $0.insert("Item", ["name": "x"]) }
+        let (_, token) = try a.commit(author: "me", contextName: "import") { try $0.insert("Item", ["name": "x"]) }
         let results = try relay(from: a, to: b)
         let transaction = try #require(try b.history(after: 0).last)
         #expect(transaction.author == "me" && transaction.contextName == "import")
@@ -307,7 +307,7 @@ import Testing
     @Test func whatIsRenamedMeanwhileIsOneAllTheSame() throws {
         let other = EntityDescription(
             "Other", attributes: [AttributeDescription("item", .object, target: "Item")],
-            keys: [KeyDescription(["item"], isUnique: false)])
+            keys: [IndexDescription(["item"], isUnique: false)])
         let pair = try ExchangeFolders(2, [ExchangeSample.item, other])
         let (a, b) = (pair.stores[0], pair.stores[1])
         try a.commit { try $0.insert("Item", ["name": "a1", "rank": 1]) }

@@ -147,7 +147,7 @@ import Testing
         let last = try ExportedTransaction(jsonLine: exported[count - 1]).token
         let identifier = last.storeIdentifier
         let deadline = RealEnvironment().monotonicMicroseconds() + 60_000_000
-        while (try? target.open { $0.creates = false }.lastApplied(from: identifier)) != last {
+        while (try? target.open { $0.createsIfMissing = false }.lastApplied(from: identifier)) != last {
             try #require(RealEnvironment().monotonicMicroseconds() < deadline)
             RealEnvironment().sleep(microseconds: 500)
         }

@@ -270,7 +270,7 @@ import Testing
         let early = Date(timeIntervalSince1970: 1_600_000_000)
         #expect(try store.oldestToken == oldest)
         let bodies: [() throws -> Void] = [
-            { try store.check(lost) }, { _ = try store.history(after: 4) }, { _ = try store.history(after: lost) },
+            { try store.validate(lost) }, { _ = try store.history(after: 4) }, { _ = try store.history(after: lost) },
             { _ = try store.snapshot(asOf: lost) }, { _ = try store.history(HistoryRequest(after: .number(0))) },
             { _ = try store.history(HistoryRequest(after: .token(lost))) },
             { _ = try store.history(HistoryRequest(after: .date(early))) },

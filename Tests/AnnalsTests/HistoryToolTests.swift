@@ -14,14 +14,14 @@ import Testing
     init() throws {
         folder = try StoreFolder()
         let store = try folder.open([Sample.clip, RandomHistory.note])
-        let ids = try store.commit(author: "app", context: "view") { transaction in
+        let ids = try store.commit(author: "app", contextName: "view") { transaction in
             [
                 try transaction.insert("Clip", ["title": "A", "url": "a", "rank": 1]),
                 try transaction.insert("Note", ["text": "n"]),
             ]
         }.result
         try store.commit(author: "widget") { try $0.update(ids[0], ["rank": 2]) }
-        let third = try store.commit(context: "import") { transaction in
+        let third = try store.commit(contextName: "import") { transaction in
             try transaction.delete(ids[1])
             return try transaction.insert("Clip", ["url": "c"])
         }.result

@@ -135,7 +135,7 @@ import Testing
         // Sharing begins
         let consumer = try store.registerConsumer("extension", at: store.oldestToken)
         var cursor = consumer.cursor
-        for try await signal in try store.remoteChanges(after: cursor, excluding: ["extension"]) {
+        for try await signal in try store.ownAndRemoteChanges(after: cursor, excluding: ["extension"]) {
             let request = HistoryRequest(
                 after: .token(cursor), before: .number(signal.token.number + 1), excludedAuthors: ["extension"])
             for transaction in try store.history(request) { print(transaction.author ?? "-", transaction.number) }

@@ -19,7 +19,7 @@ import Testing
                 AttributeDescription("name", .string, isIndexed: true), AttributeDescription("group", .int),
                 AttributeDescription("key", .data, isIndexed: true),
             ],
-            keys: [KeyDescription(["group", "name"])])
+            keys: [IndexDescription(["group", "name"])])
         let store = try Store(at: directory.path("items.annals"), entities: [item])
         try store.commit { transaction in
             for round in 0..<20 {

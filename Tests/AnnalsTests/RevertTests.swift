@@ -41,7 +41,7 @@ import Testing
             try transaction.update(ids[2], ["title": long])
             try transaction.insert("Clip", ["title": "D"])
         }
-        let outcome = try store.revert(token, author: "undo", context: "test")
+        let outcome = try store.revert(token, author: "undo", contextName: "test")
         #expect(try rows() == before && outcome.conflicts.isEmpty && outcome.token == (store.currentToken))
         let undoing = try store.history(after: token, includingValues: true)[0]
         #expect(undoing.author == "undo" && undoing.contextName == "test")
@@ -104,7 +104,7 @@ import Testing
             conflict(ids[2], .delete, .keyTaken(by: other), ["url"]), conflict(new, .insert, .changedSince, ["title"]),
         ]
         #expect(Set(stopped.conflicts.map(text)) == expected && stopped.conflicts.count == 4)
-        let skipped = try store.revert(token, policy: .skipConflicts)
+        let skipped = try store.revert(token, conflicts: .ours)
         #expect(Set(skipped.conflicts.map(text)) == expected && skipped.token != nil)
         // Only the title could be set back.
         #expect(try store.snapshot().row(ids[0])?.values == ["A", "a", 3])
@@ -126,7 +126,7 @@ import Testing
             try transaction.update(ids[0], ["url": "x"])
             try transaction.insert("Clip", ["url": "b", "rank": 9])
         }
-        let skipped = try store.revert(token, policy: .skipConflicts)
+        let skipped = try store.revert(token, conflicts: .ours)
         // The first was changed; “b” is taken, so the second keeps “c”, and the third its own.
         #expect(skipped.conflicts.count == 3 && skipped.token != nil)
         #expect(
@@ -165,7 +165,7 @@ import Testing
         let refused = try store.revert(deletion)
         #expect(refused.conflicts.map(\.reason) == [.attributeReplaced] && refused.token == nil)
         #expect(refused.conflicts.map(\.attributes) == [["title"]])
-        #expect(try store.revert(deletion, policy: .skipConflicts).token != nil)
+        #expect(try store.revert(deletion, conflicts: .ours).token != nil)
         #expect(try store.snapshot().row(ids[1])?["title"] == 3 && store.snapshot().row(ids[1])?["rank"] == 4)
         let other = try store.commit { try $0.insert("Other", ["x": "y"]) }
         try store.changeSchema([.removeEntity("Other")])

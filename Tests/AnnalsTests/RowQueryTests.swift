@@ -14,7 +14,7 @@ import Testing
                 AttributeDescription("country", .string),
                 AttributeDescription("size", .int),
             ],
-            keys: [KeyDescription(["country", "size"])])
+            keys: [IndexDescription(["country", "size"])])
         let store = try Store(at: directory.path("cities.annals"), entities: [city])
         try store.commit { transaction in
             for (name, country, size) in [("b", "x", 3), ("a", "x", 1), ("d", "y", 2), ("c", "x", 2), ("e", nil, 5)] {

@@ -18,7 +18,7 @@ import Testing
             AttributeDescription("rank", .int, isIndexed: true, defaultValue: 5),
             AttributeDescription("folder", .object, target: "Folder", inverse: "clips", deleteRule: .cascade),
             AttributeDescription("state", .string),
-        ], keys: [KeyDescription(["rank", "state"], isUnique: true)])
+        ], keys: [IndexDescription(["rank", "state"], isUnique: true)])
 
     /// A catalog with the changes of each step as one version.
     static func catalog(_ steps: [[SchemaChange]]) throws -> SchemaCatalog {
@@ -159,7 +159,7 @@ import Testing
     @Test func whatIsMissingIsAdded() throws {
         let title = AttributeDescription("title", .string, isOptional: false, isIndexed: true, isUnique: true)
         let note = AttributeDescription("note", .data)
-        let key = KeyDescription(["rank", "title"])
+        let key = IndexDescription(["rank", "title"])
         let page = EntityDescription("Page", attributes: [])
         #expect(
             try additions(.init("Clip", attributes: [title, note], keys: [key]), page) == [

@@ -13,7 +13,7 @@ import Testing
     /// A store with three clips, in two transactions.
     func filled() throws -> (Store, [ObjectID]) {
         let store = try folder.open([Sample.clip])
-        let first = try store.commit(author: "app", context: "view") { transaction in
+        let first = try store.commit(author: "app", contextName: "view") { transaction in
             try [
                 transaction.insert("Clip", ["title": "A", "url": "a", "rank": 3]),
                 transaction.insert("Clip", ["title": "B", "url": "b", "rank": 1]),
@@ -452,7 +452,7 @@ import Testing
         expect(.tokenUnknown) { try store.snapshot(asOf: 99) }
         expect(.tokenUnknown) { try store.history(after: 99) }
         #expect(try store.history(after: token).isEmpty)
-        for transaction in try store.history(after: 0) { try store.check(transaction.token) }
+        for transaction in try store.history(after: 0) { try store.validate(transaction.token) }
         try store.commit(durability: .full) { try $0.insert("Clip", ["rank": 1]) }
         #expect(try store.durableToken == store.currentToken)
         try store.close()
@@ -552,7 +552,7 @@ import Testing
     }
 
     @Test func whatIsNotThereIsNotOpened() throws {
-        expect(.notFound) { try folder.open { $0.creates = false } }
+        expect(.notFound) { try folder.open { $0.createsIfMissing = false } }
         expect(.notFound) { try folder.open { $0.access = .readOnly } }
         try folder.temporary.write(String(repeating: "x", count: 5000), to: "other")
         expect(.notAStore) { try Store(at: folder.temporary.path("other")) }

@@ -45,7 +45,7 @@ import Testing
             #expect(token.number >= last)
             last = token.number
             // It may lie behind where history begins, and is a place of this store.
-            do { try store.check(token) } catch { #expect((error as? StoreError)?.code == .tokenExpired) }
+            do { try store.validate(token) } catch { #expect((error as? StoreError)?.code == .tokenExpired) }
         }
         isDone.store(true, ordering: .relaxed)
         for thread in threads { thread.join() }
@@ -98,7 +98,7 @@ import Testing
     @Test func aTransactionToComeIsWaitedFor() async throws {
         let (store, other) = (try made(), try folder.open())
         let task = Task { () async throws -> UInt64 in
-            var iterator = try store.remoteChanges(after: 0).makeAsyncIterator()
+            var iterator = try store.ownAndRemoteChanges(after: 0).makeAsyncIterator()
             var last: UInt64 = 0
             while last < 3, let signal = try await iterator.next() { last = signal.numbers.upperBound }
             return last

@@ -175,7 +175,7 @@ import Testing
     }
 
     @Test func inForAwait() async throws {
-        let changes = try store.remoteChanges()
+        let changes = try store.ownAndRemoteChanges()
         try store.close()
         var taken = ""
         do {

@@ -18,7 +18,7 @@ enum World {
                 AttributeDescription("writer", .int, isOptional: false, isIndexed: true),
                 AttributeDescription("sequence", .int, isOptional: false),
                 AttributeDescription("text", .string, isOptional: false),
-            ], keys: [KeyDescription(["writer", "sequence"], isUnique: true)]),
+            ], keys: [IndexDescription(["writer", "sequence"], isUnique: true)]),
     ]
 
     static func make(_ path: String) throws {
@@ -38,7 +38,7 @@ enum World {
 
     static func open(_ path: String, access: Store.Access = .readWrite) throws -> Store {
         var options = Store.Options()
-        options.creates = false
+        options.createsIfMissing = false
         options.access = access
         return try Store(at: path, options: options)
     }

@@ -140,7 +140,7 @@ struct ExportReader {
     }
 
     private mutating func insertion(
-        of object: ObjectID, _ row: RowView, _ layout: RowLayout, _ version: UInt16, _ state: View
+        of object: ObjectID, _ row: FileRowView, _ layout: RowLayout, _ version: UInt16, _ state: View
     ) throws(StoreError) -> ExportedChange {
         try change(.insert, object, layout, version, nil) { (reader) throws(StoreError) in
             try reader.values(of: row, layout, Array(0..<layout.count), state)
@@ -175,13 +175,13 @@ struct ExportReader {
     }
 
     private mutating func values(
-        of row: RowView, _ layout: RowLayout, _ positions: [Int], _ view: View
+        of row: FileRowView, _ layout: RowLayout, _ positions: [Int], _ view: View
     ) throws(StoreError) -> [ExportedValue] {
         try exported(try Self.rawValues(of: row, layout, positions, view))
     }
 
     private static func rawValues(
-        of row: RowView, _ layout: RowLayout, _ positions: [Int], _ view: View
+        of row: FileRowView, _ layout: RowLayout, _ positions: [Int], _ view: View
     ) throws(StoreError) -> [FileValue] {
         try mapping { () throws(FileError) in
             var values: [FileValue] = []
@@ -261,7 +261,7 @@ struct ExportReader {
 
 extension View {
     /// The value of the attribute at that position of a layout, whichever version the row is of. In the closure that was lent the row.
-    func value(of layout: RowLayout, at position: Int, in row: RowView) throws(FileError) -> FileValue {
+    func value(of layout: RowLayout, at position: Int, in row: FileRowView) throws(FileError) -> FileValue {
         let attribute = layout.entity.attributes[position]
         guard let place = row.layout.position(ofAttribute: attribute.number) else {
             return attribute.valueBeforeItExisted

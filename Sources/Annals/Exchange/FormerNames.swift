@@ -101,7 +101,7 @@ struct FormerNames {
         }
         for key in entity.keys.indices {
             let attributes = entity.keys[key].attributes.map { present[IdentifierName($0)] ?? $0 }
-            entity.keys[key] = KeyDescription(attributes, isUnique: entity.keys[key].isUnique)
+            entity.keys[key] = IndexDescription(attributes, isUnique: entity.keys[key].isUnique)
         }
     }
 }

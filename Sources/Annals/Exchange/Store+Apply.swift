@@ -21,7 +21,7 @@ extension Store {
     ///   - transaction: What the other store has exported.
     ///   - conflicts: What to do where it contradicts what was changed here.
     ///   - author: Who makes the change, as history says it; nil for who made it there, and for nobody where it is only noted.
-    ///   - context: The same for the context.
+    ///   - contextName: The same for the context.
     ///   - durability: What the call waits for; nil for the store's own choice.
     ///
     /// Throws `StoreError`: `applyConflict`, `applyGap`, `originDiverged`, `schemaMismatch`, `exportMalformed`, and
@@ -29,7 +29,7 @@ extension Store {
     @discardableResult
     public func apply(
         _ transaction: ExportedTransaction, conflicts policy: ConflictPolicy = .refuse, author: String? = nil,
-        context: String? = nil, durability: Durability? = nil
+        contextName: String? = nil, durability: Durability? = nil
     ) throws -> ApplyResult {
         guard transaction.store != identifier else {
             try checkOwn(transaction.token)
@@ -42,12 +42,12 @@ extension Store {
         }
         do {
             let (result, token) = try writePending(
-                author ?? transaction.author, context ?? transaction.contextName, durability
+                author ?? transaction.author, contextName ?? transaction.contextName, durability
             ) { pending, engine in
                 let base = Snapshot(pending.base, engine, identifier)
                 let result = try Self.apply(transaction, policy, base, pending)
                 // What is only noted here is nobody's change but the caller's.
-                if result.outcome == .alreadyHere { (pending.author, pending.context) = (author, context) }
+                if result.outcome == .alreadyHere { (pending.author, pending.context) = (author, contextName) }
                 return result
             }
             return ApplyResult(outcome: result.outcome, token: token, conflicts: result.conflicts)

@@ -77,13 +77,13 @@ extension Store {
     ///   - token: What it has seen already; nil for everything up to now.
     /// - Returns: the consumer, with the cursor to go on from.
     ///
-    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, what `check` throws for the token, and what committing
+    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, what `validate` throws for the token, and what committing
     /// throws.
     @discardableResult
     public func registerConsumer(
         _ name: String, kind: Consumer.Kind = .reads, at token: HistoryToken? = nil
     ) throws -> Consumer {
-        if let token { try check(token) }
+        if let token { try validate(token) }
         let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
         let (engine, record) = try mapping { () throws(FileError) in
             try generations.onNewest { (engine) throws(FileError) in
@@ -100,7 +100,7 @@ extension Store {
     ///
     /// Throws `StoreError`: `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because
     /// somebody else uses its name too;
-    /// `consumerLost` where cleaning has passed `to`; `invalidArgument` where `to` is before `from`; what `check` throws for `to`.
+    /// `consumerLost` where cleaning has passed `to`; `invalidArgument` where `to` is before `from`; what `validate` throws for `to`.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         try checkOwner(from)
         try checkSeen(to)
@@ -115,10 +115,10 @@ extension Store {
 
     /// Moves a consumer wherever it stands: behind the token that `resync` gave, where it is lost, or back, to read again.
     ///
-    /// Throws `StoreError`: `consumerUnknown`, and what `check` throws for the token.
+    /// Throws `StoreError`: `consumerUnknown`, and what `validate` throws for the token.
     @discardableResult
     public func resetConsumer(_ name: String, to token: HistoryToken) throws -> Consumer {
-        try check(token)
+        try validate(token)
         generations.forgetCursor(of: name)
         let (engine, record) = try mapping { () throws(FileError) in
             try generations.onNewest { (engine) throws(FileError) in

@@ -142,11 +142,11 @@ private struct NetChangeReader {
         return result
     }
 
-    private func value(_ row: RowView) throws(StoreError) -> Row {
+    private func value(_ row: FileRowView) throws(StoreError) -> Row {
         let layout = layout ?? row.layout
         let names = layout.entity.attributes.map(\.name.text)
         return try withUnsafePointer(to: row) { (place) throws(StoreError) in
-            try StoredRow(change.object, place, view: view, layout: layout)
+            try RowView(change.object, place, view: view, layout: layout)
                 .row(entity: layout.entity.name.text, names: names)
         }
     }

@@ -1,10 +1,10 @@
 // Transactions as they come, as a sequence.
 
-/// Signals of what came behind a place in history, without end: from this process and others. Made by `Store.remoteChanges`.
+/// Signals of what came behind a place in history, without end: from this process and others. Made by `Store.ownAndRemoteChanges`.
 ///
 /// Each iteration begins at the same place. It ends when its task is cancelled, and throws what `ChangeWatcher.next` throws: `closed` when the
 /// store was closed. While it waits it occupies no thread of the task's executor and makes no system calls. It keeps the store open.
-public struct RemoteChanges: AsyncSequence, Sendable {
+public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
     public typealias Element = ChangeSignal
     public typealias Failure = any Error
 
@@ -15,11 +15,11 @@ public struct RemoteChanges: AsyncSequence, Sendable {
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(changes: self) }
 
     public struct AsyncIterator: AsyncIteratorProtocol {
-        let changes: RemoteChanges
+        let changes: OwnAndRemoteChanges
         private var watcher: ChangeWatcher?
         private var hasEnded = false
 
-        init(changes: RemoteChanges) { self.changes = changes }
+        init(changes: OwnAndRemoteChanges) { self.changes = changes }
 
         public mutating func next() async throws -> ChangeSignal? { try await next(isolation: nil) }
 

@@ -5,9 +5,9 @@ internal import AnnalsFile
 /// What to do where a part of a transaction cannot be undone.
 public enum RevertPolicy: Hashable, Sendable {
     /// Nothing is written.
-    case stop
-    /// What can be undone is undone: the other objects, and the other attributes of an update.
-    case skipConflicts
+    case refuse
+    /// What is here stays; the rest is undone: the other objects, and the other attributes of an update.
+    case ours
 }
 
 /// A part of a transaction that cannot be undone.
@@ -54,7 +54,7 @@ extension Store {
     /// inserted again under the same ID. What came later stays.
     ///
     /// A value is set back only where it is still the one that the transaction gave; where it has the value before already there is nothing to
-    /// do. Conflicts are listed in the outcome; then nothing is written, unless `policy` says otherwise. References of others to objects
+    /// do. Conflicts are listed in the outcome; then nothing is written, unless the policy says otherwise. References of others to objects
     /// that are deleted stay as they are.
     ///
     /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values
@@ -65,17 +65,17 @@ extension Store {
     /// - Parameters:
     ///   - number: The transaction's number.
     ///   - author: Who undoes it, as history says it.
-    ///   - context: What they were doing, or where.
+    ///   - contextName: What they were doing, or where.
     @discardableResult
     public func revert(
-        _ number: UInt64, author: String? = nil, context: String? = nil, policy: RevertPolicy = .stop,
-        durability: Durability? = nil
+        _ number: UInt64, author: String? = nil, contextName: String? = nil,
+        conflicts policy: RevertPolicy = .refuse, durability: Durability? = nil
     ) throws -> RevertOutcome {
         try checkRevertible(number)
         do {
-            let (conflicts, token) = try writePending(author, context, durability) { pending, engine in
+            let (conflicts, token) = try writePending(author, contextName, durability) { pending, engine in
                 let plan = try self.plan(number, pending.base, engine)
-                if plan.obstacles.isEmpty || policy == .skipConflicts { try plan.carryOut(with: pending) }
+                if plan.obstacles.isEmpty || policy == .ours { try plan.carryOut(with: pending) }
                 return plan.obstacles.map { RevertConflict($0, pending.catalog) }
             }
             return RevertOutcome(token: token, conflicts: conflicts)
@@ -88,11 +88,12 @@ extension Store {
     /// The same for the transaction of a token. Throws `StoreError`: `tokenForeign` and `tokenDiverged` besides.
     @discardableResult
     public func revert(
-        _ token: HistoryToken, author: String? = nil, context: String? = nil, policy: RevertPolicy = .stop,
-        durability: Durability? = nil
+        _ token: HistoryToken, author: String? = nil, contextName: String? = nil,
+        conflicts policy: RevertPolicy = .refuse, durability: Durability? = nil
     ) throws -> RevertOutcome {
-        try check(token)
-        return try revert(token.number, author: author, context: context, policy: policy, durability: durability)
+        try validate(token)
+        return try revert(
+            token.number, author: author, contextName: contextName, conflicts: policy, durability: durability)
     }
 
     private func checkRevertible(_ number: UInt64) throws(StoreError) {

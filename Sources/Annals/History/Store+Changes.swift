@@ -11,29 +11,29 @@ extension Store {
     /// - Parameter authors: Whose transactions are not told; the position moves on over them. Transactions without an author are always told.
     ///
     /// Throws `StoreError`: `closed`, `damaged`, `diverged`.
-    public func remoteChanges(excluding authors: Set<String> = []) throws -> RemoteChanges {
-        RemoteChanges(store: self, number: try newestNumber(), excluded: authors)
+    public func ownAndRemoteChanges(excluding authors: Set<String> = []) throws -> OwnAndRemoteChanges {
+        OwnAndRemoteChanges(store: self, number: try newestNumber(), excluded: authors)
     }
 
     /// The same after a number: what is there already is told first. Throws `StoreError`: `tokenUnknown`,
     /// `tokenExpired` besides.
-    public func remoteChanges(
+    public func ownAndRemoteChanges(
         after number: UInt64, excluding authors: Set<String> = []
-    ) throws -> RemoteChanges {
+    ) throws -> OwnAndRemoteChanges {
         try checkPlace(number)
-        return RemoteChanges(store: self, number: number, excluded: authors)
+        return OwnAndRemoteChanges(store: self, number: number, excluded: authors)
     }
 
     /// The same after a token. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`
     /// besides.
-    public func remoteChanges(
+    public func ownAndRemoteChanges(
         after token: HistoryToken, excluding authors: Set<String> = []
-    ) throws -> RemoteChanges {
-        try check(token)
-        return RemoteChanges(store: self, number: token.number, excluded: authors)
+    ) throws -> OwnAndRemoteChanges {
+        try validate(token)
+        return OwnAndRemoteChanges(store: self, number: token.number, excluded: authors)
     }
 
-    /// The same signals for a thread that waits: the way with the least delay. See `remoteChanges(excluding:)`.
+    /// The same signals for a thread that waits: the way with the least delay. See `ownAndRemoteChanges(excluding:)`.
     ///
     /// Throws `StoreError`.
     public func changeWatcher(excluding authors: Set<String> = []) throws -> ChangeWatcher {
@@ -53,7 +53,7 @@ extension Store {
     public func changeWatcher(
         after token: HistoryToken, excluding authors: Set<String> = []
     ) throws -> ChangeWatcher {
-        try check(token)
+        try validate(token)
         return try ChangeWatcher(self, after: token.number, excluding: authors, asynchronously: false)
     }
 

@@ -34,7 +34,7 @@ extension EntityDescription {
             attributes.append(try AttributeDescription(attribute, catalog))
         }
         let keys = definition.keys.map { key in
-            KeyDescription(key.attributes.compactMap { names[$0] }, isUnique: key.isUnique)
+            IndexDescription(key.attributes.compactMap { names[$0] }, isUnique: key.isUnique)
         }
         self.init(
             definition.name.text, attributes: attributes, keys: keys,

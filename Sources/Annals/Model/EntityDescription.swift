@@ -25,13 +25,14 @@ public struct EntityDescription: Hashable, Sendable {
     /// 1 to 255 bytes of UTF-8, unlike that of any other entity.
     public var name: String
     public var attributes: [AttributeDescription]
-    public var keys: [KeyDescription]
+    public var keys: [IndexDescription]
     /// Counts when the entity is added. Declaring one that the store has already changes nothing about it: that is what
     /// `SchemaChange.changeEntity` is for.
     public var history: HistoryPolicy
 
     public init(
-        _ name: String, attributes: [AttributeDescription], keys: [KeyDescription] = [], history: HistoryPolicy = .full
+        _ name: String, attributes: [AttributeDescription], keys: [IndexDescription] = [],
+        history: HistoryPolicy = .full
     ) {
         self.name = name
         self.attributes = attributes
@@ -54,7 +55,7 @@ extension EntityDescription: Codable {
         self.init(
             try container.decode(String.self, forKey: .name),
             attributes: try container.decode([AttributeDescription].self, forKey: .attributes),
-            keys: try container.decode([KeyDescription].self, forKey: .keys),
+            keys: try container.decode([IndexDescription].self, forKey: .keys),
             history: try container.decodeIfPresent(HistoryPolicy.self, forKey: .history) ?? .full)
     }
 
@@ -107,8 +108,8 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
     }
 }
 
-/// A compound key: several attributes, in order, with one index over them.
-public struct KeyDescription: Hashable, Sendable, Codable {
+/// An index over several attributes, in order: a compound key.
+public struct IndexDescription: Hashable, Sendable, Codable {
     /// Names of attributes, the most significant first, none twice.
     public var attributes: [String]
     /// Whether no two objects may have the same values for all of them.

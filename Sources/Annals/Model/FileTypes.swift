@@ -6,4 +6,5 @@ package typealias FileValue = AnnalsFile::Value
 package typealias FileObjectID = AnnalsFile::ObjectID
 package typealias FileAttributeType = AnnalsFile::AttributeType
 package typealias FileDeleteRule = AnnalsFile::DeleteRule
+package typealias FileRowView = AnnalsFile::RowView
 package typealias FileRowWriter = AnnalsFile::RowWriter

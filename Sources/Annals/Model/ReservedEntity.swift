@@ -56,7 +56,7 @@ enum ReservedEntity {
             AttributeDescription("local", .int, isOptional: false),
             AttributeDescription("count", .int, isOptional: false),
             AttributeDescription("isAlias", .bool, isOptional: false),
-        ], keys: [KeyDescription(["store", "foreign"], isUnique: true), KeyDescription(["isAlias", "local"])])
+        ], keys: [IndexDescription(["store", "foreign"], isUnique: true), IndexDescription(["isAlias", "local"])])
 
     /// One of them as a catalog has it; nil where nothing was ever applied. Throws `unsupportedVersion` where it is made in another way.
     static func handle(_ description: EntityDescription, _ catalog: SchemaCatalog) throws(StoreError) -> EntityHandle? {

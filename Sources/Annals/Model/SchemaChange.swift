@@ -25,6 +25,6 @@ public enum SchemaChange: Hashable, Sendable {
     case changeAttribute(
         String, of: String, isOptional: Bool? = nil, isIndexed: Bool? = nil, isUnique: Bool? = nil,
         isPreservedOnDeletion: Bool? = nil)
-    case addKey(KeyDescription, to: String)
-    case removeKey(KeyDescription, from: String)
+    case addKey(IndexDescription, to: String)
+    case removeKey(IndexDescription, from: String)
 }

@@ -291,7 +291,7 @@ package struct SchemaPlan {
 
     // MARK: Keys and references
 
-    private func definition(_ key: KeyDescription, in index: Int) throws(StoreError) -> KeyDefinition {
+    private func definition(_ key: IndexDescription, in index: Int) throws(StoreError) -> KeyDefinition {
         var numbers: [UInt16] = []
         for attribute in key.attributes {
             numbers.append(entities[index].attributes[try position(of: attribute, in: index)].number)
@@ -299,7 +299,7 @@ package struct SchemaPlan {
         return KeyDefinition(isUnique: key.isUnique, attributes: numbers)
     }
 
-    private mutating func add(_ key: KeyDescription, to index: Int) throws(StoreError) {
+    private mutating func add(_ key: IndexDescription, to index: Int) throws(StoreError) {
         let definition = try definition(key, in: index)
         guard !definition.attributes.isEmpty, Set(definition.attributes).count == definition.attributes.count else {
             throw StoreError(
@@ -314,7 +314,7 @@ package struct SchemaPlan {
         entities[index].keys.append(definition)
     }
 
-    private mutating func remove(_ key: KeyDescription, from index: Int) throws(StoreError) {
+    private mutating func remove(_ key: IndexDescription, from index: Int) throws(StoreError) {
         let definition = try definition(key, in: index)
         guard let place = entities[index].keys.firstIndex(where: { $0.attributes == definition.attributes }) else {
             throw StoreError(

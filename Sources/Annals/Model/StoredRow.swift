@@ -15,15 +15,15 @@ public import FoundationEssentials
 /// got after the object was last written reads as its default.
 ///
 /// Reading costs a few nanoseconds for each attribute asked for, plus what a `String`, `Data` or `Decimal` costs to make.
-public struct StoredRow: ~Copyable {
+public struct RowView: ~Copyable {
     public let id: ObjectID
-    private let row: UnsafePointer<RowView>
+    private let row: UnsafePointer<FileRowView>
     private let isCurrent: Bool
     private let view: Unmanaged<View>
     private let layout: Unmanaged<RowLayout>
 
     @inline(__always)
-    init(_ id: FileObjectID, _ row: UnsafePointer<RowView>, view: View, layout: RowLayout) {
+    init(_ id: FileObjectID, _ row: UnsafePointer<FileRowView>, view: View, layout: RowLayout) {
         self.id = ObjectID(id)
         self.row = row
         isCurrent = row.pointee.isLike(layout)

@@ -186,7 +186,7 @@ public struct HistoryChangeView: ~Copyable {
         return names
     }
 
-    private static func impossible(_ row: RowView) -> StoreError {
+    private static func impossible(_ row: FileRowView) -> StoreError {
         StoreError(
             .damaged, "A change names an attribute that its entity does not have: restore the store from a backup.",
             offset: row.fileOffset)
@@ -206,21 +206,21 @@ public struct HistoryChangeView: ~Copyable {
     /// Gives `body` the object after the change, or what is preserved of a deleted one, where it stands; positions are those of `entity`. False
     /// where there is nothing. Throws `damaged`, and what `body` throws.
     public func withAfter(
-        in entity: EntityHandle, _ body: (borrowing StoredRow) throws(StoreError) -> Void
+        in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         let (view, object) = (context.pointee.view, change.object)
         return try withRow(isBefore: false) { (row) throws(StoreError) in
             try withUnsafePointer(to: row) { (row) throws(StoreError) in
-                try body(StoredRow(object, row, view: view, layout: entity.layout))
+                try body(RowView(object, row, view: view, layout: entity.layout))
             }
         }
     }
 
     func withRow(
-        isBefore: Bool, _ body: (RowView) throws(StoreError) -> Void
+        isBefore: Bool, _ body: (FileRowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         var failure: StoreError?
-        func visit(_ row: RowView) {
+        func visit(_ row: FileRowView) {
             do throws(StoreError) { try body(row) } catch { failure = error }
         }
         let (view, change) = (context.pointee.view, change)
@@ -243,7 +243,7 @@ public struct HistoryChangeView: ~Copyable {
             let layout = view.catalog.layout(version: version, entity: object.entity) ?? row.layout
             let entity = layout.entity
             result = try withUnsafePointer(to: row) { (place) throws(StoreError) in
-                try StoredRow(object, place, view: view, layout: layout)
+                try RowView(object, place, view: view, layout: layout)
                     .row(entity: entity.name.text, names: entity.attributes.map(\.name.text))
             }
         }

@@ -102,7 +102,7 @@ struct IndexRange {
     }
 
     /// Whether the row lies between the ends, by its whole values.
-    func contains(_ row: RowView, _ view: View) throws(FileError) -> Bool {
+    func contains(_ row: FileRowView, _ view: View) throws(FileError) -> Bool {
         var values: [FileValue] = []
         for attribute in attributes.prefix(max(from.count, to.count)) {
             if let position = row.layout.position(ofAttribute: attribute.number) {

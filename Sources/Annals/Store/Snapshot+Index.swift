@@ -46,7 +46,7 @@ extension Snapshot {
     public func forEachRow(
         of entity: EntityHandle, by attributes: [String], from lower: RangeBound = .unbounded,
         to upper: RangeBound = .unbounded, after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
-        _ body: (borrowing StoredRow) throws(StoreError) -> Bool
+        _ body: (borrowing RowView) throws(StoreError) -> Bool
     ) throws {
         try lendRows(
             of: entity, by: attributes, from: lower, to: upper, after: object, offset: offset, reversed: reversed, body)
@@ -55,7 +55,7 @@ extension Snapshot {
     func lendRows(
         of entity: EntityHandle, by attributes: [String], from lower: RangeBound, to upper: RangeBound,
         after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
-        _ body: (borrowing StoredRow) throws(StoreError) -> Bool
+        _ body: (borrowing RowView) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let index = try index(of: entity, attributes)
         let ends = try IndexRange(index, entity.layout, lower, upper)

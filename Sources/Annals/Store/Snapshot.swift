@@ -84,11 +84,11 @@ public struct Snapshot: Sendable {
     ///
     /// Positions are those of `entity`, or of the newest schema where none is given; given, it saves looking it up.
     public func withRow(
-        _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing StoredRow) throws(StoreError) -> Void
+        _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws -> Bool { try lendRow(object, in: entity, body) }
 
     func lendRow(
-        _ object: ObjectID, in entity: EntityHandle?, _ body: (borrowing StoredRow) throws(StoreError) -> Void
+        _ object: ObjectID, in entity: EntityHandle?, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
         // An ID may come from outside: one of another entity names nothing here.
@@ -111,11 +111,11 @@ public struct Snapshot: Sendable {
     /// Hands a row out for as long as `body` runs.
     @inline(__always)
     func lend<Result>(
-        _ object: FileObjectID, _ row: RowView, _ layout: RowLayout,
-        _ body: (borrowing StoredRow) throws(StoreError) -> Result
+        _ object: FileObjectID, _ row: FileRowView, _ layout: RowLayout,
+        _ body: (borrowing RowView) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
         try withUnsafePointer(to: row) { (row) throws(StoreError) in
-            try body(StoredRow(object, row, view: view, layout: layout))
+            try body(RowView(object, row, view: view, layout: layout))
         }
     }
 
@@ -136,12 +136,12 @@ public struct Snapshot: Sendable {
     /// objects.
     public func forEachRow(
         of entity: EntityHandle, numbers: ClosedRange<UInt64> = 1...UInt64.max, reversed: Bool = false,
-        _ body: (borrowing StoredRow) throws(StoreError) -> Bool
+        _ body: (borrowing RowView) throws(StoreError) -> Bool
     ) throws { try lendRows(of: entity, numbers: numbers, reversed: reversed, body) }
 
     func lendRows(
         of entity: EntityHandle, numbers: ClosedRange<UInt64> = 1...UInt64.max, reversed: Bool = false,
-        _ body: (borrowing StoredRow) throws(StoreError) -> Bool
+        _ body: (borrowing RowView) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let layout = entity.layout
         try require(entity)

@@ -11,7 +11,7 @@ extension Store {
     ///
     /// - Parameters:
     ///   - author: Who makes the change, as history says it.
-    ///   - context: What they were doing, or where.
+    ///   - contextName: What they were doing, or where.
     ///   - durability: What the call waits for; nil for the store's own choice.
     /// - Returns: What `body` returns, and the token of the transaction; nil where `body` has changed nothing, and nothing was written.
     ///
@@ -19,12 +19,12 @@ extension Store {
     /// be there or not, and this store commits nothing more), and what the methods of the transaction throw.
     @discardableResult
     public func commit<Result>(
-        author: String? = nil, context: String? = nil, durability: Durability? = nil,
+        author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
         _ body: (Transaction) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
             let (result, appended) = try generations.commit(
-                author: author, context: context, durability: (durability ?? options.durability).file
+                author: author, context: contextName, durability: (durability ?? options.durability).file
             ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
         } catch let error as FileError {
@@ -40,12 +40,12 @@ extension Store {
     /// Throws `StoreError`.
     @discardableResult
     public func write<Result>(
-        author: String? = nil, context: String? = nil, durability: Durability? = nil,
+        author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
         _ body: (Transaction) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
             let (result, appended) = try generations.write(
-                author: author, context: context, durability: (durability ?? options.durability).file
+                author: author, context: contextName, durability: (durability ?? options.durability).file
             ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
         } catch let error as FileError {

@@ -62,7 +62,7 @@ extension Store {
         after token: HistoryToken, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
     ) throws {
-        try check(token)
+        try validate(token)
         try forEachTransaction(after: token.number, in: snapshot, body)
     }
 
@@ -91,7 +91,7 @@ extension Store {
     public func history(
         after token: HistoryToken, limit: Int? = nil, includingValues: Bool = false
     ) throws -> [HistoryTransaction] {
-        try check(token)
+        try validate(token)
         return try history(after: token.number, limit: limit, includingValues: includingValues)
     }
 }

@@ -33,7 +33,7 @@ extension Store {
     /// The state at that place in history. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`,
     /// `tokenDiverged`.
     public func snapshot(asOf token: HistoryToken) throws -> Snapshot {
-        try check(token)
+        try validate(token)
         return try snapshot(asOf: token.number)
     }
 
@@ -59,7 +59,7 @@ extension Store {
     }
 
     /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
-    public func check(_ token: HistoryToken) throws { try check(token, engine) }
+    public func validate(_ token: HistoryToken) throws { try check(token, engine) }
 
     func check(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
         try checkOwner(token)

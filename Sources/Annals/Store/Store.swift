@@ -17,7 +17,7 @@ public final class Store: Sendable {
         public var access = Access.readWrite
         public var reading = Reading.mapped
         /// Whether a store is made where there is none. Otherwise opening throws `notFound`.
-        public var creates = true
+        public var createsIfMissing = true
         /// When the store is compacted by itself; nil for never. How much history is kept is said in the store (`setRetention`).
         public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
         /// Where those wait who want to know of changes; nil for the process's own place.
@@ -65,7 +65,7 @@ public final class Store: Sendable {
     /// Whether there was no store before this handle.
     let wasMade: Bool
 
-    /// Opens a store, or makes one where there is none and `options.creates` says so.
+    /// Opens a store, or makes one where there is none and `options.createsIfMissing` says so.
     ///
     /// - Parameters:
     ///   - path: The file. Its directory must exist.
@@ -114,7 +114,7 @@ public final class Store: Sendable {
         let files = RealFileSystem()
         let environment = RealEnvironment()
         let access: FileAccess = options.access == .readWrite ? .readWrite : .readOnly
-        guard options.access == .readWrite, options.creates else {
+        guard options.access == .readWrite, options.createsIfMissing else {
             return (
                 try Engine.open(path, access: access, options: chosen, files: files, environment: environment), false
             )

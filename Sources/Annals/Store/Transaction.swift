@@ -52,7 +52,7 @@ public final class Transaction {
     /// Moves a consumer on together with what this transaction changes: both, or neither. What a consumer does with each transaction that it reads is
     /// so done exactly once, whenever it is killed.
     ///
-    /// Throws what `Store.check` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`, and `consumerConflict` where the consumer does not stand at `from`
+    /// Throws what `Store.validate` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`, and `consumerConflict` where the consumer does not stand at `from`
     /// (any more): then nothing has changed.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         let pending = open()
@@ -299,7 +299,7 @@ public final class Transaction {
 
     /// A copy of a row, in the newest schema. What this transaction wrote stands in no file yet.
     private func row(
-        _ object: ObjectID, _ stored: RowView, _ handle: EntityHandle, _ pending: PendingTransaction
+        _ object: ObjectID, _ stored: FileRowView, _ handle: EntityHandle, _ pending: PendingTransaction
     ) throws(StoreError) -> Row {
         var values: [Value] = []
         values.reserveCapacity(handle.attributes.count)
