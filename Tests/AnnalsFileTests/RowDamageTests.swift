@@ -34,6 +34,10 @@ import Testing
         Case(name: "decimal negative zero", type: .decimal, value: .decimal(.zero)) { $0[8] = 1 },
         Case(name: "decimal zero with exponent", type: .decimal, value: .decimal(.zero)) { $0[10] = 1 },
         Case(name: "decimal NaN with exponent", type: .decimal, value: .decimal(.notANumber)) { $0[11] = 1 },
+        Case(name: "decimal exponent of -129", type: .decimal, value: Samples.decimal(7, 1)) {
+            $0.replaceSubrange(10..<12, with: [0x7F, 0xFF])
+        },
+        Case(name: "decimal exponent of 165, with 7", type: .decimal, value: Samples.decimal(7, 1)) { $0[10] = 165 },
         Case(name: "object without entity", type: .object, value: .object(Samples.object(1))) { $0[14] = 0 },
         Case(name: "object without number", type: .object, value: .object(Samples.object(1))) { $0[8] = 0 },
         Case(name: "end below the values", type: .string, value: .string("abc")) { $0[8] = 12 },

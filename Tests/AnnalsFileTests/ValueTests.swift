@@ -23,13 +23,15 @@ import Testing
     @Test func decimalsHaveOneForm() throws {
         #expect(DecimalValue(mantissa: 1200, exponent: -2) == DecimalValue(mantissa: 12, exponent: 0))
         #expect(DecimalValue(isNegative: true, mantissa: 0, exponent: 9) == .zero)
-        #expect(DecimalValue(mantissa: 100, exponent: -32770)?.exponent == .min)
+        #expect(DecimalValue(mantissa: 100, exponent: -130)?.exponent == -128)
+        #expect(DecimalValue(mantissa: 1, exponent: -129) == nil)
         #expect(DecimalValue(mantissa: 1, exponent: -32769) == nil)
         #expect(DecimalValue(mantissa: 10, exponent: 32767) == nil)
         #expect(DecimalValue(mantissa: 10, exponent: .max) == nil)
         #expect(DecimalValue(mantissa: 1, exponent: .min) == nil)
-        let largest = try #require(DecimalValue(mantissa: UInt128.max, exponent: 32767))
-        #expect(largest.mantissa == .max && largest.exponent == .max)
+        #expect(DecimalValue(mantissa: UInt128.max, exponent: 128) == nil)
+        let largest = try #require(DecimalValue(mantissa: UInt128.max, exponent: 127))
+        #expect(largest.mantissa == .max && largest.exponent == 127)
     }
 
     @Test func valuesAreEqualAsTheirBytesAre() {

@@ -90,13 +90,19 @@ import Testing
         }
     }
 
-    @Test func decimalsThatDecimalCannotHoldAreRefused() throws {
-        for exponent in [Int(Int16.min), -129, 166, Int(Int16.max)] {
-            let decimal = try #require(DecimalValue(mantissa: 7, exponent: exponent))
-            expect(.valueOutOfRange) { try Value(FileValue.decimal(decimal)) }
+    @Test func theFileHoldsExactlyTheDecimalsThatThereAre() throws {
+        for exponent in [Int(Int16.min), -129, 165, 166, Int(Int16.max)] {
+            #expect(DecimalValue(mantissa: 7, exponent: exponent) == nil)
         }
-        let most = try #require(DecimalValue(mantissa: .max, exponent: 127))
-        #expect(try Value(FileValue.decimal(most)).fileValue() == .decimal(most))
+        #expect(DecimalValue(mantissa: .max, exponent: 128) == nil)
+        for (mantissa, exponents) in [(1 as UInt128, -128...165), (3, -128...165), (7, -128...164), (.max, -128...127)]
+        {
+            for exponent in exponents {
+                let decimal = try #require(DecimalValue(mantissa: mantissa, exponent: exponent))
+                #expect(
+                    try Value(FileValue.decimal(decimal)).fileValue() == .decimal(decimal), "\(mantissa) \(exponent)")
+            }
+        }
     }
 }
 

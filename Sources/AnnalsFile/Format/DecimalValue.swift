@@ -5,6 +5,9 @@
 /// 1. The mantissa is not a multiple of 10, except that zero is 0 x 10^0 without a sign.
 /// 2. Not-a-number has mantissa 0, exponent 0 and no sign; it equals itself.
 ///
+/// 3. The exponent is at least -128. Above 127, mantissa x 10^(exponent - 127) is below 2^128: `Decimal` can hold the
+///    number.
+///
 /// So two decimals are equal as values exactly when they are equal as bytes.
 package struct DecimalValue: Hashable, Sendable {
     package let isNotANumber: Bool
@@ -19,7 +22,7 @@ package struct DecimalValue: Hashable, Sendable {
     package static let zero = DecimalValue()
     package static let notANumber = DecimalValue(isNotANumber: true)
 
-    /// The number in its one form; nil where its exponent does not fit 16 bits then.
+    /// The number in its one form; nil if the exponent is not possible then.
     package init?(isNegative: Bool = false, mantissa: UInt128, exponent: Int) {
         guard mantissa != 0 else {
             self = .zero
@@ -32,8 +35,18 @@ package struct DecimalValue: Hashable, Sendable {
             zeros += 1
         }
         let (sum, overflow) = exponent.addingReportingOverflow(zeros)
-        guard !overflow, let exponent = Int16(exactly: sum) else { return nil }
+        guard !overflow, let exponent = Int16(exactly: sum), Self.isPossible(mantissa, exponent) else { return nil }
         self.init(isNegative: isNegative, exponent: exponent, mantissa: mantissa)
+    }
+
+    private static func isPossible(_ mantissa: UInt128, _ exponent: Int16) -> Bool {
+        guard exponent > 127 else { return exponent >= -128 }
+        var most = UInt128.max
+        for _ in 127..<exponent {
+            most /= 10
+            if most < mantissa { return false }
+        }
+        return true
     }
 
     private init(isNotANumber: Bool = false, isNegative: Bool = false, exponent: Int16 = 0, mantissa: UInt128 = 0) {
@@ -76,7 +89,7 @@ extension DecimalValue {
             self = kind == Self.positiveClass ? .zero : .notANumber
             return
         }
-        guard kind <= Self.negativeClass, mantissa % 10 != 0 else { return nil }
+        guard kind <= Self.negativeClass, mantissa % 10 != 0, Self.isPossible(mantissa, exponent) else { return nil }
         self.init(isNegative: kind == Self.negativeClass, exponent: exponent, mantissa: mantissa)
     }
 }

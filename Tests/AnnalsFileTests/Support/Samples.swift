@@ -20,8 +20,8 @@ enum Samples {
         case .uuid: [.uuid(UUIDBytes(high: 0, low: 0)), .uuid(UUIDBytes(high: 0x0102_0304_0506_0708, low: .max))]
         case .decimal:
             [
-                .decimal(.zero), .decimal(.notANumber), decimal(1, .min), decimal(.max, .max), decimal(7, 0, true),
-                decimal(1 << 64, -3),
+                .decimal(.zero), .decimal(.notANumber), decimal(1, -128), decimal(.max, 127), decimal(7, 0, true),
+                decimal(1 << 64, -3), decimal(3, 165),
             ]
         case .json: [.json("null"), .json("{\"a\":[1,\"\u{e9}\"]}")]
         case .object: [.object(object(1)), .object(ObjectID(rawValue: .max)!)]
