@@ -85,7 +85,8 @@ enum InfoCommand {
     private static func uses(_ space: StoreStatistics.Space) -> [(String, UInt64)] {
         [
             ("live rows, about", space.liveBytes), ("history, about", space.historyBytes),
-            ("garbage, about", space.garbageBytes), ("indexes", space.indexBytes), ("free space", space.freeBytes),
+            ("garbage, about", space.garbageBytes), ("indexes, about", space.indexBytes),
+            ("free space", space.freeBytes),
         ]
     }
 

@@ -25,7 +25,7 @@ public struct StoreStatistics: Hashable, Sendable, Codable {
         public let historyBytes: UInt64
         /// What nobody can read any more: compaction gives it back.
         public let garbageBytes: UInt64
-        /// Indexes and checkpoints, those that later ones have taken the place of included.
+        /// Indexes that are in the file, without nodes that later ones have replaced: those are garbage.
         public let indexBytes: UInt64
         /// Reserved at the end of the file for what will be written.
         public let freeBytes: UInt64

@@ -124,7 +124,8 @@ extension Engine {
         let space = try space(in: view)
         let garbage = try space.regained(behind: tracking.horizon, self, view)
         let all = try space.regained(behind: view.number, self, view)
-        let index = min(view.end, view.end / 1024 * space.nodeShare)
+        // Replaced nodes are garbage: they are not counted as indexes too.
+        let index = min(space.nodeBytes, space.indexBytes)
         let history = max(all, garbage) - garbage
         let rest = view.end - min(view.end, index + history + garbage)
         return (rest, history, garbage, index)
@@ -142,7 +143,10 @@ extension Engine {
 struct SpaceEstimate {
     /// Rows of the objects that there are.
     let liveBytes: UInt64
+    /// Indexes as compaction would write them.
     let indexBytes: UInt64
+    /// Nodes and checkpoints in the file, also those that later ones have replaced.
+    let nodeBytes: UInt64
     /// The part of the file that is nodes and checkpoints, in 1/1024.
     let nodeShare: UInt64
 
@@ -155,8 +159,8 @@ struct SpaceEstimate {
         // What compaction has once written as live counts as such until the file has doubled: rows may be of any size.
         liveBytes = max(live.multipliedReportingOverflow(by: average).partialValue, base)
         indexBytes = live * 10 + indexes.ordered.reduce(0) { $0 + ($1?.entries ?? 0) * 40 }
-        let nodes = bytes(.nodes, .checkpoint)
-        nodeShare = (nodes << 10) / max(rows + nodes, 1)
+        nodeBytes = bytes(.nodes, .checkpoint)
+        nodeShare = (nodeBytes << 10) / max(rows + nodeBytes, 1)
     }
 
     private func withoutNodes(_ bytes: UInt64) -> UInt64 { bytes - bytes / 1024 * nodeShare }
