@@ -91,6 +91,31 @@ import Testing
     /// Sound: the closure that changes it runs on the thread that looks at it.
     private final class Step: @unchecked Sendable { var count = 0 }
 
+    /// The permissions of a file on the machine's disk.
+    private func status(_ machine: EngineMachine, _ name: String) throws -> FileStatus {
+        let files = machine.machine.files(9)
+        let file = try files.open(name, in: try files.openDirectory("/data"), access: .readOnly)
+        defer { files.close(file) }
+        return try files.status(file)
+    }
+
+    @Test func aBackupKeepsModeOwnerAndGroup() throws {
+        let (machine, store, _) = try filled()
+        let files = machine.machine.files(9)
+        let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
+        try files.setPermissions(file, mode: 0o464, owner: 77, group: 88)
+        _ = try store.backUp(to: Self.copy, newIdentity: false, .lowered)
+        let copy = try status(machine, "copy.annals")
+        #expect(copy.mode == 0o464 && copy.owner == 77 && copy.group == 88, "\(copy)")
+        // Not everybody may give a file away: then its group gets no rights that were for another one.
+        machine.machine.disk.addFault(Fault(.failure(EPERM), on: .setPermissions, isPermanent: true, process: 1))
+        _ = try store.backUp(to: "/data/other.annals", newIdentity: false, .lowered)
+        let other = try status(machine, "other.annals")
+        #expect(other.mode == 0o604 && other.owner != 77, "\(other)")
+        machine.machine.disk.removeAllFaults()
+        try expectIntact(machine, Self.copy, "/data/other.annals")
+    }
+
     @Test func nothingIsReplacedAndNothingIsLeft() throws {
         let (machine, store, _) = try filled()
         func expect(_ code: FileError.Code, _ body: () throws -> Void) {

@@ -108,8 +108,11 @@ import Testing
 
     @Test func aSalvageThatIsUnderWayIsLeftAlone() throws {
         let machine = try store()
+        let files9 = machine.machine.files(9)
+        let model = try files9.status(
+            try files9.open("s.annals", in: try files9.openDirectory("/data"), access: .readOnly))
         let first = try UnfinishedStore(
-            .salvage, Self.path, mode: 0o600, files: machine.machine.files(7), environment: machine.machine.environment)
+            .salvage, Self.path, like: model, files: machine.machine.files(7), environment: machine.machine.environment)
         #expect(code { try salvage(machine) } == .busy)
         #expect(machine.machine.disk.names(in: "/data") == [".new.annals-salvage", "s.annals"])
         // A backup to that name has another file.

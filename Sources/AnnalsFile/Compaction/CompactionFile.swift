@@ -64,7 +64,10 @@ struct CompactionFile {
     private func removeTemporary() throws(FileError) {
         do throws(FileError) {
             try log.files.unlink(temporary, in: log.directory)
-        } catch  where error.code == .notFound {}
+        } catch  where error.code == .notFound {
+        } catch  where error.code == .notARegularFile {
+            throw .nameTaken(temporary, by: "Compaction")
+        }
     }
 
     /// Makes the file, with the mode and owner of the store, and opens it.

@@ -108,8 +108,8 @@ final class Compactor {
         let view = try source.view()
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
         let log = source.log
-        let mode = try log.whileOpen { () throws(FileError) in try log.files.status(log.file).mode }
-        let file = try UnfinishedStore(.backup, path, mode: mode, files: log.files, environment: log.environment)
+        let model = try log.whileOpen { () throws(FileError) in try log.files.status(log.file) }
+        let file = try UnfinishedStore(.backup, path, like: model, files: log.files, environment: log.environment)
         defer { file.close() }
         let target = try file.open(header(source, storeID, base), targetOptions(source))
         let compactor = Compactor(source, target, base, try FoldedHistory(source, base, view), options)

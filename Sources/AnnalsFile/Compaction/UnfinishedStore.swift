@@ -15,19 +15,20 @@ package struct UnfinishedStore {
     private let environment: any Environment
     private let place: (directory: String, name: String)
     private let temporary: String
+    private let model: FileStatus
     private let directory: Descriptor
     private let file: Descriptor
     private var path: String { place.directory + "/" + place.name }
     /// Where the file will be, symbolic links followed.
     package var directoryPath: String { place.directory }
 
-    /// The file has the permissions of `mode`, and its owner may write it.
+    /// The file gets the mode, owner and group of `model`, as far as this process may give them.
     ///
     /// Throws `alreadyExists` where the name is taken, `busy` where another process writes for the same purpose to it.
     package init(
-        _ purpose: Purpose, _ path: String, mode: UInt32, files: any FileSystem, environment: any Environment
+        _ purpose: Purpose, _ path: String, like model: FileStatus, files: any FileSystem, environment: any Environment
     ) throws(FileError) {
-        (self.files, self.environment) = (files, environment)
+        (self.files, self.environment, self.model) = (files, environment, model)
         do throws(FileError) {
             place = try files.resolve(path)
             temporary = "." + place.name + purpose.rawValue
@@ -35,7 +36,7 @@ package struct UnfinishedStore {
             do throws(FileError) {
                 try Self.checkFree(place.name, files, directory)
                 let range = WriterLock.compaction(processID: environment.processID())
-                file = try Self.make(temporary, mode & 0o777 | 0o600, range, purpose, files, directory)
+                file = try Self.make(temporary, model.mode & 0o707 | 0o600, range, purpose, files, directory)
             } catch {
                 files.close(directory)
                 throw error
@@ -64,7 +65,7 @@ package struct UnfinishedStore {
         do throws(FileError) {
             return try create(name, mode, range, busy, files, directory)
         } catch  where error.code == .alreadyExists {
-            try removeLeftover(name, range, busy, files, directory)
+            try removeLeftover(name, range, purpose, busy, files, directory)
         }
         do throws(FileError) {
             return try create(name, mode, range, busy, files, directory)
@@ -92,13 +93,16 @@ package struct UnfinishedStore {
     }
 
     private static func removeLeftover(
-        _ name: String, _ range: LockRange, _ busy: FileError, _ files: any FileSystem, _ directory: Descriptor
+        _ name: String, _ range: LockRange, _ purpose: Purpose, _ busy: FileError, _ files: any FileSystem,
+        _ directory: Descriptor
     ) throws(FileError) {
         let file: Descriptor
         do throws(FileError) {
             file = try files.open(name, in: directory, access: .readWrite)
         } catch  where error.code == .notFound {
             return
+        } catch  where error.code == .notARegularFile {
+            throw .nameTaken(name, by: "A \(purpose)")
         }
         defer { files.close(file) }
         guard try files.tryLock(file, range) == .acquired else { throw busy }
@@ -113,8 +117,22 @@ package struct UnfinishedStore {
             do throws(FileError) { try files.writeAll(file, at: 0, bytes) } catch { failure = error }
         }
         if let failure { throw failure }
-        return try Engine.open(
+        let engine = try Engine.open(
             place.directory + "/" + temporary, options: options, files: files, environment: environment)
+        // Only now: a mode that does not allow writing would keep this process from opening the file.
+        try takePermissions()
+        return engine
+    }
+
+    /// Without the right to give files away the owner stays. If the group stays as well, it has no rights: they were for
+    /// another one.
+    private func takePermissions() throws(FileError) {
+        let own = try files.status(file)
+        for owner in [model.owner, own.owner] {
+            do throws(FileError) {
+                return try files.setPermissions(file, mode: model.mode, owner: owner, group: model.group)
+            } catch  where error.code == .permissionDenied {}
+        }
     }
 
     /// Gives the complete file its name, for good. Throws `alreadyExists` where somebody else has taken it meanwhile.

@@ -38,8 +38,11 @@ package enum Salvage {
     ) throws(FileError) -> SalvageResult {
         let file = try open(source, files)
         defer { files.close(file) }
+        var model = try files.status(file)
+        // A damaged store may have been made unwritable; the new one is to be used.
+        model.mode |= 0o600
         let unfinished = try UnfinishedStore(
-            .salvage, target, mode: try files.status(file).mode, files: files, environment: environment)
+            .salvage, target, like: model, files: files, environment: environment)
         defer { unfinished.close() }
         var salvage = SalvageRun(files, file, options)
         do throws(FileError) {

@@ -3,6 +3,14 @@
 internal import Glibc
 
 extension FileError {
+    /// The name under which a file is written until it is complete stands for something that is not a file.
+    static func nameTaken(_ name: String, by writer: String) -> FileError {
+        FileError(
+            .notARegularFile,
+            "“\(name)” is a directory, or something else that is not a file. \(writer) writes its file under this name until "
+                + "the file is complete: move it away or remove it, and try again.")
+    }
+
     /// What a failed system call means. The path is not repeated in the sentence: `description` adds it.
     package init(_ error: SystemError, path: String? = nil, offset: UInt64? = nil) {
         let meaning = Self.meaning(of: error)
