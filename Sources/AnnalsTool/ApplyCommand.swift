@@ -64,6 +64,7 @@ enum ApplyCommand {
             throw error
         }
         try storing { try store.close() }
+        output.hasChanges = counts.applied > 0
         try output.line(format == "json" ? json(counts).text : sentence(counts))
         return .done
     }

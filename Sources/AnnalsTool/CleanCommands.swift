@@ -60,6 +60,7 @@ enum CleanCommands {
                 }
             }
         }
+        output.hasChanges = true
         if format == "json" {
             var line = JSONLine()
             line.add("file", arguments.operands[1])
@@ -111,6 +112,7 @@ enum CleanCommands {
                 return outcome
             }
         }
+        output.hasChanges = !isDry
         try show(outcome, isDry, format, &output)
         return .done
     }
@@ -195,6 +197,7 @@ enum CleanCommands {
         let result = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try storing { try store.compact { (_) in !ending.isAsked } }
         }
+        output.hasChanges = true
         if format == "json" {
             var line = JSONLine()
             line.add("bytesBefore", result.bytesBefore)

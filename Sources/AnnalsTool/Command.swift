@@ -9,6 +9,8 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     case usage = 64
     case damaged = 65
     case busy = 75
+    /// As a shell reports a program that SIGPIPE ended.
+    case closedPipe = 141
 
     var meaning: String {
         switch self {
@@ -17,6 +19,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
         case .usage: "wrong usage"
         case .damaged: "the store is damaged, or not a store"
         case .busy: "another process holds the store; try again"
+        case .closedPipe: "the reader of the output has closed it; nothing is reported"
         }
     }
 }

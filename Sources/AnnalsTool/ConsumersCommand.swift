@@ -32,6 +32,7 @@ enum ConsumersCommand {
         if case .remove(let name) = action, listed == nil {
             throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
         }
+        output.hasChanges = access == .readWrite
         for consumer in listed ?? [] {
             try output.line(format == "json" ? json(consumer).text : text(consumer))
         }

@@ -6,11 +6,15 @@ extension Command {
     static let dump = Command(
         "dump", "Prints the objects of a store, one a line.",
         details: """
-            In jsonl each line is a JSON object: “_entity” and “_id” first, then the attributes in the order of
-            the schema, absent ones as null. Dates are ISO 8601 texts, UUIDs and object IDs texts, data is base
-            64; NaN and the infinities, for which JSON has no number, are the texts "NaN", "Infinity" and
-            "-Infinity". In csv, which needs an entity where there are several, the first line has the names;
-            absent values are empty, empty texts two quotes.
+            In jsonl each line is a JSON object: “_entity” and “_id” first, then the
+            attributes in the order of the schema, absent ones as null. Dates are ISO 8601
+            texts, UUIDs and object IDs texts, data is base 64; NaN and the infinities,
+            for which JSON has no number, are the texts "NaN", "Infinity" and "-Infinity".
+            A JSON value that is not JSON text is {"_notJSON":"TEXT"}. The names “_id” and
+            “_entity” of attributes get one more “_”; “load” takes it away again.
+
+            In csv, which needs an entity where there are several, the first line has the
+            names; absent values are empty, empty texts two quotes.
             """,
         operands: ["STORE"],
         options: [
@@ -74,7 +78,7 @@ enum DumpCommand {
         _ entity: EntityHandle, _ snapshot: Snapshot, _ isBare: Bool, _ output: inout Output
     ) throws(ToolFailure) {
         let start = isBare ? "{" : "{\"_entity\":\(JSONText.string(entity.name)),\"_id\":\""
-        let names = entity.attributes.map { JSONText.string($0) + ":" }
+        let names = entity.attributes.map { JSONText.string(MemberNames.dumped($0)) + ":" }
         var line: [UInt8] = []
         try forEach(entity, snapshot) { (row) throws(ToolFailure) in
             line.removeAll(keepingCapacity: true)
@@ -116,7 +120,7 @@ enum DumpCommand {
     private static func csv(
         _ entity: EntityHandle, _ snapshot: Snapshot, _ isBare: Bool, _ output: inout Output
     ) throws(ToolFailure) {
-        try print((isBare ? [] : ["_entity", "_id"]) + entity.attributes, &output)
+        try print((isBare ? [] : ["_entity", "_id"]) + entity.attributes.map(MemberNames.dumped), &output)
         try forEach(entity, snapshot) { (row) throws(ToolFailure) in
             var fields: [String?] = isBare ? [] : [entity.name, row.id.description]
             for position in entity.attributes.indices {

@@ -37,6 +37,7 @@ enum EditCommands {
                 return try transaction.insert(entity.name, pairs: try values(assignments, of: entity))
             }
         }
+        output.hasChanges = true
         try output.line(object.description)
         return .done
     }

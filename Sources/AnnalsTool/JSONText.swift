@@ -56,9 +56,26 @@ package enum JSONText {
         return double.isNaN ? "\"NaN\"" : double < 0 ? "\"-Infinity\"" : "\"Infinity\""
     }
 
-    /// The text of a JSON attribute. What a program stored there and is no JSON becomes a string.
+    /// The text of a JSON attribute. A program may have stored a text there that is not JSON: it becomes an object with
+    /// the one member `notJSON`, so that it is not taken for a string. A text that looks like that is wrapped as well.
     package static func append(json: String, to bytes: inout [UInt8]) {
-        if (try? JSONReader.value(json)) == nil { appendString(json, to: &bytes) } else { appendRaw(json, to: &bytes) }
+        guard let value = try? JSONReader.value(json), unwrapped(value) == nil else {
+            append("{\"\(notJSON)\":", to: &bytes)
+            appendString(json, to: &bytes)
+            return append("}", to: &bytes)
+        }
+        appendRaw(json, to: &bytes)
+    }
+
+    private static let notJSON = "_notJSON"
+
+    /// The text that a dump has wrapped; nil if the value is anything else.
+    package static func unwrapped(_ value: JSONValue) -> String? {
+        guard case .structure(let text) = value, text.utf8.first == UInt8(ascii: "{"),
+            let members = try? JSONReader.object(Array(text.utf8)), members.count == 1, members[0].name == notJSON,
+            case .string(let content) = members[0].value
+        else { return nil }
+        return content
     }
 
     /// A text that is JSON, as it is but for what a terminal would obey: that can only stand in its strings, where an escape means the same.

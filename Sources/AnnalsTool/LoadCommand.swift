@@ -35,6 +35,7 @@ enum LoadCommand {
         let format = try arguments.format(["text", "json"], for: .load)
         let options = try LoadOptions(arguments)
         let counts = try LoadRun(options, LineReader(arguments.operands[1])).load(into: arguments.operands[0])
+        output.hasChanges = counts.transactions > 0
         try output.line(format == "json" ? json(counts).text : text(counts))
         return .done
     }

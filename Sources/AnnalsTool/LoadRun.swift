@@ -78,6 +78,7 @@ final class LoadRun {
         while let line = try reader.next() {
             guard let members = try? parse(line) else { break }
             guesses.add(members)
+            try checkCount(guesses, at: reader.number)
         }
         reader.rewind()
         return guesses
@@ -96,18 +97,22 @@ final class LoadRun {
 
     private func parse(_ line: [UInt8]) throws(ToolFailure) -> [JSONMember] {
         if isBlank(line) { return [] }
-        let members: [JSONMember]
+        var members: [JSONMember]
         do throws(JSONError) {
             members = try JSONReader.object(line)
         } catch {
             throw wrong(reader.number, "\(error.message), at column \(error.column)")
         }
-        for member in members {
-            guard member.name != "_entity", member.name != "_id" else {
+        for index in members.indices {
+            guard let name = MemberNames.loaded(members[index].name) else {
                 throw wrong(
                     reader.number,
-                    "“\(member.name)” is a name that dumps use themselves: dump with “--bare”, or rename it")
+                    "“\(members[index].name)” is a name that dumps use themselves: dump with “--bare”, or rename "
+                        + "it")
             }
+            members[index].name = name
+        }
+        for member in members {
             guard (1...255).contains(member.name.utf8.count) else {
                 throw wrong(
                     reader.number,
@@ -115,6 +120,13 @@ final class LoadRun {
             }
         }
         return members
+    }
+
+    /// An entity has only so many attributes: names the line that brings one more.
+    private func checkCount(_ guesses: TypeGuesses, at line: UInt64) throws(ToolFailure) {
+        let (count, most) = (guesses.names.count, MemberNames.maximumCount)
+        guard count > most else { return }
+        throw wrong(line, "it brings the attributes to \(count), and an entity has at most \(most)")
     }
 
     func wrong(_ number: UInt64, _ reason: String) -> ToolFailure {
@@ -157,7 +169,10 @@ final class LoadRun {
 
     private func load(_ batch: [LoadedLine], into store: Store, areTypesKnown: Bool) throws(ToolFailure) {
         var guesses = TypeGuesses()
-        for line in batch { guesses.add(line.members) }
+        for line in batch {
+            guesses.add(line.members)
+            try checkCount(guesses, at: line.number)
+        }
         if !areTypesKnown { try prepare(store, guesses) }
         for name in guesses.names where guesses[name].type == nil && !untyped.contains(name) { untyped.append(name) }
         var rest = batch[...]

@@ -16,6 +16,8 @@ package struct Output {
     private var buffer: [UInt8] = []
     /// After the first failure nothing is written any more: what came later would look as if it followed what came before.
     package private(set) var hasFailed = false
+    /// Whether the command has changed something by now: a failure to print does not undo that, and says so.
+    package var hasChanges = false
 
     package init(_ stream: Stream) { self.stream = stream }
 
@@ -52,7 +54,9 @@ package struct Output {
             } catch {
                 hasFailed = true
                 throw ToolFailure(
-                    .failed, "The output could not be written, what was printed is incomplete: \(Self.reason(error)).")
+                    error.number == EPIPE ? .closedPipe : .failed,
+                    "The output could not be written, what was printed is incomplete: \(Self.reason(error))."
+                        + (hasChanges ? " What the command was to change is done all the same." : ""))
             }
         }
     }

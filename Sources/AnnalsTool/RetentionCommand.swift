@@ -40,6 +40,7 @@ enum RetentionCommand {
                 return (try store.retention, try store.entities.filter { $0.history == .off }.map(\.name))
             }
         }
+        output.hasChanges = isChange
         if format == "json" {
             var line = json(kept)
             line.addRaw("entitiesOff", "[" + off.map(JSONLine.quoted).joined(separator: ",") + "]")

@@ -34,6 +34,7 @@ enum RevertCommand {
                 }
             }
         }
+        output.hasChanges = outcome.token != nil
         for conflict in outcome.conflicts { try output.line("conflict: " + sentence(conflict)) }
         if let token = outcome.token {
             try output.line(token.description)

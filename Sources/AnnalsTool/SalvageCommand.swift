@@ -24,6 +24,7 @@ enum SalvageCommand {
         let report = try storing {
             try Store.salvage(from: arguments.operands[0], to: target) { (_) in !ending.isAsked }
         }
+        output.hasChanges = true
         if format == "json" {
             try output.line(json(report, target).text)
         } else {

@@ -44,6 +44,7 @@ enum Commands {
         } catch {
             // What was found before the failure is still worth showing; if that fails too, the first reason stands.
             try? output.finish()
+            if error.status == .closedPipe { return error.status }
             var errors = Output(.standardError)
             try? errors.line("annals: " + error.message)
             if let hint = error.hint { try? errors.line(hint) }

@@ -16,7 +16,7 @@ package enum ValueConversion {
         case (.double, .int(let int)): return Double(exactly: int).map { .double($0) }
         case (.double, .string(let text)): return notFinite(text)
         case (.string, .string(let text)): return .string(text)
-        case (.json, _): return .json(JSONText.text(json))
+        case (.json, _): return .json(JSONText.unwrapped(json) ?? JSONText.text(json))
         case (.date, .string(let text)):
             // The library rounds dates to the nearest microsecond, so this comes out as it went in.
             return Timestamp.microseconds(text).map { .date(Date(timeIntervalSince1970: Double($0) / 1e6)) }
