@@ -72,7 +72,9 @@ struct CheckPass {
         var walk = LogWalk(state: LogState(header: header), window: window)
         try read(&walk, checker, progress)
         // What hints, links and references name can only be judged where everything was read.
-        if report.stoppedAt == nil { try checker.finish(end: walk.state.end, lastNumber: walk.state.lastNumber) }
+        if report.stoppedAt == nil {
+            try checker.finish(end: walk.state.end, lastNumber: walk.state.lastNumber, walk.state.catalog)
+        }
         report.end = walk.state.end
         report.lastNumber = walk.state.lastNumber
         report.schemaVersion = walk.state.schemaVersion

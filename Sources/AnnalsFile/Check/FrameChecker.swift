@@ -1,5 +1,5 @@
 // Checks the frames that the log's state has accepted more deeply: entries, rows and values (F17, F20 to F22), and notes what can
-// only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31).
+// only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31, F34).
 //
 // Invariants:
 // K1  `counts` holds the groups that are complete, `open` the members read since.
@@ -19,7 +19,7 @@ final class FrameChecker {
     private let sortingUnit: Int
     private var largeValue: OpenLargeValue?
     private var lastMark: UInt64
-    private var layouts = LayoutCache()
+    private var validator = ChangesValidator()
     private let hints: [(slot: UInt64, hint: Hint)]
 
     private struct OpenLargeValue {
@@ -58,7 +58,7 @@ final class FrameChecker {
         do throws(FileError) {
             switch frame.header.kind {
             case .transaction, .part: try checkChanges(frame, state.rowCatalog)
-            case .rows: try checkRows(frame, state.catalog)
+            case .rows: try checkChanges(frame, state.catalog)
             case .value: try checkValue(frame)
             default: break
             }
@@ -74,8 +74,9 @@ final class FrameChecker {
         checkHintNumbers(end: frame.end, lastNumber: state.lastNumber)
     }
 
-    /// Checks what needs everything that was read; `end` and `lastNumber` tell what of it counts.
-    func finish(end: UInt64, lastNumber: UInt64) throws(FileError) {
+    /// Checks what needs everything that was read; `end` and `lastNumber` tell what of it counts. `catalog` is that of
+    /// the end.
+    func finish(end: UInt64, lastNumber: UInt64, _ catalog: SchemaCatalog) throws(FileError) {
         for (slot, hint) in hints {
             try notePlace(.hintEnd, hint.durableEnd, source: slot)
             if hint.checkpoint != 0 { try notePlace(.hintCheckpoint, hint.checkpoint, source: slot) }
@@ -84,7 +85,8 @@ final class FrameChecker {
         try ValueRecord.check(values, lastNumber: lastNumber, into: &findings)
         // The values' memory is free by now, and that of the changes when entries of indexes are sorted.
         let indexes = IndexChecker(
-            files, file, options, checkpoints.found, checkpoints.nodes, memoryBytes: sortingUnit * 3)
+            files, file, options, checkpoints.found, checkpoints.nodes, end: StoreShape(catalog),
+            memoryBytes: sortingUnit * 3)
         try VersionChain.check(changes, lastNumber: lastNumber, into: &findings) { (change) throws(FileError) in
             try indexes.take(change)
         }
@@ -124,75 +126,24 @@ final class FrameChecker {
     // MARK: Changes and rows
 
     private func checkChanges(_ frame: FrameView, _ catalog: SchemaCatalog) throws(FileError) {
-        let record = try TransactionRecord.decode(frame.table)
-        try checkEntries(frame, expected: record.changes, catalog, rule: "F13")
-    }
-
-    private func checkRows(_ frame: FrameView, _ catalog: SchemaCatalog) throws(FileError) {
-        guard frame.table.count >= RowsField.bytes,
-            frame.table.integer(at: RowsField.zero, as: UInt32.self) == 0
-        else { throw FileError(.damaged, "F17: the table of a rows frame has another form.") }
-        let expected = frame.table.integer(at: RowsField.entries, as: UInt32.self)
-        try checkEntries(frame, expected: expected, catalog, rule: "F17")
-    }
-
-    private func checkEntries(
-        _ frame: FrameView, expected: UInt32, _ catalog: SchemaCatalog, rule: String
-    ) throws(FileError) {
-        var cursor = ChangeCursor(frame)
-        var position = FrameField.bytes + frame.table.count
-        var entries: UInt64 = 0
-        while let change = try cursor.next() {
-            entries += 1
-            if let row = change.rowOffset {
-                guard row == position else {
-                    throw FileError(
-                        .damaged, "F20: a row does not stand where the one before it ends.",
-                        offset: frame.offset + UInt64(change.entryOffset))
-                }
-                position += try checkRow(change, at: row, frame, catalog)
-            }
+        try validator.validate(frame, catalog) { (change, row) throws(FileError) in
+            if let row { try note(row, frame.header.number) }
             checkpoints.note(change)
             try changes.append(ChangeRecord(change, number: frame.header.number, frameOffset: frame.offset))
-        }
-        open.changes += entries
-        guard entries == UInt64(expected) else {
-            throw FileError(.damaged, "\(rule): a frame has not as many changes as it says.")
-        }
-        guard position == Int(frame.header.frameBytes) else {
-            throw FileError(.damaged, "F20: the rows of a frame do not fill its body.")
+            open.changes += 1
         }
     }
 
-    /// Gives back the size of the row with its padding.
-    private func checkRow(
-        _ change: ChangeView, at row: Int, _ frame: FrameView, _ catalog: SchemaCatalog
-    ) throws(FileError) -> Int {
-        let offset = frame.offset + UInt64(row)
-        let start = row - FrameField.bytes - frame.table.count
-        let bytes = frame.body.slice(start, frame.body.count - start)
-        let header = try RowHeader(bytes, fileOffset: offset)
-        guard Int(header.entryDistance) * 8 == row - change.entryOffset else {
-            throw FileError(.damaged, "F20: a row does not lead back to its change entry.", offset: offset)
-        }
-        guard let layout = layouts.layout(header.schemaVersion, change.object.entity, catalog) else {
-            throw FileError(.damaged, "F21: a row is of a schema version or entity that there is not.", offset: offset)
-        }
-        if let last = change.lastAttributePosition, last >= layout.count {
-            throw FileError(
-                .damaged, "F21: an attribute set names an attribute that the entity does not have.", offset: offset)
-        }
-        let view = try RowView(bytes, layout: layout, fileOffset: offset)
-        try view.validate(isDeletion: change.kind == .delete)
+    private func note(_ row: ChangesValidator.Row, _ number: UInt64) throws(FileError) {
         open.rows += 1
-        open.values += UInt64(view.presentCount)
+        open.values += UInt64(row.view.presentCount)
+        let layout = row.view.layout
         for position in layout.variables {
-            guard case .large(let reference) = try view.variable(at: Int(position)) else { continue }
+            guard case .large(let reference) = try row.view.variable(at: Int(position)) else { continue }
             try values.append(
                 ValueRecord(
-                    use: reference, type: layout.slots[Int(position)].type, row: offset, number: frame.header.number))
+                    use: reference, type: layout.slots[Int(position)].type, row: row.offset, number: number))
         }
-        return header.rowBytes.paddedTo8
     }
 
     // MARK: Large values
@@ -210,20 +161,5 @@ final class FrameChecker {
             ValueRecord(
                 definedAt: piece.first, valueBytes: piece.valueBytes, checksum: value.checksum,
                 number: frame.header.number, forms: value.form.finish()))
-    }
-}
-
-/// Remembers the layout that was asked for last: rows of one kind stand together.
-private struct LayoutCache {
-    private var version: UInt16 = 0
-    private var entity: UInt16 = 0
-    private var last: RowLayout?
-
-    /// What a version says of an entity never changes, so the catalog may be another one each time.
-    mutating func layout(_ version: UInt16, _ entity: UInt16, _ catalog: SchemaCatalog) -> RowLayout? {
-        if let last, version == self.version, entity == self.entity { return last }
-        guard let found = catalog.layout(version: version, entity: entity) else { return nil }
-        (self.version, self.entity, last) = (version, entity, found)
-        return found
     }
 }

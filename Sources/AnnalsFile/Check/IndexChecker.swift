@@ -1,4 +1,5 @@
-// F30 and F31: the indexes of checkpoints hold what the log says, no more and no less.
+// F30 and F31: the indexes of checkpoints hold what the log says, no more and no less. F34: unique keys are unique at
+// the end.
 //
 // Invariants:
 // J1  Of each checkpoint, changes above it are passed over: `newest` is the newest version of the object at hand as of the checkpoint.
@@ -20,7 +21,8 @@ private struct CheckedCheckpoint {
     }
 }
 
-/// Takes all changes in the order of their objects, and compares the indexes of some checkpoints with them.
+/// Takes all changes in the order of their objects, and compares the indexes of some checkpoints with them. Checks the
+/// rows at the end of the file against the indexes of the newest schema, whether or not a checkpoint has them.
 final class IndexChecker {
     private let files: any FileSystem
     private let file: Descriptor
@@ -30,11 +32,18 @@ final class IndexChecker {
     private let liveRows: ExternalSorter<LiveRowRecord>
     private var checked: [CheckedCheckpoint]
     private var findings: FindingList
+    /// The indexes that the newest schema asks for.
+    private let end: StoreShape
+    /// The newest version of the object at hand; of entities with indexes only.
+    private var newest: ChangeRecord?
+    /// The row for which F31 was reported last.
+    private var faultyRow: UInt64?
 
     init(
         _ files: any FileSystem, _ file: Descriptor, _ options: CheckOptions, _ checkpoints: [FoundCheckpoint],
-        _ nodes: ExternalSorter<NodeRecord>, memoryBytes: Int
+        _ nodes: ExternalSorter<NodeRecord>, end: StoreShape, memoryBytes: Int
     ) {
+        self.end = end
         self.files = files
         self.file = file
         self.options = options
@@ -55,6 +64,17 @@ final class IndexChecker {
             if let newest = checked[place].newest, newest.object != record.object { try settle(place) }
             checked[place].newest = record
         }
+        if end.indexes.isEmpty { return }
+        if let newest, newest.object != record.object { try settleEnd() }
+        newest = record
+    }
+
+    private func settleEnd() throws(FileError) {
+        guard let newest, newest.kind != .delete, let object = ObjectID(rawValue: newest.object),
+            !end.indexes(of: object.entity).isEmpty
+        else { return }
+        try liveRows.append(
+            LiveRowRecord(offset: newest.row, object: newest.object, checkpoint: LiveRowRecord.theEnd))
     }
 
     /// Checks what is left when all changes were taken.
@@ -63,6 +83,7 @@ final class IndexChecker {
             try settle(place)
             if let entry = try nextEntry(place) { stopRowIndex(place, lacking: nil, found: entry) }
         }
+        try settleEnd()
         try checkOrdered()
         try NodeRecord.check(nodes, into: &findings)
         for finding in findings.kept { all.add(finding.rule, at: finding.offset, finding.sentence) }
@@ -153,8 +174,13 @@ final class IndexChecker {
         let window = ByteWindow(files, file, stepBytes: options.windowBytes)
         defer { withExtendedLifetime(window) {} }
         var key = ByteWriter(capacity: 256)
+        let unique = ExternalSorter<UniqueKeyRecord>(
+            files, directory: options.spillDirectory, memoryBytes: memoryBytes)
         try liveRows.drain { record throws(FileError) in
             guard let object = ObjectID(rawValue: record.object) else { return }
+            if record.checkpoint == LiveRowRecord.theEnd {
+                return try readKeys(at: record.offset, object, window, &key, unique)
+            }
             let place = Int(record.checkpoint)
             let shape = checked[place].found.shape
             // What is wrong with a row itself was found before, under its own rule.
@@ -168,11 +194,53 @@ final class IndexChecker {
                             checkpoint: place, index: number, object: object, key: key.bytes, isOfRow: true))
                 } catch  where error.isAboutContent {
                     findings.add(error.at(offset: record.offset), rule: "F31")
+                    faultyRow = record.offset
                     checked[place].isSound[number] = false
                 }
             }
         }
+        try checkUnique(unique)
     }
+
+    // MARK: The end
+
+    private func readKeys(
+        at offset: UInt64, _ object: ObjectID, _ window: ByteWindow, _ key: inout ByteWriter,
+        _ unique: ExternalSorter<UniqueKeyRecord>
+    ) throws(FileError) {
+        guard let row = try rowView(offset, object.entity, end, window) else { return }
+        for number in end.indexes(of: object.entity) {
+            let index = end.indexes[number]
+            key.truncate()
+            do throws(FileError) {
+                let hasAbsent = try index.appendKey(of: row, to: &key, large: Self.noLargeKeys)
+                if hasAbsent || !index.id.isUnique { continue }
+                try unique.append(
+                    UniqueKeyRecord(index: number, object: object.rawValue, row: offset, key: key.bytes))
+            } catch  where error.isAboutContent {
+                // A checkpoint's index may have shown it just before: rows come in the order of their offsets.
+                if faultyRow != offset { findings.add(error.at(offset: offset), rule: "F31") }
+                faultyRow = offset
+            }
+        }
+    }
+
+    private func checkUnique(_ keys: ExternalSorter<UniqueKeyRecord>) throws(FileError) {
+        var last: UniqueKeyRecord?
+        try keys.drain { record throws(FileError) in
+            if let last, record.hasSameKey(as: last), let object = ObjectID(rawValue: record.object),
+                let other = ObjectID(rawValue: last.object)
+            {
+                findings.add(
+                    "F34", at: record.row,
+                    "Objects \(other.number) and \(object.number) of entity \(object.entity) have the same value in an "
+                        + "index that is unique.")
+            }
+            last = record
+        }
+    }
+
+    // MARK: Rows
 
     private func rowView(
         _ offset: UInt64, _ entity: UInt16, _ shape: StoreShape, _ window: ByteWindow

@@ -50,11 +50,42 @@ enum IndexRule: UInt64 {
 struct LiveRowRecord: SortRecord {
     var offset: UInt64
     var object: UInt64
-    /// Which of the checkpoints that are checked.
+    /// Which of the checkpoints that are checked, or `theEnd`.
     var checkpoint: UInt64
+    /// The state at the end of the file.
+    static let theEnd = UInt64.max
 
     static func < (left: LiveRowRecord, right: LiveRowRecord) -> Bool {
         left.offset != right.offset ? left.offset < right.offset : left.checkpoint < right.checkpoint
+    }
+}
+
+/// The key of an object in an index that is unique, as two hashes of it. No two keys have both the same by chance.
+struct UniqueKeyRecord: SortRecord {
+    /// Which of the indexes.
+    private let index: UInt64
+    private let low: UInt64
+    private let high: UInt64
+    let object: UInt64
+    /// Offset of the row.
+    let row: UInt64
+
+    init(index: Int, object: UInt64, row: UInt64, key: UnsafeRawBufferPointer) {
+        self.index = UInt64(index)
+        low = Checksum.hash(key, seed: 0)
+        high = Checksum.hash(key, seed: 1)
+        self.object = object
+        self.row = row
+    }
+
+    static func < (left: UniqueKeyRecord, right: UniqueKeyRecord) -> Bool {
+        if left.index != right.index { return left.index < right.index }
+        if left.low != right.low { return left.low < right.low }
+        return left.high != right.high ? left.high < right.high : left.object < right.object
+    }
+
+    func hasSameKey(as other: UniqueKeyRecord) -> Bool {
+        index == other.index && low == other.low && high == other.high
     }
 }
 

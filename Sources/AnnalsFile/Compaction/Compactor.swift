@@ -4,8 +4,8 @@
 // Invariants:
 // O1  Until the rename the store's file is as it was, but for a replacing frame at its end; after it, the new file has everything that was acknowledged.
 // O2  Only the last, short piece is copied while others wait.
-// O3  Memory is bounded: nodes of indexes go to the file when they take too much, keys are sorted in files; only the places of large values grow, 40
-//     bytes for each.
+// O3  Memory is bounded: nodes of indexes go to the file when they take too much, keys are sorted in files; only the
+//     places of large values grow, 60 bytes for each.
 // O4  What was committed behind the state that compaction began with is copied whole, whatever the policy of its entity has become since.
 
 /// What compaction is to do, and who is told how far it is.
@@ -247,6 +247,7 @@ final class Compactor {
                         isDone = false
                         return false
                     }
+                    try row.validate(hasPadding: false)
                     try copier.copyValues(of: row, &appender)
                     try rows.append(object, row, copier)
                     next = object.number + 1

@@ -6,12 +6,21 @@
 // Q2  `values` knows where every large value went that a row copied later may name.
 // Q3  What is left out of a transaction is left out of its numbers too; its commit frame says that something is.
 
-/// Takes frames of one file in their order, and appends them to another.
+/// Where a large value went, and what references to it must say.
+private struct CopiedValue {
+    let first: UInt64
+    let checksum: UInt64
+    let sourceChecksum: UInt64
+    let valueBytes: UInt64
+}
+
+/// Takes frames of one file in their order, and appends them to another. Damage in changes and rows is not copied.
 final class FrameCopier {
     private let source: Engine
     private let target: Engine
     private let folded: FoldedHistory
-    private var values: [UInt64: (first: UInt64, checksum: UInt64)] = [:]
+    private var values: [UInt64: CopiedValue] = [:]
+    private var validator = ChangesValidator()
     /// Whether rows may name any: the first may come while this works.
     private var hasValues: Bool
     private var buffer = ByteWriter(capacity: 1 << 16)
@@ -45,6 +54,7 @@ final class FrameCopier {
         buffer.appendZeros(FrameField.bytes)
         switch frame.header.kind {
         case .part, .transaction:
+            try validate(frame)
             let kept = try appendChanges(of: frame, start: start ?? offset)
             if kept == 0, lacksChanges, frame.header.kind == .part { return }
         default:
@@ -83,6 +93,14 @@ final class FrameCopier {
     }
 
     // MARK: Changes
+
+    private func validate(_ frame: FrameView) throws(FileError) {
+        do throws(FileError) {
+            try validator.validate(frame, catalog) { (_, _) in }
+        } catch {
+            throw error.at(offset: frame.offset)
+        }
+    }
 
     private var copiedTableBytes = 0
     /// Whether the frame changes objects of which there are ordered indexes.
@@ -230,14 +248,21 @@ final class FrameCopier {
     private func relocate(row: Int, _ view: RowView) throws(FileError) {
         for place in try view.referencePlaces() {
             let reference = place.reference
-            guard let value = values[reference.offset] else {
-                throw FileError(
-                    .damaged, "F23: a row names a large value that is not there. Restore the store from a backup.",
-                    offset: reference.offset)
-            }
+            let value = try value(of: reference)
             buffer.patch(value.first, at: row + place.position + ReferenceField.offset)
             buffer.patch(value.checksum, at: row + place.position + ReferenceField.checksum)
         }
+    }
+
+    private func value(of reference: LargeValueReference) throws(FileError) -> CopiedValue {
+        guard let value = values[reference.offset], value.valueBytes == reference.valueBytes,
+            value.sourceChecksum == reference.checksum
+        else {
+            throw FileError(
+                .damaged, "F23: a row names a large value that is not there. Restore the store from a backup.",
+                offset: reference.offset)
+        }
+        return value
     }
 
     private func settleValue(_ frame: FrameView, at offset: UInt64) throws(FileError) {
@@ -246,7 +271,9 @@ final class FrameCopier {
     }
 
     private func note(_ frame: FrameView, at offset: UInt64, _ checksum: UInt64) {
-        values[frame.offset] = (offset, checksum)
+        values[frame.offset] = CopiedValue(
+            first: offset, checksum: checksum, sourceChecksum: frame.header.checksum,
+            valueBytes: frame.table.integer(at: ValueField.valueBytes, as: UInt64.self))
     }
 
     /// Copies the large values that a row of the base names, as frames of the base.
@@ -258,7 +285,9 @@ final class FrameCopier {
             while left > 0 {
                 let frame = try source.indexes.core.frame(at: position)
                 let piece = try ValuePiece.decode(frame)
-                guard frame.header.kind == .value, UInt64(piece.pieceBytes) <= left else {
+                guard frame.header.kind == .value, UInt64(piece.pieceBytes) <= left,
+                    piece.valueBytes == place.reference.valueBytes, piece.position == piece.valueBytes - left
+                else {
                     throw ReadCore.badLink(position)
                 }
                 let offset = appender.state.reach
@@ -282,7 +311,7 @@ final class FrameCopier {
     func relocate(_ row: RowView, at place: Int, in frame: inout ByteWriter) throws(FileError) {
         guard hasValues else { return }
         for reference in try row.referencePlaces() {
-            guard let value = values[reference.reference.offset] else { throw ReadCore.badLink(row.fileOffset) }
+            let value = try value(of: reference.reference)
             frame.patch(value.first, at: place + reference.position + ReferenceField.offset)
             frame.patch(value.checksum, at: place + reference.position + ReferenceField.checksum)
         }

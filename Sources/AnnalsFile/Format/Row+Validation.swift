@@ -5,7 +5,7 @@ extension RowView {
     ///
     /// The bytes must hold the padding as well. Not checked here, because a row alone cannot show it: its entry (F20), that
     /// the layout is that of its schema version, and what its references name (F23).
-    package func validate(isDeletion: Bool = false) throws(FileError) {
+    package func validate(isDeletion: Bool = false, hasPadding: Bool = true) throws(FileError) {
         var end = variableOffset
         for position in 0..<count {
             try validatePresence(position, isDeletion)
@@ -20,7 +20,7 @@ extension RowView {
             throw damaged("a row holds more than the limit.", RowField.rowBytes)
         }
         try validatePresenceRest()
-        try validatePadding()
+        if hasPadding { try validatePadding() }
     }
 
     private func validatePresence(_ position: Int, _ isDeletion: Bool) throws(FileError) {

@@ -1,0 +1,144 @@
+// The checker, compaction and backup agree on which stores are damaged.
+
+import AnnalsFile
+import SimulatedDisk
+import Testing
+
+@Suite struct AgreementTests {
+    private static let small: [UInt8] = [1, 2, 3]
+
+    /// A store with these rows, in a transaction or in the base.
+    private func store(_ rows: [[UInt8]], inBase: Bool, _ definition: EntityDefinition) throws -> [UInt8] {
+        var file = ForgedFile(generation: inBase ? 1 : 0)
+        let table = try SchemaDefinition(version: 1, entities: [definition]).encodeTables()[0]
+        let changes = rows.enumerated().map { ForgedChange.insert($0 + 1, $1) }
+        if inBase {
+            file.add(.schema, table: table)
+            file.schemaVersion = 1
+            file.addRows(changes.map { ForgedChange(object: $0.object, kind: .base, row: $0.row) })
+        } else {
+            file.addSchema(table: table)
+            file.addCommit()
+            file.addCommit(changes)
+        }
+        file.addSeal()
+        return file.finished()
+    }
+
+    private func failure(_ body: () throws -> Void) -> FileError? {
+        do {
+            try body()
+            return nil
+        } catch { return error as? FileError }
+    }
+
+    /// What the checker finds, and what compaction and backup throw.
+    private func expect(
+        _ rules: Set<String>, _ bytes: [UInt8], _ code: FileError.Code?,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        #expect(Set(try check(bytes).findings.map(\.rule)) == rules, sourceLocation: sourceLocation)
+        for isBackup in [false, true] {
+            let machine = EngineMachine()
+            machine.machine.disk.install(bytes, at: EngineMachine.path)
+            let store = Generations(try machine.open())
+            let met = failure {
+                if isBackup {
+                    _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered)
+                } else {
+                    _ = try store.compact(.lowered)
+                }
+            }
+            #expect(met?.code == code, "\(met?.description ?? "")", sourceLocation: sourceLocation)
+            if met == nil {
+                try expectIntact(machine.machine.disk, isBackup ? "/data/copy" : EngineMachine.path)
+            } else {
+                #expect(machine.machine.disk.names(in: "/data") == ["s.annals"], sourceLocation: sourceLocation)
+            }
+        }
+    }
+
+    @Test(arguments: [false, true]) func aValueAboveTheLimitIsDamageToAll(inBase: Bool) throws {
+        let good = try Note.encoded("a", 1, Self.small)
+        // One byte more than a writer would put into a row; the last value ends with the row.
+        let layout = try RowLayout.make(Note.definition)
+        var long = try Note.encoded("b", 2, [UInt8](repeating: 7, count: FormatLimits.maximumInlineValueBytes))
+        let end = long.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: RowField.rowBytes, as: UInt32.self) } + 1
+        long.put(end, at: RowField.rowBytes)
+        long.put(end, at: Int(layout.slots[2].offset))
+        while long.count < (Int(end) + 7) / 8 * 8 { long.append(0) }
+        try expect([], store([good], inBase: inBase, Note.definition), nil)
+        try expect(["F22"], store([good, long], inBase: inBase, Note.definition), .damaged)
+    }
+
+    @Test(arguments: [false, true]) func aRowOfTheWrongFormIsDamageToAll(inBase: Bool) throws {
+        var row = try Note.encoded("a", 1)
+        // A presence bit of an attribute that does not exist.
+        let layout = try RowLayout.make(Note.definition)
+        row[layout.variableOffset - 1] |= 0x80
+        try expect(["F21"], store([row], inBase: inBase, Note.definition), .damaged)
+    }
+
+    @Test(arguments: [false, true]) func equalUniqueValuesAreFoundByAll(inBase: Bool) throws {
+        let rows = [try Note.encoded("a", 1), try Note.encoded("b", 1), try Note.encoded("a", 2)]
+        try expect(["F34"], store(rows, inBase: inBase, EngineNote.definition), .uniqueViolation)
+        try expect([], store(Array(rows.prefix(2)), inBase: inBase, EngineNote.definition), nil)
+    }
+
+    @Test func absentValuesAreNotEqual() throws {
+        var definition = Note.definition
+        definition.attributes[1].flags = [.unique, .optional]
+        let rows = [try Note.encoded("a"), try Note.encoded("b"), try Note.encoded("c", 1)]
+        try expect([], store(rows, inBase: false, definition), nil)
+        try expect(["F34"], store(rows + [try Note.encoded("d", 1)], inBase: false, definition), .uniqueViolation)
+    }
+
+    /// Values that were equal and no longer are: only the newest rows count.
+    @Test func olderRowsMayHaveHadTheValue() throws {
+        var file = ForgedFile()
+        file.addSchema(table: try SchemaDefinition(version: 1, entities: [EngineNote.definition]).encodeTables()[0])
+        file.addCommit()
+        let first = file.addCommit([.insert(1, try Note.encoded("a", 1))])
+        file.addCommit([
+            .update(1, try Note.encoded("b", 1), previous: first.rows[0]), .insert(2, try Note.encoded("a", 2)),
+        ])
+        file.addSeal()
+        try expect([], file.finished(), nil)
+    }
+
+    @Test func aDecimalThatNoReaderCanHoldIsDamageToAll() throws {
+        let definition = Samples.entity([.decimal])
+        let layout = try RowLayout.make(definition)
+        var writer = ByteWriter()
+        try RowEncoder.append(
+            [Samples.decimal(7, 1)], layout: layout, entryDistance: 0, schemaVersion: 1, isDeletion: false, to: &writer)
+        var row = Array(writer.bytes)
+        try expect([], store([row], inBase: false, definition), nil)
+        row.replaceSubrange(10..<12, with: [0x7F, 0xFF])
+        try expect(["F22"], store([row], inBase: false, definition), .damaged)
+        try expect(["F22"], store([row], inBase: true, definition), .damaged)
+    }
+
+    /// The index nodes that later ones have replaced are garbage, and not taken from the rows.
+    @Test func liveRowsDoNotDisappearBehindReplacedNodes() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let ids = try engine.insertNotes(1...1500)
+        try engine.writeCheckpoint()
+        for round in 1...6 {
+            for start in stride(from: 0, to: ids.count, by: 100) {
+                _ = try engine.commit { transaction in
+                    for id in ids[start..<min(start + 100, ids.count)] {
+                        try transaction.update(id, [(EngineNote.rank, .int(Int64(round * 10_000) + Int64(id.number)))])
+                    }
+                }
+            }
+            try engine.writeCheckpoint()
+        }
+        let view = try engine.view()
+        let use = try engine.spaceByUse(in: view)
+        #expect(use.live >= UInt64(ids.count * 40), "\(use)")
+        #expect(use.live + use.history + use.garbage + use.index <= view.end)
+        #expect(use.history > use.live && use.garbage > use.index, "\(use)")
+    }
+}
