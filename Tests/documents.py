@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Checks the README and the guides: their form, their links, and every block of Swift code in them.
+
+Form: the README has at most 1,300 words, and no line has more than 120 columns, except those of tables. A relative
+link, and a path to a source file, names a file of the clone.
+
+Code: the Swift blocks of one document, in their order, form one program. Argument 1 is the path of a store. Each
+program runs twice in a directory of its own: the store does not exist at the first run, and does at the second. What
+a comment `// prints: x` announces, the first run must print. The block that begins with `// swift-tools-version` is
+not part of a program. It is the README's manifest, and must work for a clone in a folder of any name.
+
+Usage: Tests/documents.py [DOCUMENT...]
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIBRARY = os.path.join(ROOT, "Sources", "Annals")
+GUIDES = os.path.join(LIBRARY, "Annals.docc")
+README = os.path.join(ROOT, "README.md")
+MANIFEST = "// swift-tools-version"
+MAXIMUM_WORDS = 1300
+MAXIMUM_COLUMNS = 120
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks(path):
+    """The Swift blocks of a document, each with the number of its first line."""
+    found, current, start = [], None, 0
+    for number, line in enumerate(read(path).splitlines(keepends=True), 1):
+        if current is None:
+            if re.match(r"^```swift\s*$", line):
+                current, start = [], number + 1
+        elif line.startswith("```"):
+            found.append((start, "".join(current)))
+            current = None
+        else:
+            current.append(line)
+    if current is not None:
+        sys.exit(f"{path}:{start}: a code block has no end")
+    return found
+
+
+def program(path):
+    """The program that the blocks form. The compiler's messages name the lines of the document."""
+    return "".join(
+        f'#sourceLocation(file: "{path}", line: {line})\n{block}#sourceLocation()\n'
+        for line, block in blocks(path) if not block.startswith(MANIFEST))
+
+
+def faults_of_form(path):
+    """What is wrong with the text of a document, apart from its code."""
+    text = read(path)
+    faults = []
+    if path == README and len(text.split()) > MAXIMUM_WORDS:
+        faults.append(f"{path}: {len(text.split())} words, more than {MAXIMUM_WORDS}")
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > MAXIMUM_COLUMNS and not line.startswith("|"):
+            faults.append(f"{path}:{number}: {len(line)} columns, more than {MAXIMUM_COLUMNS}")
+        for link in re.findall(r"\]\(([^)#:]+)\)", line):
+            if not os.path.exists(os.path.join(os.path.dirname(path), link)):
+                faults.append(f"{path}:{number}: there is no {link}")
+        for source in re.findall(r"`([\w/+.-]+/[\w+.-]+\.(?:swift|sh|py))`", line):
+            if not any(os.path.exists(os.path.join(folder, source)) for folder in (ROOT, LIBRARY)):
+                faults.append(f"{path}:{number}: there is no {source}")
+    return faults
+
+
+def run(command, directory, seconds):
+    return subprocess.run(
+        command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=seconds)
+
+
+def write_package(documents, directory):
+    """One package with a program for each document, built against the clone."""
+    targets = []
+    for name, path in documents.items():
+        folder = os.path.join(directory, "Sources", name)
+        os.makedirs(folder)
+        with open(os.path.join(folder, "main.swift"), "w", encoding="utf-8") as file:
+            file.write(program(path))
+        targets.append(
+            f'.executableTarget(name: "{name}", dependencies: [.product(name: "Annals", package: "annals")])')
+    with open(os.path.join(directory, "Package.swift"), "w", encoding="utf-8") as file:
+        file.write(
+            f"{MANIFEST}: 6.2\nimport PackageDescription\n\n"
+            'let package = Package(name: "documents", dependencies: '
+            f'[.package(name: "annals", path: "{ROOT}")], targets: [{", ".join(targets)}])\n')
+
+
+def check_manifest(directory):
+    """The README's own manifest must work, whatever the clone's folder is called."""
+    text = next((block for _, block in blocks(README) if block.startswith(MANIFEST)), None)
+    if text is None:
+        sys.exit(f"{README}: the quick start has no manifest")
+    clone = os.path.join(directory, "a clone under another name")
+    os.symlink(ROOT, clone)
+    changed, count = re.subn(r'path: "[^"]*"', f'path: "{clone}"', text)
+    target = re.search(r'executableTarget\(\s*name: "(\w+)"', text)
+    if count != 1 or target is None:
+        sys.exit(f"{README}: the manifest must name one path, the clone's, and one executable target")
+    home = os.path.join(directory, "manifest")
+    os.makedirs(os.path.join(home, "Sources", target[1]))
+    with open(os.path.join(home, "Package.swift"), "w", encoding="utf-8") as file:
+        file.write(changed)
+    with open(os.path.join(home, "Sources", target[1], "main.swift"), "w", encoding="utf-8") as file:
+        file.write("import Annals\n")
+    result = run(["swift", "package", "show-dependencies"], home, 300)
+    if result.returncode != 0 or "error:" in result.stdout or "warning:" in result.stdout:
+        sys.exit(f"{README}: the manifest does not work\n{result.stdout}")
+
+
+def check_program(name, path, binary, directory):
+    """Runs a document's program twice, and compares what it prints with what the document says."""
+    os.makedirs(directory)
+    for turn in (1, 2):
+        result = run([binary, os.path.join(directory, "store.annals")], directory, 120)
+        if result.returncode != 0:
+            sys.exit(f"{path}: run {turn} ended with status {result.returncode}\n{result.stdout}")
+        if turn == 1:
+            printed = result.stdout.splitlines()
+            wanted = [text.strip() for text in re.findall(r"// prints: (.*)", program(path))]
+            missing = [text for text in wanted if text not in printed]
+            if missing:
+                sys.exit(f"{path}: these lines were not printed: {missing}\n{result.stdout}")
+    print(f"{os.path.relpath(path, ROOT)}: {len(blocks(path))} blocks of code, ran twice", flush=True)
+
+
+def main():
+    paths = [os.path.abspath(path) for path in sys.argv[1:]] or [README] + sorted(
+        os.path.join(GUIDES, name) for name in os.listdir(GUIDES) if name.endswith(".md"))
+    faults = [fault for path in paths for fault in faults_of_form(path)]
+    if faults:
+        sys.exit("\n".join(faults))
+    documents = {os.path.splitext(os.path.basename(path))[0]: path for path in paths if program(path)}
+    if not documents:
+        return print("No Swift code.")
+    # Kept, so that a second call builds little.
+    build = os.path.join(ROOT, ".build", "documents")
+    home = os.path.join(build, "package")
+    shutil.rmtree(home, ignore_errors=True)
+    os.makedirs(home)
+    write_package(documents, home)
+    with tempfile.TemporaryDirectory() as directory:
+        if README in paths:
+            check_manifest(directory)
+        result = run(["swift", "build", "--scratch-path", os.path.join(build, "build")], home, 1800)
+        if result.returncode != 0 or re.search(r"\.md:\d+:\d+: warning:", result.stdout):
+            sys.exit(result.stdout)
+        for name, path in documents.items():
+            binary = os.path.join(build, "build", "debug", name)
+            check_program(name, path, binary, os.path.join(directory, "stores", name))
+
+
+main()
