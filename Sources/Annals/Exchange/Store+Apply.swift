@@ -19,7 +19,7 @@ extension Store {
     ///
     /// - Parameters:
     ///   - transaction: What the other store has exported.
-    ///   - conflicts: What to do where it contradicts what was changed here.
+    ///   - policy: What to do if it contradicts what was changed here.
     ///   - author: Who makes the change, as history says it; nil for who made it there, and for nobody where it is only noted.
     ///   - contextName: The same for the context.
     ///   - durability: What the call waits for; nil for the store's own choice.

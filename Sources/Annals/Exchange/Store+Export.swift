@@ -29,6 +29,7 @@ extension Store {
     ///   - place: Behind which transaction to begin. What the other store's `lastApplied` gives is right; nil for everything.
     ///   - target: The identifier of the store that they are for: what was first made there is left out. Nil for whoever.
     ///   - snapshot: Where to stop; nil for the newest state.
+    ///   - body: Called with each transaction. False ends the export.
     public func forEachExportedTransaction(
         after place: HistoryRequest.Place? = nil, to target: UUID? = nil, in snapshot: Snapshot? = nil,
         _ body: (ExportedTransaction) throws -> Bool

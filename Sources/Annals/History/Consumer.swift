@@ -74,6 +74,7 @@ extension Store {
     ///
     /// - Parameters:
     ///   - name: 1 to 1024 bytes of UTF-8; a store has at most 1000 consumers.
+    ///   - kind: What it does with the store.
     ///   - token: What it has seen already; nil for everything up to now.
     /// - Returns: the consumer, with the cursor to go on from.
     ///

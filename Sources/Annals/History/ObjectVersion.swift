@@ -33,8 +33,10 @@ extension Store {
     /// `damaged`, `closed`, and what `body` throws.
     ///
     /// - Parameters:
+    ///   - object: The object.
     ///   - number: Only what came after this transaction.
     ///   - snapshot: Where the past begins; nil for the newest state.
+    ///   - body: Called with each version. False ends the reading.
     public func forEachVersion(
         of object: ObjectID, after number: UInt64 = 0, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView, borrowing HistoryChangeView) throws(StoreError) -> Bool

@@ -66,6 +66,8 @@ extension Store {
     ///   - number: The transaction's number.
     ///   - author: Who undoes it, as history says it.
     ///   - contextName: What they were doing, or where.
+    ///   - policy: What to do with the parts that cannot be undone.
+    ///   - durability: What the call waits for; nil for the store's own choice.
     @discardableResult
     public func revert(
         _ number: UInt64, author: String? = nil, contextName: String? = nil,

@@ -51,7 +51,10 @@ extension Store {
     /// `historyGap` (with the token to go on from, if
     /// there is one), `unknownEntity`, `unknownAttribute`, `damaged`, `closed`, and what `body` throws.
     ///
-    /// - Parameter snapshot: Where history ends; nil for the newest state.
+    /// - Parameters:
+    ///   - request: What is chosen.
+    ///   - snapshot: Where history ends; nil for the newest state.
+    ///   - body: Called with each transaction. False ends the reading.
     public func forEachTransaction(
         _ request: HistoryRequest, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool

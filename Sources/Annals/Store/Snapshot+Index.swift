@@ -32,12 +32,14 @@ extension Snapshot {
     /// is, while an offset takes time for each index entry that it passes over.
     ///
     /// - Parameters:
+    ///   - entity: The entity of the objects.
     ///   - attributes: The name of an attribute that is indexed or unique, or the names of a compound key.
     ///   - lower: Where the range begins: values for some of these attributes, from the first on.
     ///   - upper: Where it ends.
     ///   - object: The range continues after this object, in the direction of reading. The snapshot must contain it.
     ///   - offset: How many objects are passed over first. They are not read, unless their keys are longer than 240 bytes.
     ///   - reversed: Whether the range is read from its end.
+    ///   - body: Called with each row, in place. False ends the reading.
     ///
     /// In a state of the past, which has no indexes, the objects are sorted.
     ///
@@ -135,6 +137,7 @@ extension Snapshot {
     /// The objects in a range of an index as values. Takes memory for all of them.
     ///
     /// - Parameters:
+    ///   - entity: The name of the entity.
     ///   - attributes: The name of an attribute that is indexed or unique, or the names of a compound key.
     ///   - lower: Where the range begins: values for some of these attributes, from the first on.
     ///   - upper: Where it ends.

@@ -13,6 +13,7 @@ extension Store {
     ///   - author: Who makes the change, as history says it.
     ///   - contextName: What they were doing, or where.
     ///   - durability: What the call waits for; nil for the store's own choice.
+    ///   - body: Makes the changes.
     /// - Returns: What `body` returns, and the token of the transaction; nil where `body` has changed nothing, and nothing was written.
     ///
     /// Throws `StoreError`: `busy`, `readOnly`, `noSpace` (nothing has changed), `uniqueViolation`, `requiredMissing`, `durabilityUnknown` (it may

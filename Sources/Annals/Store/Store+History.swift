@@ -13,6 +13,7 @@ extension Store {
     /// - Parameters:
     ///   - number: The last transaction that is known already; 0 for the beginning.
     ///   - snapshot: Where to stop; nil for the newest.
+    ///   - body: Called with each transaction. False ends the reading.
     public func forEachTransaction(
         after number: UInt64, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
