@@ -2,7 +2,7 @@
 """Checks the README and the guides: their form, their links, and every block of Swift code in them.
 
 Form: the README has at most 1,300 words, and no line has more than 120 columns, except those of tables. A relative
-link, and a path to a source file, names a file of the clone.
+link, and a path to a source file, names a file of the clone. Errors.md has every error code, TheTool.md every command.
 
 Code: the Swift blocks of one document, in their order, form one program. Argument 1 is the path of a store. Each
 program runs twice in a directory of its own: the store does not exist at the first run, and does at the second. What
@@ -74,6 +74,24 @@ def faults_of_form(path):
     return faults
 
 
+def faults_of_lists():
+    """Error codes and commands that their guides do not have."""
+    faults = []
+    for guide, folder, pattern in (
+            ("Errors.md", LIBRARY, r'static let (\w+) = Self\(rawValue: "\1"\)'),
+            ("TheTool.md", os.path.join(ROOT, "Sources", "AnnalsTool"), r'= Command\(\s*"(\w+)"')):
+        names = set()
+        for parent, _, files in os.walk(folder):
+            for file in files:
+                if file.endswith(".swift"):
+                    names.update(re.findall(pattern, read(os.path.join(parent, file))))
+        if not names:
+            faults.append(f"{folder}: nothing matches {pattern}")
+        text = read(os.path.join(GUIDES, guide))
+        faults += [f"{guide} does not have {name}" for name in sorted(names) if not re.search(rf"\| `{name}\b", text)]
+    return faults
+
+
 def run(command, directory, seconds):
     return subprocess.run(
         command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -138,7 +156,7 @@ def check_program(name, path, binary, directory):
 def main():
     paths = [os.path.abspath(path) for path in sys.argv[1:]] or [README] + sorted(
         os.path.join(GUIDES, name) for name in os.listdir(GUIDES) if name.endswith(".md"))
-    faults = [fault for path in paths for fault in faults_of_form(path)]
+    faults = faults_of_lists() + [fault for path in paths for fault in faults_of_form(path)]
     if faults:
         sys.exit("\n".join(faults))
     documents = {os.path.splitext(os.path.basename(path))[0]: path for path in paths if program(path)}
