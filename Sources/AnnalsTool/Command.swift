@@ -2,10 +2,11 @@
 
 package import AnnalsFile
 
-/// How the process ends. The numbers above 1 are those of sysexits.h.
+/// How the process ends. The numbers from 64 on, but for the last, are those of sysexits.h.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     case failed = 1
+    case losses = 2
     case usage = 64
     case damaged = 65
     case busy = 75
@@ -16,6 +17,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
         switch self {
         case .done: "done"
         case .failed: "failed; the reason stands on standard error"
+        case .losses: "salvaged, with losses; the report names them"
         case .usage: "wrong usage"
         case .damaged: "the store is damaged, or not a store"
         case .busy: "another process holds the store; try again"

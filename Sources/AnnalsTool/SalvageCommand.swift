@@ -9,7 +9,9 @@ extension Command {
             Every part of the file whose checksums agree is read. The new store has the newest values that were found
             of each object, under its ID, without history; the report says what is lost. STORE is only read. There
             may be nothing at NEW; who is killed leaves “.NEW.annals-salvage”, which the next one to the same name takes
-            away. The exit status is 0 where a new store was written, whatever was lost.
+            away. The exit status is 0 if the new store has everything that was committed, and 2 if something is
+            lost or may be. What is lost is known from the newest checkpoint that can be read and from the numbers of
+            transactions and objects.
             """,
         operands: ["STORE", "NEW"],
         options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
@@ -30,7 +32,7 @@ enum SalvageCommand {
         } else {
             for line in text(report, target) { try output.line(line) }
         }
-        return .done
+        return report.hasLosses ? .losses : .done
     }
 
     // MARK: Text
@@ -39,8 +41,13 @@ enum SalvageCommand {
         var lines = ["\(target): \(report.objects) objects"]
         for entity in report.entities {
             let name = entity.name.map { "“\($0)”" } ?? "entity \(entity.number), of which no definition was found"
-            let unreadable = entity.unreadableObjects > 0 ? ", \(entity.unreadableObjects) more cannot be read" : ""
-            lines.append("  \(entity.objects) of \(name)\(unreadable)")
+            let facts = [
+                (entity.lostObjects, "more are lost"), (entity.unreadableObjects, "more cannot be read"),
+                (entity.unaccountedObjects, "more are lost or were deleted"),
+                (entity.outdatedObjects, "had a newer version or were deleted"),
+            ]
+            let losses = facts.filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
+            lines.append("  \(entity.objects) of \(name)\(losses)")
         }
         lines += report.schemaChanges.map { "  " + $0 }
         lines.append(
@@ -60,6 +67,8 @@ enum SalvageCommand {
         func add(_ count: UInt64, _ what: String) {
             if count > 0 { lines.append("\(count) \(what)") }
         }
+        add(report.changesMissing, "changes are missing that the newest readable checkpoint counted")
+        add(report.bytesUncounted, "bytes held an unknown number of objects: no checkpoint can be read")
         add(report.objectsOfGaps, "objects are as a transaction left them that is not proved to be whole")
         add(report.changesUnfinished, "changes were never committed, and are left out")
         add(report.largeValuesLost, "large values are lost; their objects are there without them")
@@ -75,6 +84,8 @@ enum SalvageCommand {
         var line = JSONLine()
         line.add("store", target)
         line.add("objects", report.objects)
+        line.add("hasLosses", report.hasLosses)
+        line.add("lostObjects", report.lostObjects)
         line.add("entities", report.entities.map(json))
         line.addRaw("schemaChanges", "[" + report.schemaChanges.map(JSONLine.quoted).joined(separator: ",") + "]")
         line.add("fileBytes", report.fileBytes)
@@ -88,6 +99,8 @@ enum SalvageCommand {
         line.add("transactionsComplete", report.transactionsComplete)
         line.add("transactionsWithGaps", report.transactionsWithGaps)
         line.add("transactionsMissing", report.transactionsMissing)
+        line.add("changesMissing", report.changesMissing)
+        line.add("bytesUncounted", report.bytesUncounted)
         line.add("changesUnfinished", report.changesUnfinished)
         line.add("objectsOfGaps", report.objectsOfGaps)
         line.add("largeValuesLost", report.largeValuesLost)
@@ -102,6 +115,9 @@ enum SalvageCommand {
         if let name = entity.name { line.add("name", name) } else { line.addRaw("name", "null") }
         line.add("objects", entity.objects)
         line.add("unreadableObjects", entity.unreadableObjects)
+        line.add("lostObjects", entity.lostObjects)
+        line.add("outdatedObjects", entity.outdatedObjects)
+        line.add("unaccountedObjects", entity.unaccountedObjects)
         return line
     }
 

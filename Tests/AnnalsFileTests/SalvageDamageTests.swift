@@ -37,7 +37,7 @@ import Testing
                 environment: machine.environment)
             #expect(result.framesRead == UInt64(sample.frames.count) && result.framesBad == 0)
             #expect(result.bytesPassedOver == 0 && result.transactionsWithGaps == 0 && result.transactionsMissing == 0)
-            #expect(result.unreadableRows == 0 && result.largeValuesLost == 0 && result.schemaChanges == [])
+            #expect(!result.hasLosses && result.lostObjects == 0, "\(result)")
             let before = try machine.open(2, access: .readOnly).current.catalog
             let after = try Log.open(
                 Self.path, access: .readOnly, options: machine.options, files: machine.files(),
@@ -59,6 +59,11 @@ import Testing
         #expect(machine.disk.names(in: "/data") == ["new", "s.annals"])
         let found = try rows(machine)
         #expect(UInt64(found.count) == result.objects)
+        let missing = sample.live.subtracting(found.keys)
+        if !missing.isEmpty {
+            #expect(result.hasLosses, "seed \(seed): \(missing.count) objects are missing, and no loss is named")
+        }
+        #expect(result.lostObjects <= UInt64(sample.everAlive.subtracting(found.keys).count), "seed \(seed)")
         var expected = 0
         var isUnsure = false
         for (object, newest) in expectation.objects {

@@ -361,6 +361,92 @@ import Testing
         try expectIntact(machine.machine.disk, Self.path)
     }
 
+    // MARK: What is gone
+
+    /// A compacted store: notes 1 to 400 are rows without history, five have a transaction.
+    private func compacted() throws -> EngineMachine {
+        let machine = EngineMachine()
+        let store = Generations(try machine.create())
+        let ids = try store.current.insertNotes(1...400)
+        for id in ids[10..<20] { _ = try store.commit { try $0.delete(id) } }
+        _ = try store.current.deleteHistory(before: store.current.view().number + 1)
+        _ = try store.compact(.lowered)
+        _ = try store.current.insertNotes(401...405)
+        try store.close()
+        return machine
+    }
+
+    private func frames(_ machine: EngineMachine, _ kind: FrameKind) throws -> [SalvageSample.Frame] {
+        try SalvageSample(bytes(machine)).frames.filter { $0.kind == kind }
+    }
+
+    private func middle(_ frame: SalvageSample.Frame) -> Int {
+        frame.range.lowerBound + 64 + (frame.range.count - 64) / 2
+    }
+
+    @Test func theIndexKnowsWhichRowsOfACompactedStoreAreLost() throws {
+        let machine = try compacted()
+        let rows = try frames(machine, .rows)
+        #expect(rows.count > 2)
+        try corrupt(machine, [middle(rows[1])])
+        let result = try salvage(machine)
+        #expect(result.objects < 395 && result.entities.count == 1)
+        #expect(result.lostObjects == 395 - result.objects && result.changesMissing == result.lostObjects)
+        #expect(result.transactionsMissing == 0 && result.bytesUncounted == 0 && result.hasLosses)
+        #expect(result.entities[0].unaccountedObjects == 0 && result.entities[0].outdatedObjects == 0)
+    }
+
+    /// Nodes of which none can be read leave the counts.
+    @Test func withoutNodesTheCountsOfACheckpointSayHowManyAreLost() throws {
+        let machine = try compacted()
+        let rows = try frames(machine, .rows)
+        try damage(machine) { $0.kind == .nodes }
+        try corrupt(machine, [middle(rows[0])])
+        let result = try salvage(machine)
+        #expect(result.lostObjects == 395 - result.objects && result.lostObjects > 0)
+        // Indexes are made again: their loss alone loses nothing.
+        let whole = try compacted()
+        try damage(whole) { $0.kind == .nodes }
+        let second = try salvage(whole)
+        #expect(second.objects == 395 && second.framesBad > 0 && !second.hasLosses)
+    }
+
+    @Test func withoutACheckpointTheNumberOfLostRowsIsUnknown() throws {
+        let machine = try compacted()
+        let rows = try frames(machine, .rows)
+        try damage(machine) { $0.kind == .checkpoint }
+        try corrupt(machine, [middle(rows[1])])
+        let result = try salvage(machine)
+        #expect(result.bytesUncounted >= UInt64(rows[1].range.count) && result.hasLosses)
+        // Ten of these were deleted before.
+        #expect(result.lostObjects == 0 && result.entities[0].unaccountedObjects == 405 - result.objects)
+    }
+
+    @Test func anObjectWhoseLastVersionIsLostIsOutdated() throws {
+        let machine = try store { engine in
+            let ids = try engine.insertNotes(41...43)
+            _ = try engine.commit { transaction in
+                try transaction.update(ids[0], [(EngineNote.rank, .int(7))])
+                try transaction.delete(ids[1])
+            }
+            try engine.writeCheckpoint()
+        }
+        let numbers = try frames(machine, .transaction).map(\.number)
+        try damage(machine) { $0.kind == .transaction && $0.number == numbers.max() }
+        let result = try salvage(machine)
+        #expect(result.objects == 43 && result.lostObjects == 0 && result.entities[0].outdatedObjects == 2)
+        #expect(result.changesMissing == 2 && result.transactionsWithGaps == 1 && result.hasLosses)
+    }
+
+    /// After the newest checkpoint only the numbers tell.
+    @Test func numbersOfWhichNothingIsFoundAreUnaccountedFor() throws {
+        let machine = try store()
+        try damage(machine) { ($0.kind == .transaction && $0.number == 3) || $0.kind == .checkpoint }
+        let result = try salvage(machine)
+        #expect(result.objects == 30 && result.lostObjects == 0 && result.bytesUncounted == 0)
+        #expect(result.entities[0].unaccountedObjects == 10 && result.transactionsWithGaps == 1 && result.hasLosses)
+    }
+
     // MARK: Rules that rows do not have any more
 
     @Test func rowsThatShareAUniqueValueStay() throws {

@@ -19,6 +19,13 @@ extension Store {
             public let objects: UInt64
             /// How many were found whose values cannot be read, because the definition that they were written by was not found.
             public let unreadableObjects: UInt64
+            /// How many were in the store, as the index of its newest readable checkpoint says, and are lost.
+            public let lostObjects: UInt64
+            /// How many had a newer version than the one found, or were deleted, as that index says.
+            public let outdatedObjects: UInt64
+            /// How many object numbers were given after that checkpoint and belong to no object that was found, if
+            /// transactions are missing. They are lost, or were deleted. Without a checkpoint, all numbers count.
+            public let unaccountedObjects: UInt64
         }
 
         public let fileBytes: UInt64
@@ -40,6 +47,12 @@ extension Store {
         /// Those of which a part is there.
         public let transactionsWithGaps: UInt64
         public let transactionsMissing: UInt64
+        /// Changes that the newest readable checkpoint counted and that were not found. Some may be of older versions.
+        public let changesMissing: UInt64
+        /// Bytes passed over where an unknown number of objects stood, if a compacted store has no readable checkpoint.
+        public let bytesUncounted: UInt64
+        /// Whether anything committed is known to be missing, or may be: objects, values, or rules of the schema.
+        public let hasLosses: Bool
         /// Changes that were found and never committed: they are left out.
         public let changesUnfinished: UInt64
         /// Objects in the new store whose values are from a transaction of which a part is missing, or that cannot be proved to be committed.
@@ -54,6 +67,8 @@ extension Store {
         public let schemaChanges: [String]
         /// How many objects are in the new store.
         public var objects: UInt64 { entities.reduce(0) { $0 + $1.objects } }
+        /// How many are known to be lost.
+        public var lostObjects: UInt64 { entities.reduce(0) { $0 + $1.lostObjects } }
 
         init(_ report: SalvageResult) {
             fileBytes = report.fileBytes
@@ -64,12 +79,16 @@ extension Store {
             transactionsComplete = report.transactionsComplete
             transactionsWithGaps = report.transactionsWithGaps
             transactionsMissing = report.transactionsMissing
+            (changesMissing, bytesUncounted) = (report.changesMissing, report.bytesUncounted)
+            hasLosses = report.hasLosses
             (changesUnfinished, objectsOfGaps) = (report.changesUnfinished, report.objectsOfGaps)
             schemaVersionsMissing = report.schemaVersionsMissing
             objectsOfGuessedSchema = report.objectsOfGuessedSchema
             entities = report.entities.map {
                 Entity(
-                    number: $0.number, name: $0.name, objects: $0.objects, unreadableObjects: $0.unreadableRows)
+                    number: $0.number, name: $0.name, objects: $0.objects, unreadableObjects: $0.unreadableRows,
+                    lostObjects: $0.lostObjects, outdatedObjects: $0.outdatedObjects,
+                    unaccountedObjects: $0.unaccountedObjects)
             }
             (largeValuesLost, schemaChanges) = (report.largeValuesLost, report.schemaChanges)
         }

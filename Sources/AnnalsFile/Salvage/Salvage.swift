@@ -91,6 +91,8 @@ private struct SalvageRun {
     private var salt: UInt64 = 0
     private var scan: SalvageScan?
     private var schema = SalvagedSchema()
+    /// The newest checkpoint that can be read.
+    private var checkpoint: (offset: UInt64, content: CheckpointContent)?
 
     init(_ files: any FileSystem, _ file: Descriptor, _ options: SalvageOptions) {
         (self.files, self.file, self.options) = (files, file, options)
@@ -125,6 +127,7 @@ private struct SalvageRun {
         report.transactionsMissing -= min(known, report.transactionsMissing)
         self.scan = scan
         try readSchema(scan)
+        if checkpoint == nil, header?.generation != 0 { report.bytesUncounted = scan.bytesPassedOverInBase }
     }
 
     /// Nil where the page is damaged; then whether the salt is right shows by the frames.
@@ -150,9 +153,11 @@ private struct SalvageRun {
     /// What a checkpoint holds, the newest that can be read, and what schema frames say.
     private mutating func readSchema(_ scan: SalvageScan) throws(FileError) {
         let reader = CheckpointReader(files, file, salt: salt)
-        for offset in scan.checkpoints.reversed() {
+        for (offset, changes) in scan.checkpoints.reversed() where !scan.transactions.isDropped(offset) {
             do throws(FileError) {
                 let content = try reader.checkpoint(at: offset).content
+                checkpoint = (offset, content)
+                if content.changes > changes { report.changesMissing = content.changes - changes }
                 for version in content.schemas { schema.take(version) }
                 for root in content.entities { scan.note(next: root.nextNumber, root.entity) }
                 break
@@ -178,10 +183,14 @@ private struct SalvageRun {
         let engine = try unfinished.open(header, chosen)
         do throws(FileError) {
             let values = SalvagedValues(window.beside(stepBytes: FormatLimits.maximumFrameBytes), salt: salt)
-            let rows = try SalvagedRows(window, scan, schema, definitions)
+            let rows = try SalvagedRows(window, scan, schema, definitions, SalvageLosses(indexed(scan)))
             let writer = SalvageWriter(engine, definitions, values, options, fileBytes: report.fileBytes)
             try writer.writeSchema()
             try writer.write(rows)
+            try rows.finishLosses(
+                nextNumbers: scan.nextNumbers,
+                isCounting: report.transactionsMissing > 0 || report.transactionsWithGaps > 0
+                    || report.bytesUncounted > 0)
             try writer.passNumbers(numbersToPass(rows, scan))
             try writer.finishSchema()
             try engine.writeCheckpoint()
@@ -193,6 +202,12 @@ private struct SalvageRun {
             throw error
         }
         return report
+    }
+
+    private func indexed(_ scan: SalvageScan) -> IndexedObjects? {
+        guard let checkpoint else { return nil }
+        let window = window.beside(stepBytes: FormatLimits.maximumNodeFrameBytes)
+        return IndexedObjects(checkpoint.content, at: checkpoint.offset, scan.nodes, window)
     }
 
     /// What was ever given, as far as frames and references tell. A reference far above the rest is to nothing that ever was.
@@ -210,11 +225,14 @@ private struct SalvageRun {
         report.objectsOfGaps = writer.objectsOfGaps
         report.objectsOfGuessedSchema = writer.objectsOfGuessedSchema
         report.schemaChanges += writer.schemaChanges
-        let numbers = Set(definitions.map(\.number)).union(rows.unreadable.keys)
+        let losses = rows.losses.counts.filter { rows.wasVisible($0.key) }
+        let numbers = Set(definitions.map(\.number)).union(rows.unreadable.keys).union(losses.keys)
         report.entities = numbers.sorted().map { number in
-            SalvageResult.Entity(
+            let lost = losses[number] ?? SalvageLosses.Counts()
+            return SalvageResult.Entity(
                 number: number, name: definitions.first { $0.number == number }?.name.text,
-                objects: writer.written[number] ?? 0, unreadableRows: rows.unreadable[number] ?? 0)
+                objects: writer.written[number] ?? 0, unreadableRows: rows.unreadable[number] ?? 0,
+                lostObjects: lost.lost, outdatedObjects: lost.outdated, unaccountedObjects: lost.unaccounted)
         }
     }
 }

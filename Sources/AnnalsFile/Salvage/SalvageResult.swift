@@ -15,6 +15,13 @@ package struct SalvageResult: Equatable, Sendable {
         package var objects: UInt64 = 0
         /// Objects whose newest row was found, and cannot be read: no definition fits it.
         package var unreadableRows: UInt64 = 0
+        /// Objects that the newest readable checkpoint knew to be alive, and of which nothing was found.
+        package var lostObjects: UInt64 = 0
+        /// Objects of which that checkpoint knew a newer version, or a deletion, that was not found.
+        package var outdatedObjects: UInt64 = 0
+        /// Object numbers that were given after that checkpoint and of which nothing was found, if transactions are
+        /// missing: these objects are lost, or were deleted. If there is no checkpoint, all numbers.
+        package var unaccountedObjects: UInt64 = 0
     }
 
     package var fileBytes: UInt64 = 0
@@ -37,6 +44,10 @@ package struct SalvageResult: Equatable, Sendable {
     package var transactionsWithGaps: UInt64 = 0
     /// Transactions of which only the number is known, by those around them.
     package var transactionsMissing: UInt64 = 0
+    /// Changes that the newest readable checkpoint counted and that were not found; also changes of older versions.
+    package var changesMissing: UInt64 = 0
+    /// If no checkpoint of a compacted store can be read: bytes passed over where rows of it stood, in unknown number.
+    package var bytesUncounted: UInt64 = 0
     /// Changes that were not committed, as far as can be told: they are left out.
     package var changesUnfinished: UInt64 = 0
     /// Objects whose row is from a transaction with gaps, or from one that could not be proved to be committed.
@@ -58,6 +69,18 @@ package struct SalvageResult: Equatable, Sendable {
 
     package var objects: UInt64 { entities.reduce(0) { $0 + $1.objects } }
     package var unreadableRows: UInt64 { entities.reduce(0) { $0 + $1.unreadableRows } }
+
+    package var lostObjects: UInt64 { entities.reduce(0) { $0 + $1.lostObjects } }
+
+    /// Whether anything that was committed is known to be missing, or may be: objects, values, or rules of the schema.
+    package var hasLosses: Bool {
+        transactionsWithGaps > 0 || transactionsMissing > 0 || changesMissing > 0 || bytesUncounted > 0
+            || schemaVersionsMissing > 0 || objectsOfGuessedSchema > 0 || largeValuesLost > 0 || !schemaChanges.isEmpty
+            || entities.contains { entity in
+                entity.unreadableRows > 0 || entity.lostObjects > 0 || entity.outdatedObjects > 0
+                    || entity.unaccountedObjects > 0
+            }
+    }
 
     mutating func notePassedOver(_ start: UInt64, _ end: UInt64) {
         guard end > start else { return }

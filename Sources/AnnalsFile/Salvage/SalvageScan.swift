@@ -32,7 +32,13 @@ final class SalvageScan {
     let changes: ExternalSorter<SalvagedChange>
     private(set) var transactions = SalvageTransactions()
     private(set) var definitions: [(offset: UInt64, schema: SchemaDefinition)] = []
-    private(set) var checkpoints: [UInt64] = []
+    /// Where checkpoints stand, and how many changes that count were found below each.
+    private(set) var checkpoints: [(offset: UInt64, changes: UInt64)] = []
+    private(set) var nodes = SalvagedNodes()
+    private var changesRead: UInt64 = 0
+    /// Bytes passed over below the first frame of a transaction: rows that compaction left may have stood there.
+    private(set) var bytesPassedOverInBase: UInt64 = 0
+    private var isInBase = true
     /// By entity, one above the highest object number that any frame speaks of.
     private(set) var nextNumbers: [UInt16: UInt64] = [:]
     /// Where the last frame whose header checks ends, its checksum, and whether it is one that a recovery has dropped.
@@ -68,7 +74,8 @@ final class SalvageScan {
                 report.framesStray += 1
             } else if let frame, frame.checksumsMatch(salt: salt), try take(frame) {
                 report.framesRead += 1
-                report.notePassedOver(expected, offset)
+                notePassedOver(expected, offset, &report)
+                if frame.header.kind == .transaction || frame.header.kind == .part { isInBase = false }
                 (position, expected) = (end, end)
                 continue
             } else {
@@ -77,13 +84,18 @@ final class SalvageScan {
             }
             position = offset + UInt64(FormatLimits.frameAlignment)
         }
-        report.notePassedOver(expected, try usedEnd(from: expected))
+        notePassedOver(expected, try usedEnd(from: expected), &report)
         try transactions.finish(hints: hints) { (run) throws(FileError) in
             !(try window.bytes(at: run.stretch.end, count: FrameField.bytes)).allZero
         }
         report.transactionsComplete = transactions.complete
         report.transactionsWithGaps = transactions.withGaps
         report.changesUnfinished = transactions.changesDropped
+    }
+
+    private func notePassedOver(_ start: UInt64, _ end: UInt64, _ report: inout SalvageResult) {
+        report.notePassedOver(start, end)
+        if isInBase, end > start { bytesPassedOverInBase += end - start }
     }
 
     /// A frame that stands directly behind another and does not follow on it was dropped, and the one below written since.
@@ -145,7 +157,7 @@ final class SalvageScan {
                 try noteChanges(frame)
             case .schema:
                 definitions.append((frame.offset, try SchemaDefinition(table: frame.table, fileOffset: frame.offset)))
-            case .checkpoint: checkpoints.append(frame.offset)
+            case .nodes: nodes.note(frame)
             case .metadata:
                 for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
                     note(next: next, entity)
@@ -157,6 +169,8 @@ final class SalvageScan {
         }
         let commit = kind == .transaction ? record : nil
         transactions.take(frame.header, at: frame.offset, changes: count, record: commit, isGood: true)
+        changesRead += count
+        if kind == .checkpoint { checkpoints.append((frame.offset, changesRead - transactions.changesDropped)) }
         return true
     }
 

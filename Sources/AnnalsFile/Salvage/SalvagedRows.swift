@@ -22,12 +22,15 @@ final class SalvagedRows {
     private var hasBegun = false
     /// By entity, one above the highest object number that any row refers to.
     private(set) var nextNumbers: [UInt16: UInt64] = [:]
+    private(set) var losses: SalvageLosses
     /// By entity, objects whose row cannot be read.
     private(set) var unreadable: [UInt16: UInt64] = [:]
 
     init(
-        _ window: ByteWindow, _ scan: SalvageScan, _ schema: SalvagedSchema, _ definitions: [EntityDefinition]
+        _ window: ByteWindow, _ scan: SalvageScan, _ schema: SalvagedSchema, _ definitions: [EntityDefinition],
+        _ losses: SalvageLosses
     ) throws(FileError) {
+        self.losses = losses
         self.window = window
         transactions = scan.transactions
         self.schema = schema
@@ -40,26 +43,36 @@ final class SalvagedRows {
         while let change = try nextChange() {
             guard !change.isDeletion, let object = ObjectID(rawValue: change.object) else { continue }
             if let row = try read(change, object) { return row }
-            // Objects of an entity that was removed were not to be seen before either.
-            if newest[object.entity] != nil || schema.name(of: object.entity) == nil {
-                unreadable[object.entity, default: 0] += 1
-            }
+            if wasVisible(object.entity) { unreadable[object.entity, default: 0] += 1 }
         }
         return nil
+    }
+
+    /// Objects of an entity that was removed were not to be seen before either.
+    func wasVisible(_ entity: UInt16) -> Bool { newest[entity] != nil || schema.name(of: entity) == nil }
+
+    /// Compares what is left of the index with what was found. To be called after `next` has returned nil.
+    func finishLosses(nextNumbers: [UInt16: UInt64], isCounting: Bool) throws(FileError) {
+        try losses.finish(nextNumbers: nextNumbers, isCounting: isCounting)
     }
 
     /// The newest change of the next object, of those that count.
     private func nextChange() throws(FileError) -> SalvagedChange? {
         var found: SalvagedChange?
+        var wasAlive = false
         if !hasBegun {
             ahead = try records.next()
             hasBegun = true
         }
         while let change = ahead {
-            if let found, found.object != change.object { return found }
-            if !transactions.isDropped(change.place) { found = change }
+            if let found, found.object != change.object { break }
+            if !transactions.isDropped(change.place) {
+                found = change
+                if change.place < losses.knownEnd { wasAlive = !change.isDeletion }
+            }
             ahead = try records.next()
         }
+        if let found { try losses.note(found.object, at: found.place, wasAlive: wasAlive) }
         return found
     }
 

@@ -94,6 +94,17 @@ struct SalvageSample {
         return found
     }
 
+    var everAlive: Set<ObjectID> { Set(changes.lazy.filter { $0.values != nil }.map(\.object)) }
+
+    /// The objects that are alive in the undamaged store.
+    var live: Set<ObjectID> {
+        var live = Set<ObjectID>()
+        for change in changes {
+            if change.values == nil { live.remove(change.object) } else { live.insert(change.object) }
+        }
+        return live
+    }
+
     // MARK: What is left
 
     /// What salvage must find of the damaged file.
