@@ -223,7 +223,61 @@ import Testing
         return machine
     }
 
-    private static let day: UInt64 = 24 * 3600 * 1_000_000
+    private static let day: UInt64 = 24 * hour
+    private static let hour: UInt64 = 3600 * 1_000_000
+
+    /// A clock that is 8 days ahead for less than an hour takes nothing, whichever handle commits, and neither does its correction.
+    @Test(arguments: [false, true]) func aClockThatIsAheadTakesNothing(_ isOpenedAgain: Bool) throws {
+        let machine = machine()
+        let environment = machine.machine.environment
+        var engine = try machine.create()
+        _ = try engine.register("reader", .reads)
+        _ = try engine.insertNotes(1...2000)
+        func insert(after microseconds: UInt64) throws {
+            environment.advance(byMicroseconds: microseconds)
+            if isOpenedAgain {
+                try engine.close()
+                engine = try machine.open()
+            }
+            _ = try engine.insertNotes(1...1)
+        }
+        let right = environment.wallClockMicroseconds()
+        environment.setWallClock(right + 8 * Int64(Self.day))
+        for _ in 1...11 { try insert(after: Self.hour / 12) }
+        #expect(engine.tracking.horizon == 0)
+        environment.setWallClock(right + Int64(Self.hour))
+        for _ in 1...8 { try insert(after: Self.hour / 3) }
+        #expect(engine.tracking.horizon == 0)
+        // Once more ahead, and now for longer than an hour.
+        environment.setWallClock(right + 9 * Int64(Self.day))
+        try insert(after: 0)
+        #expect(engine.tracking.horizon == 0)
+        for _ in 1...4 { try insert(after: Self.hour / 3) }
+        #expect(engine.tracking.horizon > 0)
+        try machine.closeAndCheck(engine)
+    }
+
+    /// What the correction of a clock takes back is looked at by the handle that saw the jump, too.
+    @Test func aStoreIsLookedAtAgainWhenItsClockWasSetBack() throws {
+        let machine = machine()
+        let engine = try machine.create()
+        try engine.setRetention(RetentionLimits(microseconds: Self.hour, bytes: .max))
+        let right = machine.machine.environment.wallClockMicroseconds()
+        machine.machine.environment.setWallClock(right + 100 * Int64(Self.day))
+        _ = try engine.insertNotes(1...1)
+        machine.machine.environment.setWallClock(right)
+        for _ in 1...20 {
+            machine.machine.environment.advance(byMicroseconds: Self.hour / 3)
+            _ = try engine.insertNotes(1...1)
+        }
+        _ = try engine.deleteHistory(before: 4)
+        for _ in 1...3 {
+            machine.machine.environment.advance(byMicroseconds: Self.hour / 3)
+            _ = try engine.insertNotes(1...1)
+        }
+        #expect(engine.tracking.horizon > 3)
+        try machine.closeAndCheck(engine)
+    }
 
     @Test func whatIsOlderThanSevenDaysGoesUnlessSomebodySaysOtherwise() throws {
         let machine = machine()
@@ -235,6 +289,10 @@ import Testing
         _ = try engine.insertNotes(2001...2010)
         #expect(engine.tracking.horizon == 0)
         machine.machine.environment.advance(byMicroseconds: Self.day + 1_000_000)
+        _ = try engine.insertNotes(2011...2011)
+        // The new time has to last for an hour.
+        #expect(engine.tracking.horizon == 0)
+        machine.machine.environment.advance(byMicroseconds: Self.hour + 1_000_000)
         _ = try engine.insertNotes(2011...2011)
         #expect(engine.tracking.horizon == old)
         // For ever.

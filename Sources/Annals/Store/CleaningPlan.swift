@@ -71,6 +71,11 @@ extension Store {
     }
 
     /// Says how long history stays, for everybody who uses the store, from now on. Throws as committing does.
+    ///
+    /// Ages are measured with the machine's clock and the times that transactions were committed at. A jump of more than an
+    /// hour is not believed at once: until the new time has lasted for an hour, nothing goes by itself because of the
+    /// jump. It goes with the first commit after that. If the clock is set back, the age that the jump added is gone.
+    /// A clock that stays wrong for longer than an hour is believed. `clean` believes the clock as it is.
     public func setRetention(_ retention: Retention) throws {
         try mapping { () throws(FileError) in
             try generations.onNewest { (engine) throws(FileError) in
@@ -106,6 +111,8 @@ extension Store {
     }
 
     /// Cleans what all registered readers have read, and what retention does not keep. `compact` gives its space back.
+    ///
+    /// Believes the machine's clock, also right after a jump: `cleaningPlan` tells before what would go.
     ///
     /// - Returns: what was done.
     ///

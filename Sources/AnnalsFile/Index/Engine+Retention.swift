@@ -33,9 +33,11 @@ extension Engine {
     /// With the writer lock: whether this handle should look again, at most once in a while.
     @inline(__always)
     func isRetentionCheckDue(_ appended: AppendedTransaction) -> Bool {
+        // More than the interval away: the clock was set back.
+        let rest = nextRetentionTime.load(ordering: .relaxed) &- appended.time
         guard
-            appended.end >= nextRetentionEnd.load(ordering: .relaxed)
-                || appended.time >= nextRetentionTime.load(ordering: .relaxed)
+            appended.end >= nextRetentionEnd.load(ordering: .relaxed) || rest <= 0
+                || rest > options.retentionCheckMicroseconds
         else { return false }
         let (time, overflow) = appended.time.addingReportingOverflow(options.retentionCheckMicroseconds)
         nextRetentionTime.store(overflow ? .max : time, ordering: .relaxed)
@@ -47,21 +49,60 @@ extension Engine {
     func applyRetention() throws(FileError) {
         let view = try view()
         if options.appliesRetention {
-            let first = try firstRetained(in: view)
+            let first = try firstRetained(in: view, at: try believedTime(in: view))
             if first > tracking.horizon + 1 { try deleteHistory(before: first) }
         }
         let space = try space(in: view)
         garbage.store(Int(clamping: try space.regained(behind: tracking.horizon, self, view)), ordering: .relaxed)
     }
 
+    /// The time that ages are measured from when history goes by itself: the clock's, unless it is too new to be believed.
+    ///
+    /// Looks at the transactions of the last hour. If the time from the one before them to the first of them is more than
+    /// an hour, either nobody committed for that long or the clock jumped forward, and nothing tells which. Until the new
+    /// time has lasted for an hour, only the time since the jump is added to the time before it. A process that has just
+    /// opened the store finds the same in the file. Logarithmic in the number of transactions.
+    func believedTime(in view: View) throws(FileError) -> Int64 {
+        let now = log.environment.wallClockMicroseconds()
+        let (hourAgo, overflow) = now.subtractingReportingOverflow(clockStepMicroseconds)
+        if overflow { return now }
+        let oldest = log.header.baseNumber
+        // All from `recent` on are of the last hour, the one of number `before` is not.
+        var recent = view.number + 1
+        var before = oldest
+        var step: UInt64 = 1
+        while before + 1 < recent {
+            let probe = max(recent - min(step, recent), before + 1)
+            if try time(ofTransactionAfter: probe - 1, in: view) > hourAgo {
+                recent = probe
+                step *= 2
+            } else {
+                before = probe
+                step = 1
+            }
+        }
+        // Everything that the file holds is of the last hour.
+        if before == oldest { return now }
+        let earlier = try time(ofTransactionAfter: before - 1, in: view)
+        let jump = recent > view.number ? now : try time(ofTransactionAfter: recent - 1, in: view)
+        let (distance, isTooFar) = jump.subtractingReportingOverflow(earlier)
+        guard jump > earlier, isTooFar || distance > clockStepMicroseconds else { return now }
+        // `jump` is less than an hour ago, and more than an hour above `earlier`.
+        return earlier + max(now - jump, 0)
+    }
+
     /// The first transaction that retention keeps; one above the last one's where it keeps none.
-    package func firstRetained(in view: View) throws(FileError) -> UInt64 {
+    ///
+    /// - Parameter now: What ages are measured from; nil for the clock's time.
+    package func firstRetained(in view: View, at now: Int64? = nil) throws(FileError) -> UInt64 {
         let horizon = tracking.horizon
         let limits = tracking.retention
         var first = horizon + 1
         guard horizon < view.number else { return first }
         if limits.microseconds < .max {
-            first = try firstTransaction(youngerThan: limits.microseconds, behind: horizon, in: view)
+            first = try firstTransaction(
+                youngerThan: limits.microseconds, at: now ?? log.environment.wallClockMicroseconds(), behind: horizon,
+                in: view)
         }
         if limits.bytes < .max {
             let space = try space(in: view)
@@ -75,10 +116,9 @@ extension Engine {
 
     /// By doubling and halving: as times rise with numbers, but for clock steps, near which this may be some transactions off.
     private func firstTransaction(
-        youngerThan age: UInt64, behind horizon: UInt64, in view: View
+        youngerThan age: UInt64, at now: Int64, behind horizon: UInt64, in view: View
     ) throws(FileError) -> UInt64 {
-        let (limit, overflow) = log.environment.wallClockMicroseconds().subtractingReportingOverflow(
-            Int64(clamping: age))
+        let (limit, overflow) = now.subtractingReportingOverflow(Int64(clamping: age))
         if overflow { return horizon + 1 }
         // All up to `old` are too old, `young` is not.
         var old = horizon
