@@ -37,7 +37,7 @@ struct DemoPlayer {
                     .alreadyExists, "The \(role.rawValue) has been run on this store before: name a new one.",
                     path: path)
             }
-            let consumer = try store.registerConsumer(role.rawValue, kind: [.reads, .writes], at: store.oldestToken)
+            let consumer = try store.registerConsumer(role.rawValue, kind: [.reads, .writes], at: .oldest)
             return (store, try store.changeWatcher(after: consumer.cursor, excluding: [role.rawValue]))
         }
     }

@@ -48,8 +48,9 @@ import Testing
             cursor = transaction.token
         }
         #expect(try store.consumer("extension")?.lag == 0)
-        // Another handle learns it when this one is closed, at the latest.
+        // Another handle sees it at once.
         let other = try folder.open()
+        #expect(try other.consumer("extension")?.cursor == cursor)
         try store.close()
         #expect(try other.consumer("extension")?.cursor == cursor)
         #expect(try other.consumers.map(\.name) == ["extension"])
@@ -57,6 +58,34 @@ import Testing
         #expect(try other.removeConsumer("extension"))
         #expect(try !other.removeConsumer("extension"))
         try other.close()
+        try folder.expectIntact()
+    }
+
+    /// Cleaning between naming the oldest place and using it changes what it stands for, and is no error.
+    @Test func theOldestPlaceIsWhereHistoryBeginsWhenItIsUsed() throws {
+        let store = try folder.open([Sample.clip])
+        let other = try folder.open()
+        for _ in 1...6 { try insert(store) }
+        let watcher = try store.changeWatcher(after: .oldest)
+        try other.deleteHistory(before: 4)
+        let consumer = try store.registerConsumer("reader", at: .oldest)
+        #expect(try consumer.cursor.number == 3 && consumer.cursor == other.oldestToken && !consumer.isLost)
+        let last = try store.currentToken
+        let signal = try #require(try watcher.next(timeout: .seconds(10)))
+        #expect(signal.token == last && watcher.position == last.number)
+        // From then on it is a place like any other.
+        try insert(store)
+        try insert(store)
+        try other.deleteHistory(before: last.number + 2)
+        expect(.tokenExpired) { _ = try watcher.next(timeout: .seconds(10)) }
+        #expect(try store.history(HistoryRequest(after: .oldest)).map(\.number) == [last.number + 2])
+        #expect(try store.history(HistoryRequest(before: .oldest)).isEmpty)
+        // One that is lost is told so, wherever it moves to.
+        expect(.consumerLost) {
+            try store.advanceConsumer("reader", from: consumer.cursor, to: try store.currentToken)
+        }
+        try other.close()
+        try store.close()
         try folder.expectIntact()
     }
 
@@ -96,7 +125,6 @@ import Testing
         try store.registerConsumer("importer", at: start)
         let first = try insert(store)
         let second = try insert(store)
-        // Waiting for its second: the transaction begins from there all the same.
         try store.advanceConsumer("importer", from: start, to: start)
         try store.advanceConsumer("importer", from: start, to: first)
         try store.commit { transaction in

@@ -108,7 +108,7 @@ extension Store {
             let oldest = try oldest(end, to: target)
             var start = place
             switch place {
-            case nil: start = .number(oldest.number)
+            case nil, .oldest: start = .number(oldest.number)
             case .number(let number) where number < oldest.number && number >= oldest.exported.number:
                 start = .number(oldest.number)
             // Of those that are left out the tags are not known any more.

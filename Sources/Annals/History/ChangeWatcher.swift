@@ -11,6 +11,8 @@ public final class ChangeWatcher: Sendable {
     private struct Position {
         /// The last transaction that was told or passed over.
         var number: UInt64
+        /// Whether it stands where history begins, wherever that is by now.
+        var isAtOldest = false
         /// Where it ends, in the file with that salt; nil where it has to be found.
         var place: (salt: UInt64, offset: UInt64)?
     }
@@ -19,10 +21,12 @@ public final class ChangeWatcher: Sendable {
     private let excluded: Set<String>
     private let state: Mutex<Position>
 
-    init(_ store: Store, after number: UInt64, excluding: Set<String>, asynchronously: Bool) throws(StoreError) {
+    init(
+        _ store: Store, after number: UInt64, isAtOldest: Bool = false, excluding: Set<String>, asynchronously: Bool
+    ) throws(StoreError) {
         wait = try ChangeWait(store, asynchronously: asynchronously)
         excluded = excluding
-        state = Mutex(Position(number: number))
+        state = Mutex(Position(number: number, isAtOldest: isAtOldest))
     }
 
     /// The last transaction that was told, or passed over because of its author.
@@ -68,8 +72,8 @@ public final class ChangeWatcher: Sendable {
         // Before the lock: in a child a thread of the parent's may hold it for ever.
         try mapping { () throws(FileError) in try engine.checkNotForked() }
         return try state.withLock { (position) throws(StoreError) in
-            let last = position.number
-            let view = try mapping { () throws(FileError) in
+            var last = position.number
+            var view = try mapping { () throws(FileError) in
                 // Who asked for the engine has looked at the file just now, but was not told why it could not.
                 let known = try engine.knownView()
                 return known.number > last ? known : try engine.viewOfThisFile()
@@ -77,7 +81,19 @@ public final class ChangeWatcher: Sendable {
             // Another thread has told what the file that took this one's place has: that is looked at next.
             guard last <= view.number else { return nil }
             // In every look, because history may be cleaned under who waits.
-            try wait.store.check(last, engine, view)
+            while true {
+                if position.isAtOldest, engine.oldestNumber > last {
+                    // Everything that was cleaned in this state is before the beginning of history.
+                    last = min(engine.oldestNumber, view.number)
+                    position = Position(number: last, isAtOldest: true)
+                }
+                do throws(StoreError) {
+                    try wait.store.check(last, engine, view)
+                    break
+                } catch  where position.isAtOldest && error.code == .tokenExpired {
+                    view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
+                }
+            }
             while position.number < view.number {
                 if let signal = try advance(&position, view, engine) { return signal }
             }

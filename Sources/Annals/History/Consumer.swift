@@ -31,7 +31,8 @@ public struct Consumer: Hashable, Sendable, Codable {
     /// Cleaning has passed its cursor, because it was too far behind: it has to read everything anew (`resync`, `resetConsumer`).
     public let isLost: Bool
 
-    init(_ record: ConsumerRecord, _ place: TransactionPlace, _ store: UUID, last: UInt64, horizon: UInt64) {
+    init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, horizon: UInt64) {
+        let place = record.place
         name = record.name
         kind = Kind(rawValue: Int(record.kind.rawValue))
         cursor = HistoryToken(storeIdentifier: store, number: place.number, tag: place.tag)
@@ -65,8 +66,7 @@ extension Store {
     }
 
     private func consumer(_ record: ConsumerRecord, _ engine: Engine, _ view: View) -> Consumer {
-        Consumer(
-            record, generations.place(of: record), identifier, last: view.number, horizon: engine.tracking.horizon)
+        Consumer(record, identifier, last: view.number, horizon: engine.tracking.horizon)
     }
 
     /// Registers a consumer of history: from now on cleaning waits for it, as far as retention allows. One that is registered already keeps its
@@ -94,14 +94,38 @@ extension Store {
         return consumer(record, engine, try mapping { () throws(FileError) in try engine.view() })
     }
 
+    /// The same at a place in history. `.oldest` is looked up while nobody can clean: a new consumer then misses nothing that
+    /// history holds.
+    ///
+    /// Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` for the place besides.
+    @discardableResult
+    public func registerConsumer(
+        _ name: String, kind: Consumer.Kind = .reads, at place: HistoryRequest.Place
+    ) throws -> Consumer {
+        guard place == .oldest else {
+            if case .token(let token) = place { return try registerConsumer(name, kind: kind, at: token) }
+            let (engine, view) = try newest()
+            let number = try number(behind: place, engine, view)
+            return try registerConsumer(name, kind: kind, at: try token(ofNumber: number, engine, view))
+        }
+        let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
+        let (engine, record) = try mapping { () throws(FileError) in
+            try generations.onNewest { (engine) throws(FileError) in
+                (engine, try engine.register(name, kinds, isAtOldest: true, durability: options.durability.file))
+            }
+        }
+        return consumer(record, engine, try mapping { () throws(FileError) in try engine.view() })
+    }
+
     /// A consumer has seen everything up to `to`, and had up to `from` before.
     ///
-    /// This handle knows at once; the file is told at most once a second, and when the store is closed: a process that is killed may read the last
-    /// second's transactions again. Who must not moves its cursor in a transaction (`Transaction.advanceConsumer`).
+    /// Appends one short frame. When this returns, every process sees the new cursor, and a process that is killed does not
+    /// lose it. After a loss of power the cursor may stand where it stood a moment ago, and the consumer reads some
+    /// transactions again. To process each transaction exactly once, move the cursor in the same transaction as its results
+    /// (`Transaction.advanceConsumer`).
     ///
-    /// Throws `StoreError`: `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because
-    /// somebody else uses its name too;
-    /// `consumerLost` where cleaning has passed `to`; `invalidArgument` where `to` is before `from`; what `validate` throws for `to`.
+    /// Throws `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because somebody else uses its name too;
+    /// `consumerLost` if cleaning has passed its cursor, wherever `to` is; `invalidArgument` where `to` is before `from`; what `validate` throws for `to`.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         try checkOwner(from)
         try checkSeen(to)
@@ -120,7 +144,6 @@ extension Store {
     @discardableResult
     public func resetConsumer(_ name: String, to token: HistoryToken) throws -> Consumer {
         try validate(token)
-        generations.forgetCursor(of: name)
         let (engine, record) = try mapping { () throws(FileError) in
             try generations.onNewest { (engine) throws(FileError) in
                 (engine, try engine.resetConsumer(name, to: token.place, durability: options.durability.file))
@@ -134,7 +157,6 @@ extension Store {
     /// Throws `StoreError`.
     @discardableResult
     public func removeConsumer(_ name: String) throws -> Bool {
-        generations.forgetCursor(of: name)
         return try mapping { () throws(FileError) in
             try generations.onNewest { (engine) throws(FileError) in
                 try engine.removeConsumer(name, durability: options.durability.file)

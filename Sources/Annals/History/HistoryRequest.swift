@@ -23,6 +23,8 @@ public struct HistoryRequest: Hashable, Sendable {
         /// Right behind the last transaction that was committed at that moment or earlier. Where the clock was set back by more than an hour,
         /// everything before that counts as older than what came later.
         case date(Date)
+        /// Where history begins. The store looks it up when it uses the place, so cleaning meanwhile does not matter.
+        case oldest
     }
 
     public enum Order: Hashable, Sendable {

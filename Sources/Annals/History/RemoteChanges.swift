@@ -10,6 +10,8 @@ public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
 
     let store: Store
     let number: UInt64
+    /// Whether it begins where history begins, when it begins.
+    var isAtOldest = false
     let excluded: Set<String>
 
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(changes: self) }
@@ -30,7 +32,8 @@ public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
             do throws(StoreError) {
                 if watcher == nil {
                     watcher = try ChangeWatcher(
-                        changes.store, after: changes.number, excluding: changes.excluded, asynchronously: true)
+                        changes.store, after: changes.number, isAtOldest: changes.isAtOldest,
+                        excluding: changes.excluded, asynchronously: true)
                 }
                 if let signal = try await watcher?.next(isolation: actor) { return signal }
                 end()

@@ -67,11 +67,11 @@ extension Store {
     }
 
     /// The number of the transaction that a place is right behind.
-    fileprivate func number(
+    func number(
         behind place: HistoryRequest.Place?, _ engine: Engine, _ view: View
     ) throws(StoreError) -> UInt64 {
         switch place {
-        case nil: return engine.oldestNumber
+        case nil, .oldest: return engine.oldestNumber
         case .number(let number):
             try check(number, engine, view)
             return number
@@ -89,6 +89,7 @@ extension Store {
     ) throws(StoreError) -> UInt64 {
         switch place {
         case nil: return view.number + 1
+        case .oldest: return engine.oldestNumber
         case .number(let number):
             // An end beyond everything is no mistake.
             guard number <= view.number else { return view.number + 1 }

@@ -33,6 +33,15 @@ extension Store {
         return OwnAndRemoteChanges(store: self, number: token.number, excluded: authors)
     }
 
+    /// The same after a place in history. After `.oldest`, cleaning before the first signal does not matter. Throws
+    /// `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
+    public func remoteChanges(
+        after place: HistoryRequest.Place, excluding authors: Set<String> = []
+    ) throws -> RemoteChanges {
+        RemoteChanges(
+            store: self, number: try number(behind: place), isAtOldest: place == .oldest, excluded: authors)
+    }
+
     /// The same signals for a thread that waits: the way with the least delay. See `ownAndRemoteChanges(excluding:)`.
     ///
     /// Throws `StoreError`.
@@ -55,6 +64,21 @@ extension Store {
     ) throws -> ChangeWatcher {
         try validate(token)
         return try ChangeWatcher(self, after: token.number, excluding: authors, asynchronously: false)
+    }
+
+    /// The same after a place in history. After `.oldest`, cleaning before the first signal does not matter. Throws
+    /// `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
+    public func changeWatcher(
+        after place: HistoryRequest.Place, excluding authors: Set<String> = []
+    ) throws(StoreError) -> ChangeWatcher {
+        try ChangeWatcher(
+            self, after: try number(behind: place), isAtOldest: place == .oldest, excluding: authors,
+            asynchronously: false)
+    }
+
+    private func number(behind place: HistoryRequest.Place) throws(StoreError) -> UInt64 {
+        let (engine, view) = try newest()
+        return try number(behind: place, engine, view)
     }
 
     private func newestNumber() throws(StoreError) -> UInt64 {

@@ -119,8 +119,6 @@ extension Store {
     /// Throws as `deleteHistory`.
     @discardableResult
     public func clean() throws -> CleaningPlan {
-        // What this handle has read counts as read.
-        try mapping { () throws(FileError) in try generations.writeCursors() }
         let plan = try cleaningPlan()
         if plan.transactions > 0 { try deleteHistory(before: plan.before) }
         return plan

@@ -123,23 +123,10 @@ extension Store {
             path: path, oldestToken: try token(ofNumber: hidden, engine, view))
     }
 
-    private func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {
+    func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {
         let tag = try mapping { () throws(FileError) in
             number == newest.number ? newest.tag : try engine.view(asOf: number).tag
         }
         return HistoryToken(storeIdentifier: identifier, number: number, tag: tag)
-    }
-}
-
-extension Engine {
-    /// Where history begins: what came up to this number is not held any more.
-    var oldestNumber: UInt64 { tracking.horizon }
-
-    /// That place. Throws `closed`, `damaged`.
-    func oldest() throws(FileError) -> (number: UInt64, tag: UInt64, time: Int64) {
-        let (number, header) = (oldestNumber, log.header)
-        if number == header.baseNumber { return (number, header.baseTag, header.baseTime) }
-        let view = try view(asOf: number)
-        return (number, view.tag, view.time)
     }
 }

@@ -59,8 +59,6 @@ public final class Transaction {
         try store.checkOwner(from)
         try store.checkSeen(to)
         try mapping { () throws(FileError) in
-            // In `write` it was done before.
-            if !store.generations.isWriting { try store.generations.writeCursors() }
             try pending.advance(name, from: from.place, to: to.place)
         }
     }

@@ -1,4 +1,4 @@
-// What a handle does besides: writing cursors that wait, and compacting when enough would be given back.
+// Compaction by itself: when enough space would be regained.
 
 internal import Synchronization
 
@@ -19,51 +19,12 @@ package struct CompactionTrigger: Equatable, Sendable {
 extension Generations {
     // MARK: Consumers
 
-    /// Moves a consumer on. Its cursor is written at most once a second; until then only this handle knows.
+    /// Moves a consumer on, by one frame that all processes see at once.
     ///
-    /// Throws `consumerUnknown`, `consumerConflict`, `consumerLost`.
+    /// Throws `consumerUnknown`, `consumerConflict`, `consumerLost`, `readOnly`.
     package func advance(_ advance: ConsumerAdvance) throws(FileError) {
-        let engine = try newest().engine
-        try engine.checkNotWriting()
-        guard engine.log.access == .readWrite else {
-            throw FileError(
-                .readOnly, "This handle was opened for reading only: open the store for writing to move a consumer.",
-                path: engine.log.path)
-        }
-        let due = try cursors.advance(
-            advance, now: engine.log.environment.monotonicMicroseconds(), interval: Self.cursorInterval,
-            file: { () throws(FileError) in try newest().engine.tracking },
-            write: { (advances) throws(FileError) in try write(advances) })
-        if let due { wakeMaintenance(at: due) }
+        try onNewest { (engine) throws(FileError) in try engine.advance([advance]) }
     }
-
-    /// Where a consumer stands, as far as this handle knows.
-    package func place(of consumer: ConsumerRecord) -> TransactionPlace {
-        cursors.place(of: consumer.name) ?? consumer.place
-    }
-
-    /// Writes what waits, so that the file says where consumers stand.
-    package func writeCursors() throws(FileError) {
-        if cursors.isEmpty { return }
-        try cursors.write(now: current.log.environment.monotonicMicroseconds()) { (advances) throws(FileError) in
-            try write(advances)
-        }
-    }
-
-    /// Whether the calling thread runs the body of a `write`.
-    package var isWriting: Bool {
-        do throws(FileError) { try current.checkNotWriting() } catch { return true }
-        return false
-    }
-
-    /// What waits for a consumer counts no more: it was moved otherwise, or removed.
-    package func forgetCursor(of name: String) { cursors.forget(name) }
-
-    private func write(_ advances: [ConsumerAdvance]) throws(FileError) {
-        try onNewest { (engine) throws(FileError) in try engine.advance(advances) }
-    }
-
-    private static var cursorInterval: UInt64 { 1_000_000 }
 
     // MARK: Compaction by itself
 
@@ -113,11 +74,6 @@ extension Generations {
         guard let due = nextMaintenance.withLock({ $0 }) else { return .wait }
         if environment.monotonicMicroseconds() < due { return .again(at: due) }
         nextMaintenance.withLock { $0 = nil }
-        do throws(FileError) {
-            try writeCursors()
-        } catch {
-            wakeMaintenance(at: environment.monotonicMicroseconds() &+ Self.cursorInterval)
-        }
         compactIfDue(environment)
         return nextMaintenance.withLock { $0.map { .again(at: $0) } } ?? .wait
     }

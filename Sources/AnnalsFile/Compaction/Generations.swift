@@ -25,7 +25,6 @@ package final class Generations: @unchecked Sendable {
     private var isClosed = false
     /// Whether `engine` is not the one that this handle began with.
     private var hasMoved = false
-    let cursors = ConsumerCursors()
     /// When the store is compacted by itself; nil for never.
     let trigger: CompactionTrigger?
     /// On the monotonic clock.
@@ -111,8 +110,6 @@ package final class Generations: @unchecked Sendable {
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
-        // A cursor that the body moves on is known to the file.
-        try writeCursors()
         var engine = current
         while true {
             do {
@@ -162,8 +159,6 @@ package final class Generations: @unchecked Sendable {
         if process.wasForked { return }
         try current.checkNotWriting()
         stopMaintenance()
-        // Who reads again what it has read already loses nothing.
-        try? writeCursors()
         // Where others have compacted the store, what was committed here is in their file.
         _ = try? newest()
         let (engine, older, asksForName) = monitor.withLock {

@@ -3,9 +3,13 @@
 extension Engine {
     /// Registers a consumer, or changes what a registered one does; its place stays then. Gives it back.
     ///
-    /// - Parameter place: What it has seen already; nil for everything up to now. A place that cleaning has passed is for who wants to be told so.
+    /// - Parameters:
+    ///   - place: What it has seen already; nil for everything up to now. A place that cleaning has passed is for who wants to be told so.
+    ///   - isAtOldest: Whether it begins where history begins instead. Looked up with the writer lock, so that nobody
+    ///     cleans meanwhile.
     package func register(
-        _ name: String, _ kind: ConsumerKind, at place: TransactionPlace? = nil, durability: Durability = .relaxed
+        _ name: String, _ kind: ConsumerKind, at place: TransactionPlace? = nil, isAtOldest: Bool = false,
+        durability: Durability = .relaxed
     ) throws(FileError) -> ConsumerRecord {
         try Self.check(name)
         guard !kind.isEmpty else {
@@ -21,6 +25,11 @@ extension Engine {
                 throw FileError(
                     .tooLarge,
                     "A store has at most \(FormatLimits.maximumConsumers) consumers: remove those that are no more.")
+            }
+            var place = place
+            if isAtOldest {
+                let oldest = try oldest()
+                place = TransactionPlace(number: oldest.number, tag: oldest.tag)
             }
             let record = ConsumerRecord(
                 name: name, kind: kind, cursor: place?.number ?? state.lastNumber, tag: place?.tag ?? state.lastTag,
@@ -101,6 +110,19 @@ extension Engine {
             throw FileError(
                 .invalidArgument, "A consumer's name has 1 to \(FormatLimits.maximumNameBytes) bytes.")
         }
+    }
+}
+
+extension Engine {
+    /// Where history begins: what came up to this number is not held any more.
+    package var oldestNumber: UInt64 { tracking.horizon }
+
+    /// That place. Throws `closed`, `damaged`.
+    package func oldest() throws(FileError) -> (number: UInt64, tag: UInt64, time: Int64) {
+        let (number, header) = (oldestNumber, log.header)
+        if number == header.baseNumber { return (number, header.baseTag, header.baseTime) }
+        let view = try view(asOf: number)
+        return (number, view.tag, view.time)
     }
 }
 

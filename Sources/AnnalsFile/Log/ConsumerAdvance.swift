@@ -31,7 +31,7 @@ extension LogState {
         var records: [ConsumerRecord] = []
         for advance in advances {
             var record = try tracking.known(advance.name)
-            try tracking.check(advance, from: record.place)
+            try tracking.check(advance, of: record)
             guard advance.to.number <= lastNumber else {
                 throw FileError(
                     .invalidArgument,
@@ -55,8 +55,9 @@ extension TrackingState {
         return record
     }
 
-    /// Throws where a consumer that stands at `place` cannot move so.
-    func check(_ advance: ConsumerAdvance, from place: TransactionPlace) throws(FileError) {
+    /// Throws `consumerConflict`, `consumerLost` or `invalidArgument` if the consumer cannot move like that.
+    func check(_ advance: ConsumerAdvance, of record: ConsumerRecord) throws(FileError) {
+        let place = record.place
         guard advance.from == place else {
             throw FileError(
                 .consumerConflict,
@@ -69,7 +70,8 @@ extension TrackingState {
                 "The consumer “\(advance.name)” stands at transaction \(place.number) and cannot go back to \(advance.to.number): reset "
                     + "it to read again.")
         }
-        guard advance.to.number >= horizon else {
+        // Wherever it moves to: between its place and the horizon are transactions that it was never shown.
+        guard !record.kind.contains(.reads) || place.number >= horizon else {
             throw FileError(
                 .consumerLost,
                 "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(place.number), and history begins "

@@ -172,7 +172,7 @@ struct NaiveHistory {
 
     private func isAfter(_ transaction: HistoryTransaction, _ place: HistoryRequest.Place?) -> Bool {
         switch place {
-        case nil: true
+        case nil, .oldest: true
         case .number(let number): transaction.number > number
         case .token(let token): transaction.token > token
         case .date(let date): transaction.microseconds > moment(date)
@@ -182,6 +182,7 @@ struct NaiveHistory {
     private func isBefore(_ transaction: HistoryTransaction, _ place: HistoryRequest.Place?) -> Bool {
         switch place {
         case nil: true
+        case .oldest: false
         case .number(let number): transaction.number < number
         case .token(let token): transaction.token < token
         case .date(let date): transaction.microseconds < moment(date)
