@@ -70,7 +70,7 @@ extension Store {
     /// `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
     public func changeWatcher(
         after place: HistoryRequest.Place, excluding authors: Set<String> = []
-    ) throws(StoreError) -> ChangeWatcher {
+    ) throws -> ChangeWatcher {
         try ChangeWatcher(
             self, after: try number(behind: place), isAtOldest: place == .oldest, excluding: authors,
             asynchronously: false)
