@@ -222,13 +222,15 @@ import Testing
         var engine = try machine.create()
         _ = try engine.register("reader", .reads)
         _ = try engine.insertNotes(1...2000)
+        var note = 2000
         func insert(after microseconds: UInt64) throws {
             environment.advance(byMicroseconds: microseconds)
             if isOpenedAgain {
                 try engine.close()
                 engine = try machine.open()
             }
-            _ = try engine.insertNotes(1...1)
+            note += 1
+            _ = try engine.insertNotes(note...note)
         }
         let right = environment.wallClockMicroseconds()
         environment.setWallClock(right + 8 * Int64(Self.day))
@@ -255,14 +257,14 @@ import Testing
         machine.machine.environment.setWallClock(right + 100 * Int64(Self.day))
         _ = try engine.insertNotes(1...1)
         machine.machine.environment.setWallClock(right)
-        for _ in 1...20 {
+        for note in 2...21 {
             machine.machine.environment.advance(byMicroseconds: Self.hour / 3)
-            _ = try engine.insertNotes(1...1)
+            _ = try engine.insertNotes(note...note)
         }
         _ = try engine.deleteHistory(before: 4)
-        for _ in 1...3 {
+        for note in 22...24 {
             machine.machine.environment.advance(byMicroseconds: Self.hour / 3)
-            _ = try engine.insertNotes(1...1)
+            _ = try engine.insertNotes(note...note)
         }
         #expect(engine.tracking.horizon > 3)
         try machine.closeAndCheck(engine)
@@ -282,7 +284,7 @@ import Testing
         // The new time has to last for an hour.
         #expect(engine.tracking.horizon == 0)
         machine.machine.environment.advance(byMicroseconds: Self.hour + 1_000_000)
-        _ = try engine.insertNotes(2011...2011)
+        _ = try engine.insertNotes(2100...2100)
         #expect(engine.tracking.horizon == old)
         // For ever.
         try engine.setRetention(RetentionLimits(microseconds: .max, bytes: .max))
