@@ -24,33 +24,32 @@ let package = Package(
         .executable(name: "annals-bench", targets: ["annals-bench"]),
     ],
     targets: [
-        .target(name: "AnnalsFile", swiftSettings: settings),
-        .target(name: "Annals", dependencies: ["AnnalsFile"], swiftSettings: settings),
+        .target(name: "Annals", swiftSettings: settings),
         .executableTarget(
-            name: "annals", dependencies: ["Annals", "AnnalsFile"], path: "Sources/AnnalsTool", swiftSettings: settings),
+            name: "annals", dependencies: ["Annals"], path: "Sources/AnnalsTool", swiftSettings: settings),
         .executableTarget(
             name: "annals-bench", dependencies: ["Annals"], path: "Sources/AnnalsBench",
             swiftSettings: settings),
         .executableTarget(
-            name: "crash-helper", dependencies: ["AnnalsFile", "FuzzTargets"], path: "Tests/CrashHelper",
+            name: "crash-helper", dependencies: ["Annals", "FuzzTargets"], path: "Tests/CrashHelper",
             swiftSettings: settings),
         .executableTarget(
             name: "process-helper", dependencies: ["Annals"], path: "Tests/ProcessHelper", swiftSettings: settings),
         .target(
-            name: "SimulatedDisk", dependencies: ["AnnalsFile"], path: "Tests/SimulatedDisk", swiftSettings: settings),
+            name: "SimulatedDisk", dependencies: ["Annals"], path: "Tests/SimulatedDisk", swiftSettings: settings),
         .target(
-            name: "TestSupport", dependencies: ["AnnalsFile"], path: "Tests/TestSupport", swiftSettings: settings),
+            name: "TestSupport", dependencies: ["Annals"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(
             name: "AnnalsFileTests",
-            dependencies: ["AnnalsFile", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals", "crash-helper"],
+            dependencies: ["Annals", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals", "crash-helper"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
-            name: "AnnalsTests", dependencies: ["Annals", "AnnalsFile", "TestSupport", "annals", "process-helper"],
+            name: "AnnalsTests", dependencies: ["Annals", "TestSupport", "annals", "process-helper"],
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "CatchingErrors", dependencies: ["Annals"], path: "Tests/CatchingErrors", swiftSettings: settings),
         .target(
-            name: "FuzzTargets", dependencies: ["AnnalsFile", "SimulatedDisk"], path: "Fuzz/Targets",
+            name: "FuzzTargets", dependencies: ["Annals", "SimulatedDisk"], path: "Fuzz/Targets",
             swiftSettings: settings),
         .executableTarget(
             name: "FuzzRecords", dependencies: ["FuzzTargets"], path: "Fuzz/FuzzRecords", swiftSettings: settings),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants one fault after the other (Sources/AnnalsFile/System/Mutant.swift) and expects the default suite to notice each.
+# Plants one fault after the other (Sources/Annals/File/System/Mutant.swift) and expects the default suite to notice each.
 # Tests/mutants.sh [NAME ...]: all of them, or these. Exit status 1 if one goes unnoticed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ seconds=${MUTANT_SECONDS:-400}
 swift build -c release --build-tests --scratch-path "$scratch" || exit 1
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
-    mapfile -t names < <(sed -n '/enum Mutant/,/^    }/s/^        case \([a-zA-Z]*\)$/\1/p' Sources/AnnalsFile/System/Mutant.swift)
+    mapfile -t names < <(sed -n '/enum Mutant/,/^    }/s/^        case \([a-zA-Z]*\)$/\1/p' Sources/Annals/File/System/Mutant.swift)
 fi
 unnoticed=0
 echo "without a mutant:"

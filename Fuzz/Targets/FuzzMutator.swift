@@ -1,6 +1,6 @@
 // Changes store files as files, frame by frame, and then seals them anew half of the time: a plain mutation never passes a checksum.
 
-internal import AnnalsFile
+internal import Annals
 
 package enum FuzzMutator {
     /// The same bytes and seed give the same result, never longer than `maximumBytes`.

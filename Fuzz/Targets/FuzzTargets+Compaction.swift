@@ -1,15 +1,15 @@
 // Compaction of an intact store: what it holds stays, whatever its form was.
 
-internal import AnnalsFile
+internal import Annals
 
 extension FuzzTargets {
     /// Z9: a compacted store has the rows, the transactions above the horizon and the consumers that it had before, and is intact.
     static func compact(_ store: FuzzedStore) {
         guard let engine = open(store, .readWrite, .mapped, true) else { return }
         let generations = Generations(engine)
-        do throws(FileError) {
+        do throws(StoreError) {
             let before = try EngineContents(generations)
-            do throws(FileError) {
+            do throws(StoreError) {
                 _ = try generations.compact(.lowered)
             } catch {
                 require(error.code == .tooLarge, "Z9", "an intact store cannot be compacted: \(error)")
@@ -48,18 +48,18 @@ private struct EngineContents {
     /// Large values are read up to so many bytes, so that references to one long value do not multiply it.
     private var largeBytes = 1 << 18
 
-    init(_ store: Generations) throws(FileError) {
+    init(_ store: Generations) throws(StoreError) {
         let (engine, view) = try store.newest()
         tracking = engine.tracking
         for entity in view.catalog.entities(version: view.catalog.newestVersion) {
             try takeRows(of: entity.number, view)
         }
         var transactions: [Transaction] = []
-        try engine.forEachTransaction(after: max(tracking.horizon, engine.log.header.baseNumber), in: view) {
-            (transaction) throws(FileError) in
+        try engine.tracked(view).forEachTransaction(after: max(tracking.horizon, engine.log.header.baseNumber)) {
+            (transaction) throws(StoreError) in
             var found = Transaction(
                 number: transaction.number, tag: transaction.tag, time: transaction.time, author: transaction.author)
-            try transaction.forEachChange { (change) throws(FileError) in
+            try transaction.forEachChange { (change) throws(StoreError) in
                 found.hash = found.hash &* 31 ^ change.object.rawValue ^ UInt64(change.kind.rawValue) << 60
                 for position in change.attributePositions { found.hash = found.hash &* 31 ^ UInt64(position) }
                 return true
@@ -70,10 +70,10 @@ private struct EngineContents {
         self.transactions = transactions
     }
 
-    private mutating func takeRows(of entity: UInt16, _ view: View) throws(FileError) {
+    private mutating func takeRows(of entity: UInt16, _ view: View) throws(StoreError) {
         var rows: [Row] = []
         var left = largeBytes
-        try view.scan(entity: entity) { (object, row) throws(FileError) in
+        try view.scan(entity: entity) { (object, row) throws(StoreError) in
             var writer = ByteWriter()
             for position in 0..<row.layout.count {
                 var value = try row.value(at: position)

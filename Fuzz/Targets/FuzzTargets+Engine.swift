@@ -1,6 +1,6 @@
 // The engine on a fuzzed file: it answers or refuses whatever the bytes say, and answers as the log does where the checker finds nothing.
 
-internal import AnnalsFile
+internal import Annals
 internal import SimulatedDisk
 
 extension FuzzTargets {
@@ -17,7 +17,9 @@ extension FuzzTargets {
             reader.readEverything()
             if isIntact, let log { reader.compare(with: log) }
             hasTrueSets = hasTrueSets && reader.hasTrueSets
-            do throws(FileError) { try engine.close() } catch { violation("Z8", "a reader cannot be closed: \(error)") }
+            do throws(StoreError) { try engine.close() } catch {
+                violation("Z8", "a reader cannot be closed: \(error)")
+            }
         }
         require(!store.hasChanged, "Z4", "the engine changed a file that it only read")
         return hasTrueSets
@@ -26,7 +28,7 @@ extension FuzzTargets {
     static func open(
         _ store: FuzzedStore, _ access: FileAccess, _ reading: Reading, _ isIntact: Bool
     ) -> Engine? {
-        do throws(FileError) {
+        do throws(StoreError) {
             return try store.openEngine(access, reading)
         } catch {
             // Values too long for an index are no writer's, and no damage of the log.
@@ -51,7 +53,7 @@ extension FuzzTargets {
                     entity.attributes.map { $0.isOptional ? .absent : smallestValue(of: $0.type) })
             }
             try engine.writeCheckpoint()
-        } catch let error as FileError {
+        } catch let error as StoreError {
             switch error.code {
             case .uniqueViolation, .tooLarge, .invalidArgument: break
             default:
@@ -61,13 +63,13 @@ extension FuzzTargets {
         } catch {
             violation("Z5", "an error of another type: \(error)")
         }
-        do throws(FileError) { try engine.close() } catch { requireByteError(error, "Closing the engine") }
+        do throws(StoreError) { try engine.close() } catch { requireByteError(error, "Closing the engine") }
         checkWritten(store, report, hasTrueSets: hasTrueSets)
     }
 
     private static func checkWritten(_ store: FuzzedStore, _ report: CheckReport, hasTrueSets: Bool) {
         guard report.isIntact else { return }
-        do throws(FileError) {
+        do throws(StoreError) {
             let after = try store.check()
             let isExcused = !hasTrueSets && after.findings.allSatisfy { $0.rule == "F31" }
             require(after.isIntact || isExcused, "Z8", "what the engine wrote is damaged: \(after.findings)")
@@ -95,8 +97,8 @@ private struct EngineReading {
     }
 
     /// Runs a reading that may fail on bytes that are wrong, and on no others.
-    private func attempt(_ what: String, _ body: () throws(FileError) -> Void) {
-        do throws(FileError) {
+    private func attempt(_ what: String, _ body: () throws(StoreError) -> Void) {
+        do throws(StoreError) {
             try body()
         } catch {
             FuzzTargets.requireByteError(error, what)
@@ -106,14 +108,14 @@ private struct EngineReading {
 
     mutating func readEverything() {
         var newest: View?
-        attempt("A view") { () throws(FileError) in newest = try engine.view() }
+        attempt("A view") { () throws(StoreError) in newest = try engine.view() }
         guard let newest else { return }
         readRows(newest)
         readHistory(newest)
         let base = engine.log.header.baseNumber
         for number in Set([base, base + (newest.number - base) / 2, newest.number]) {
             var view: View?
-            attempt("A past view") { () throws(FileError) in view = try engine.view(asOf: number) }
+            attempt("A past view") { () throws(StoreError) in view = try engine.view(asOf: number) }
             if let view { readRows(view) }
         }
     }
@@ -123,9 +125,9 @@ private struct EngineReading {
         for entity in view.catalog.entities(version: view.catalog.newestVersion) {
             for isReversed in [false, true] {
                 var rows = 0
-                attempt("A scan") { () throws(FileError) in
+                attempt("A scan") { () throws(StoreError) in
                     try view.scan(entity: entity.number, through: lastNumber, reversed: isReversed) {
-                        (_, row) throws(FileError) in
+                        (_, row) throws(StoreError) in
                         try reader.readValues(row, view)
                         rows += 1
                         return rows < Self.maximumRows
@@ -142,8 +144,8 @@ private struct EngineReading {
         guard isIntact || view.hasBuilt(index) else { return }
         var reader = self
         var rows = 0
-        attempt("A range") { () throws(FileError) in
-            try view.range(index, reversed: isReversed) { (_, row) throws(FileError) in
+        attempt("A range") { () throws(StoreError) in
+            try view.range(index, reversed: isReversed) { (_, row) throws(StoreError) in
                 try reader.readValues(row, view)
                 rows += 1
                 return rows < Self.maximumRows
@@ -152,7 +154,7 @@ private struct EngineReading {
         self = reader
     }
 
-    private mutating func readValues(_ row: RowView, _ view: View) throws(FileError) {
+    private mutating func readValues(_ row: RowImage, _ view: View) throws(StoreError) {
         for position in 0..<row.layout.count {
             guard case .large(let reference) = try row.value(at: position) else { continue }
             guard reference.valueBytes <= largeBytes else { continue }
@@ -163,14 +165,15 @@ private struct EngineReading {
 
     private mutating func readHistory(_ view: View) {
         var reader = self
-        attempt("History") { () throws(FileError) in
-            try engine.forEachTransaction(after: engine.log.header.baseNumber, in: view) {
-                (transaction) throws(FileError) in
+        attempt("History") { () throws(StoreError) in
+            try engine.tracked(view).forEachTransaction(after: engine.log.header.baseNumber) {
+                (transaction) throws(StoreError) in
                 _ = (transaction.author, transaction.context, transaction.process)
-                try transaction.forEachChange { (change) throws(FileError) in
+                try transaction.forEachChange { (change) throws(StoreError) in
                     try reader.compareSet(of: change, view)
-                    _ = try view.withRow(before: change) { (row) throws(FileError) in try reader.readValues(row, view) }
-                    _ = try view.withRow(after: change) { (row) throws(FileError) in try reader.readValues(row, view) }
+                    _ = try view.withRow(before: change) { (row) throws(StoreError) in try reader.readValues(row, view)
+                    }
+                    _ = try view.withRow(after: change) { (row) throws(StoreError) in try reader.readValues(row, view) }
                     return true
                 }
                 return true
@@ -179,16 +182,16 @@ private struct EngineReading {
         self = reader
     }
 
-    private mutating func compareSet(of change: ChangeView, _ view: View) throws(FileError) {
+    private mutating func compareSet(of change: ChangeView, _ view: View) throws(StoreError) {
         guard change.kind == .update, hasTrueSets, isIntact else { return }
-        var before: [UInt16: Value] = [:]
-        _ = try view.withRow(before: change) { (row) throws(FileError) in
+        var before: [UInt16: StoredValue] = [:]
+        _ = try view.withRow(before: change) { (row) throws(StoreError) in
             for (position, attribute) in row.layout.entity.attributes.enumerated() {
                 before[attribute.number] = try row.value(at: position)
             }
         }
         var isTrue = true
-        _ = try view.withRow(after: change) { (row) throws(FileError) in
+        _ = try view.withRow(after: change) { (row) throws(StoreError) in
             for (position, attribute) in row.layout.entity.attributes.enumerated()
             where !change.contains(attributePosition: position) {
                 let value = try row.value(at: position)
@@ -201,7 +204,7 @@ private struct EngineReading {
     // MARK: Against the log
 
     func compare(with log: Log) {
-        attempt("Comparing") { () throws(FileError) in
+        attempt("Comparing") { () throws(StoreError) in
             let newest = try engine.view()
             let base = log.header.baseNumber
             for number in [newest.number, base + (newest.number - base) / 2] {
@@ -220,7 +223,7 @@ private struct EngineReading {
         FuzzTargets.require(known.consumers == fold.consumers, "Z8", "there are other consumers than the log says")
     }
 
-    private func compare(_ view: View, _ fold: StoreFold) throws(FileError) {
+    private func compare(_ view: View, _ fold: StoreFold) throws(StoreError) {
         for entity in view.catalog.entities(version: view.catalog.newestVersion) {
             let expected = fold.objects(of: entity.number)
             var found: [ObjectID] = []

@@ -1,6 +1,6 @@
 // The file target: bytes are a whole store, which is read, written to, and read again.
 
-package import AnnalsFile
+package import Annals
 internal import SimulatedDisk
 
 extension FuzzTargets {
@@ -10,7 +10,7 @@ extension FuzzTargets {
 
     /// How far an input came, so that a test can tell a harness that reaches the engine from one that does not.
     package enum Outcome: Equatable, Sendable {
-        case refused(FileError.Code)
+        case refused(StoreError.Code)
         /// It opened; so many transactions were read, and whether one more was committed.
         case opened(transactions: Int, isCommitted: Bool)
     }
@@ -34,7 +34,7 @@ extension FuzzTargets {
     private static func run(_ bytes: [UInt8], _ planted: Planted?) -> Outcome {
         let store = FuzzedStore(bytes)
         let reader: Log
-        do throws(FileError) {
+        do throws(StoreError) {
             reader = try store.open(.readOnly)
         } catch {
             requireByteError(error, "Opening")
@@ -60,7 +60,7 @@ extension FuzzTargets {
     /// The whole-file checker comes as far as opening does: what opens has no break in its chain, what does not is not intact.
     @discardableResult
     private static func checkAgreement(_ store: FuzzedStore, opened: LogState?) -> CheckReport {
-        do throws(FileError) {
+        do throws(StoreError) {
             let report = try store.check()
             if let opened {
                 require(
@@ -78,20 +78,20 @@ extension FuzzTargets {
     /// Opens for writing, commits once more, closes, and looks at what is there then.
     private static func append(to store: FuzzedStore, _ before: StoreContents, _ state: LogState) -> Bool {
         let writer: Log
-        do throws(FileError) {
+        do throws(StoreError) {
             writer = try store.open(.readWrite)
         } catch {
             violation("Z3", "a store that opens for reading does not open for writing: \(error)")
         }
         let isCommitted = commit(to: writer, before)
         let end = writer.current.end
-        do throws(FileError) { try writer.close() } catch { violation("Z3", "a store cannot be closed: \(error)") }
+        do throws(StoreError) { try writer.close() } catch { violation("Z3", "a store cannot be closed: \(error)") }
         require(
             store.bytes[FormatLimits.pageBytes..<Int(state.end)]
                 == store.original[FormatLimits.pageBytes..<Int(state.end)],
             "Z4", "bytes below the end have changed")
         let again: Log
-        do throws(FileError) { again = try store.open(.readOnly) } catch {
+        do throws(StoreError) { again = try store.open(.readOnly) } catch {
             violation("Z3", "a store does not open after a commit: \(error)")
         }
         let after = StoreContents(of: again)
@@ -115,7 +115,7 @@ extension FuzzTargets {
 
     /// Whether one more transaction could be committed: one that inserts a row where there is an entity.
     private static func commit(to log: Log, _ contents: StoreContents) -> Bool {
-        do throws(FileError) {
+        do throws(StoreError) {
             let transaction = log.makeTransaction()
             transaction.author = "fuzz"
             if let (object, row) = newObject(log.current.catalog, contents) { try transaction.insert(object, row) }
@@ -130,9 +130,9 @@ extension FuzzTargets {
         }
     }
 
-    private static func newObject(_ catalog: SchemaCatalog, _ contents: StoreContents) -> (ObjectID, [Value])? {
+    private static func newObject(_ catalog: SchemaCatalog, _ contents: StoreContents) -> (ObjectID, [StoredValue])? {
         for entity in catalog.entities(version: catalog.newestVersion) {
-            guard let object = ObjectID(entity: entity.number, number: (contents.highest[entity.number] ?? 0) + 1)
+            guard let object = ObjectID(entityNumber: entity.number, number: (contents.highest[entity.number] ?? 0) + 1)
             else {
                 continue
             }
@@ -141,7 +141,7 @@ extension FuzzTargets {
         return nil
     }
 
-    static func smallestValue(of type: AttributeType) -> Value {
+    static func smallestValue(of type: AttributeType) -> StoredValue {
         switch type {
         case .bool: .bool(false)
         case .int: .int(0)
@@ -152,7 +152,7 @@ extension FuzzTargets {
         case .uuid: .uuid(UUIDBytes(high: 0, low: 0))
         case .decimal: .decimal(.zero)
         case .json: .json("0")
-        case .object: ObjectID(entity: 1, number: 1).map { .object($0) } ?? .absent
+        case .object: ObjectID(entityNumber: 1, number: 1).map { .object($0) } ?? .absent
         case .orderedObjects: .orderedObjects([])
         case .objects: .objects([])
         }
@@ -183,7 +183,7 @@ extension FuzzTargets {
         var hasChanged: Bool { disk.changeCount != changes }
         var bytes: [UInt8] { disk.contents(of: path) ?? [] }
 
-        func open(_ access: FileAccess) throws(FileError) -> Log {
+        func open(_ access: FileAccess) throws(StoreError) -> Log {
             var options = LogOptions()
             options.limits.windowBytes = 16384
             options.limits.mappingReserveBytes = 0
@@ -192,7 +192,7 @@ extension FuzzTargets {
             return try Log.open(path, access: access, options: options, files: disk, environment: environment)
         }
 
-        func openEngine(_ access: FileAccess, _ reading: Reading) throws(FileError) -> Engine {
+        func openEngine(_ access: FileAccess, _ reading: Reading) throws(StoreError) -> Engine {
             var options = EngineOptions.lowered
             options.log.limits.windowBytes = 16384
             options.log.limits.mappingReserveBytes = 2 << 20
@@ -201,7 +201,7 @@ extension FuzzTargets {
             return try Engine.open(path, access: access, options: options, files: disk, environment: environment)
         }
 
-        func check() throws(FileError) -> CheckReport {
+        func check() throws(StoreError) -> CheckReport {
             var options = CheckOptions()
             options.spillDirectory = "/data"
             options.windowBytes = 16384

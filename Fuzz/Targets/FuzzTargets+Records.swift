@@ -1,6 +1,6 @@
 // The record target: each decoder alone, on bytes of which the first chooses the decoder.
 
-internal import AnnalsFile
+internal import Annals
 
 extension FuzzTargets {
     /// What the first byte of an input chooses.
@@ -15,7 +15,7 @@ extension FuzzTargets {
         timed("A record") {
             var input = InputReader(bytes)
             let number = Int(input.byte()) % RecordKind.allCases.count
-            do throws(FileError) {
+            do throws(StoreError) {
                 try record(RecordKind.allCases[number], &input, planted)
             } catch {
                 requireByteError(error, "\(RecordKind.allCases[number])")
@@ -25,7 +25,7 @@ extension FuzzTargets {
 
     private static func record(
         _ kind: RecordKind, _ input: inout InputReader, _ planted: Planted?
-    ) throws(FileError) {
+    ) throws(StoreError) {
         switch kind {
         case .frameHeader: frameHeader(&input)
         case .transaction: try transaction(&input, planted)
@@ -90,7 +90,7 @@ extension FuzzTargets {
         require(again == bytes && header == before, "Z2", "a frame header is written in another form")
     }
 
-    private static func transaction(_ input: inout InputReader, _ planted: Planted?) throws(FileError) {
+    private static func transaction(_ input: inout InputReader, _ planted: Planted?) throws(StoreError) {
         let record = try TransactionRecord.decode(input.rest)
         var again = [UInt8](repeating: 0xAA, count: TransactionField.bytes)
         again.withUnsafeMutableBytes { record.encode(into: $0) }
@@ -98,14 +98,14 @@ extension FuzzTargets {
         requireSame(again, .init(rebasing: input.rest[..<TransactionField.bytes]), "A transaction record")
     }
 
-    private static func changes(_ input: inout InputReader) throws(FileError) {
+    private static func changes(_ input: inout InputReader) throws(StoreError) {
         let isRows = input.byte() & 1 == 1
         let bodyBytes = Int(input.byte()) * 8
         let first = isRows ? RowsField.bytes : TransactionField.bytes
         let table = [UInt8](repeating: 0, count: first) + input.rest.prefix(input.rest.count & ~7)
-        try table.withBytes { (table) throws(FileError) in
+        try table.withBytes { (table) throws(StoreError) in
             let body = [UInt8](repeating: 0, count: bodyBytes)
-            try body.withBytes { (body) throws(FileError) in
+            try body.withBytes { (body) throws(StoreError) in
                 let frame = frame(isRows ? .rows : .transaction, table, body: body)
                 var cursor = ChangeCursor(frame)
                 var end = FrameField.bytes + first
@@ -134,7 +134,7 @@ extension FuzzTargets {
         }
     }
 
-    private static func value(_ input: inout InputReader) throws(FileError) {
+    private static func value(_ input: inout InputReader) throws(StoreError) {
         let table = input.bytes(ValueField.bytes)
         let piece = try ValuePiece.decode(frame(.value, table, body: input.rest))
         var again = [UInt8](repeating: 0xAA, count: ValueField.bytes)
@@ -142,7 +142,7 @@ extension FuzzTargets {
         requireSame(again, table, "A value piece")
     }
 
-    private static func metadata(_ input: inout InputReader) throws(FileError) {
+    private static func metadata(_ input: inout InputReader) throws(StoreError) {
         let frame = frame(.metadata, input.rest)
         var again: [UInt8] = []
         for record in try MetadataRecord.decodeAll(frame) { record.append(to: &again) }
@@ -151,7 +151,7 @@ extension FuzzTargets {
 
     // MARK: The header page
 
-    private static func headerPage(_ input: inout InputReader) throws(FileError) {
+    private static func headerPage(_ input: inout InputReader) throws(StoreError) {
         let isSealed = input.byte() & 1 == 1
         var page = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
         page.replaceSubrange(..<HeaderField.bytes, with: Self.padded(input.bytes(HeaderField.bytes), HeaderField.bytes))
@@ -162,7 +162,7 @@ extension FuzzTargets {
         }
         let rest = input.rest.prefix(FormatLimits.pageBytes - 2048)
         page.replaceSubrange(2048..<2048 + rest.count, with: rest)
-        let header = try page.withBytes { (page) throws(FileError) in try FileHeader.decode(page) }
+        let header = try page.withBytes { (page) throws(StoreError) in try FileHeader.decode(page) }
         let slots = page.withUnsafeBytes { HintSlot.decodeAll($0, salt: header.salt) }
         require(slots.count == HintField.slots.count, "Z2", "a header page has \(slots.count) hint slots")
         var expected = page

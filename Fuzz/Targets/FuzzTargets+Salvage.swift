@@ -1,6 +1,6 @@
 // Salvage of any bytes at all.
 
-internal import AnnalsFile
+internal import Annals
 internal import SimulatedDisk
 
 extension FuzzTargets {
@@ -15,7 +15,7 @@ extension FuzzTargets {
         options.engine.log.synchronizesInBackground = false
         (options.transactionBytes, options.sortingBytes, options.windowBytes) = (8192, 8192, 16384)
         let result: SalvageResult
-        do throws(FileError) {
+        do throws(StoreError) {
             result = try Salvage.run(
                 from: "/data/f.annals", to: "/data/new", options: options, files: disk, environment: environment)
         } catch {
@@ -26,7 +26,7 @@ extension FuzzTargets {
             return
         }
         require(disk.contents(of: "/data/f.annals") == bytes, "Z10", "salvage has changed the damaged file")
-        do throws(FileError) {
+        do throws(StoreError) {
             var checking = CheckOptions()
             checking.spillDirectory = "/data"
             checking.sortingBytes = 1 << 20
@@ -43,7 +43,7 @@ extension FuzzTargets {
 
     private static func live(_ disk: SimulatedDisk, _ path: String) -> [ObjectID] {
         var objects: [ObjectID] = []
-        do throws(FileError) {
+        do throws(StoreError) {
             var options = EngineOptions.lowered
             options.log.limits.mappingReserveBytes = 2 << 20
             let engine = try Engine.open(

@@ -1,14 +1,14 @@
 // The record target's part for schemas, rows, values and index keys.
 
-internal import AnnalsFile
+internal import Annals
 
 extension FuzzTargets {
     // MARK: Schemas
 
-    static func schema(_ input: inout InputReader) throws(FileError) {
+    static func schema(_ input: inout InputReader) throws(StoreError) {
         let schema = try SchemaDefinition(table: input.rest)
         let tables: [[UInt8]]
-        do throws(FileError) {
+        do throws(StoreError) {
             tables = try schema.encodeTables()
         } catch {
             violation("Z2", "a schema that was read cannot be written: \(error)")
@@ -32,18 +32,18 @@ extension FuzzTargets {
     // MARK: Rows
 
     /// A byte for how many attributes, one for each, then the row.
-    static func row(_ input: inout InputReader) throws(FileError) {
+    static func row(_ input: inout InputReader) throws(StoreError) {
         let choices = input.byte()
         let isDeletion = choices & 0x80 != 0
         let layout = try RowLayout.make(entity(attributes: Int(choices & 0x1F), &input))
         // A view of a row does not keep its layout.
         defer { withExtendedLifetime(layout) {} }
-        let view = try RowView(input.rest, layout: layout)
+        let view = try RowImage(input.rest, layout: layout)
         for position in 0..<layout.count { try? touch(view, position) }
         try view.validate(isDeletion: isDeletion)
         let header = try RowHeader(input.rest)
         var writer = ByteWriter()
-        do throws(FileError) {
+        do throws(StoreError) {
             let values = try view.values()
             let bytes = try RowEncoder.append(
                 values, layout: layout, entryDistance: header.entryDistance, schemaVersion: header.schemaVersion,
@@ -72,7 +72,7 @@ extension FuzzTargets {
     private static let names = (0..<32).map { "a\($0)" }
 
     /// Every way to look at an attribute.
-    private static func touch(_ view: RowView, _ position: Int) throws(FileError) {
+    private static func touch(_ view: RowImage, _ position: Int) throws(StoreError) {
         let isPresent = view.isPresent(position)
         if view.layout.slots[position].type.isVariable, case .inline(let content) = try view.variable(at: position) {
             for byte in content { blackHole(byte) }
@@ -94,7 +94,7 @@ extension FuzzTargets {
     static func content(_ input: inout InputReader) {
         let type = AttributeType.allCases[Int(input.byte()) % AttributeType.allCases.count]
         let content = input.rest
-        let value = Value(content, type)
+        let value = StoredValue(content, type)
         require(
             (value != nil) == type.accepts(Array(content)), "Z2",
             "a value of \(type) is accepted by one check and not the other")
@@ -107,7 +107,7 @@ extension FuzzTargets {
     // MARK: Index keys
 
     /// A byte for how many components, one for the type of each, then the key.
-    static func orderedKey(_ input: inout InputReader) throws(FileError) {
+    static func orderedKey(_ input: inout InputReader) throws(StoreError) {
         let count = Int(input.byte() % 8)
         let types = input.bytes(count)
         let key = input.rest
@@ -120,7 +120,7 @@ extension FuzzTargets {
 
     private static func copyComponent(
         _ type: UInt8, _ reader: inout OrderedKeyReader, _ key: inout ByteWriter
-    ) throws(FileError) {
+    ) throws(StoreError) {
         switch type {
         case 0: if let bool = try reader.readBool() { return OrderedKey.append(bool: bool, to: &key) }
         case 1: if let int = try reader.readInt() { return OrderedKey.append(int: int, to: &key) }

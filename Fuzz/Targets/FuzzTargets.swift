@@ -12,7 +12,7 @@
 // Z9  Compaction of such a store changes nothing of what it holds above the horizon, and what it writes is intact.
 // Z10 Salvage changes nothing in what it reads, makes an intact store or none, and loses no object of an intact one.
 
-internal import AnnalsFile
+internal import Annals
 internal import Glibc
 
 /// The entry points, the same for the fuzzers, the stored corpus and the tests.
@@ -40,7 +40,7 @@ package enum FuzzTargets {
     }
 
     /// An error that bytes may lead to.
-    static func requireByteError(_ error: FileError, _ during: @autoclosure () -> String) {
+    static func requireByteError(_ error: StoreError, _ during: @autoclosure () -> String) {
         switch error.code {
         case .damaged, .unsupportedVersion, .notAStore, .truncated: return
         default: violation("Z5", "\(during()) threw \(error.code): \(error)")
@@ -119,9 +119,11 @@ extension [UInt8] {
     }
 
     /// `withUnsafeBytes` for a body that throws the file layer's errors.
-    func withBytes<Value>(_ body: (UnsafeRawBufferPointer) throws(FileError) -> Value) throws(FileError) -> Value {
+    func withBytes<StoredValue>(_ body: (UnsafeRawBufferPointer) throws(StoreError) -> StoredValue) throws(StoreError)
+        -> StoredValue
+    {
         let result = withUnsafeBytes { bytes in
-            Result<Value, FileError> { () throws(FileError) -> Value in try body(bytes) }
+            Result<StoredValue, StoreError> { () throws(StoreError) -> StoredValue in try body(bytes) }
         }
         return try result.get()
     }

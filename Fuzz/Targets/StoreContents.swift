@@ -1,6 +1,6 @@
 // Everything that can be read from an open store, boiled down to what two readings are compared by.
 
-internal import AnnalsFile
+internal import Annals
 
 struct StoreContents: Equatable {
     /// One transaction: where it is, what it is called, and a hash over every change, row, value and error met.
@@ -20,8 +20,8 @@ struct StoreContents: Equatable {
     private var largeBytes: UInt64 = 0
 
     init(of log: Log) {
-        do throws(FileError) {
-            try log.forEachFrame { (frame, state) throws(FileError) in read(frame, state, log) }
+        do throws(StoreError) {
+            try log.forEachFrame { (frame, state) throws(StoreError) in read(frame, state, log) }
         } catch {
             FuzzTargets.violation("Z3", "a store that opened cannot be read: \(error)")
         }
@@ -37,7 +37,7 @@ struct StoreContents: Equatable {
         case .transaction, .part, .rows: break
         default: return
         }
-        do throws(FileError) {
+        do throws(StoreError) {
             try readChanges(frame, state, log)
         } catch {
             FuzzTargets.requireByteError(error, "Reading changes")
@@ -50,15 +50,15 @@ struct StoreContents: Equatable {
         hash = 0
     }
 
-    private mutating func readChanges(_ frame: FrameView, _ state: LogState, _ log: Log) throws(FileError) {
+    private mutating func readChanges(_ frame: FrameView, _ state: LogState, _ log: Log) throws(StoreError) {
         var cursor = ChangeCursor(frame)
         while let change = try cursor.next() {
-            highest[change.object.entity] = max(highest[change.object.entity] ?? 0, change.object.number)
+            highest[change.object.entityNumber] = max(highest[change.object.entityNumber] ?? 0, change.object.number)
             mix(change.object.rawValue)
             mix(UInt64(change.kind.rawValue) << 32 | (change.previous?.rawValue ?? 0))
             for position in change.attributePositions { mix(UInt64(position)) }
             guard let bytes = frame.row(of: change) else { continue }
-            do throws(FileError) {
+            do throws(StoreError) {
                 try readRow(bytes, change, state.rowCatalog, log)
             } catch {
                 FuzzTargets.requireByteError(error, "Reading a row")
@@ -69,16 +69,16 @@ struct StoreContents: Equatable {
 
     private mutating func readRow(
         _ bytes: UnsafeRawBufferPointer, _ change: ChangeView, _ catalog: SchemaCatalog, _ log: Log
-    ) throws(FileError) {
+    ) throws(StoreError) {
         let header = try RowHeader(bytes)
-        guard let layout = catalog.layout(version: header.schemaVersion, entity: change.object.entity) else {
+        guard let layout = catalog.layout(version: header.schemaVersion, entity: change.object.entityNumber) else {
             return mix(3)
         }
-        let view = try RowView(bytes, layout: layout)
+        let view = try RowImage(bytes, layout: layout)
         mix(Checksum.hash(UnsafeRawBufferPointer(rebasing: bytes[..<view.rowBytes]), seed: 0))
         let isValid = (try? view.validate(isDeletion: change.kind == .delete)) != nil
         for position in 0..<layout.count {
-            do throws(FileError) {
+            do throws(StoreError) {
                 if case .large(let reference) = try view.value(at: position) { readLarge(reference, log) }
             } catch {
                 FuzzTargets.require(!isValid, "Z2", "a value of a valid row cannot be read: \(error)")
@@ -92,8 +92,8 @@ struct StoreContents: Equatable {
         guard largeBytes < 1 << 20 else { return }
         var count: UInt64 = 0
         var content: UInt64 = 0
-        do throws(FileError) {
-            try log.readLargeValue(reference) { (piece) throws(FileError) in
+        do throws(StoreError) {
+            try log.readLargeValue(reference) { (piece) throws(StoreError) in
                 count += UInt64(piece.count)
                 content = Checksum.hash(piece, seed: content)
             }

@@ -1,6 +1,6 @@
 // What a store holds, folded from its log alone: the engine's answers are held against it.
 
-internal import AnnalsFile
+internal import Annals
 
 /// The rows of objects that there are behind some transaction, and who reads the history.
 struct StoreFold {
@@ -19,8 +19,8 @@ struct StoreFold {
     /// What is there behind transaction `number`.
     init(of log: Log, through number: UInt64) {
         horizon = log.header.baseNumber
-        do throws(FileError) {
-            try log.forEachFrame { (frame, _) throws(FileError) in
+        do throws(StoreError) {
+            try log.forEachFrame { (frame, _) throws(StoreError) in
                 guard frame.header.number <= number else { return }
                 try take(frame)
             }
@@ -30,7 +30,7 @@ struct StoreFold {
         }
     }
 
-    private mutating func take(_ frame: FrameView) throws(FileError) {
+    private mutating func take(_ frame: FrameView) throws(StoreError) {
         switch frame.header.kind {
         case .transaction, .part, .rows: try takeChanges(frame)
         case .consumer: openConsumers.append(try ConsumerRecord.decode(frame))
@@ -47,7 +47,7 @@ struct StoreFold {
         openConsumers = []
     }
 
-    private mutating func takeChanges(_ frame: FrameView) throws(FileError) {
+    private mutating func takeChanges(_ frame: FrameView) throws(StoreError) {
         var cursor = ChangeCursor(frame)
         while let change = try cursor.next() {
             let row = change.rowOffset.map { frame.offset + UInt64($0) }
@@ -67,7 +67,7 @@ struct StoreFold {
         }
     }
 
-    func objects(of entity: UInt16) -> [ObjectID] { rows.keys.filter { $0.entity == entity }.sorted() }
+    func objects(of entity: UInt16) -> [ObjectID] { rows.keys.filter { $0.entityNumber == entity }.sorted() }
 
     /// Hidden authors, those only of whom something above the horizon is hidden.
     var hiddenAuthors: [CleaningRecord.Hidden] {

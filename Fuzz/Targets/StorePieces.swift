@@ -1,6 +1,6 @@
 // A store file taken apart into its header page, its frames and the rest, and put together again with checksums that agree.
 
-internal import AnnalsFile
+internal import Annals
 
 /// Invariants:
 /// - a frame has at least the 64 bytes of a header; otherwise its bytes may be anything;

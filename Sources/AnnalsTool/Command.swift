@@ -1,6 +1,6 @@
 // What a command of the tool is, and the ways in which it can end.
 
-package import AnnalsFile
+internal import Annals
 
 /// How the process ends. The numbers from 64 on, but for the last, are those of sysexits.h.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
@@ -37,24 +37,6 @@ package struct ToolFailure: Error, Sendable {
         self.message = message
         self.hint = hint
     }
-}
-
-extension ToolFailure {
-    package init(_ error: FileError) {
-        let status: ExitStatus =
-            switch error.code {
-            case .damaged, .truncated, .diverged, .notAStore: .damaged
-            case .busy: .busy
-            case .invalidArgument: .usage
-            default: .failed
-            }
-        self.init(status, error.description)
-    }
-}
-
-/// Runs calls into the library and turns what they throw into the tool's own failure.
-func asking<Value>(_ body: () throws(FileError) -> Value) throws(ToolFailure) -> Value {
-    do throws(FileError) { return try body() } catch { throw ToolFailure(error) }
 }
 
 /// One command: how it is called, what help says about it, and what it does.

@@ -1,7 +1,6 @@
 // `annals demo`: an application and its extension, two processes on one store, in a folder of its own that is gone afterwards.
 
 internal import Annals
-internal import AnnalsFile
 internal import Glibc
 
 extension Command {
@@ -112,7 +111,7 @@ enum DemoCommand {
         }
         try check(left == (0, UInt64(rounds)), "Compaction has changed what the store holds.")
         try storing { try store.close() }
-        let report = try asking { () throws(FileError) in try Checker.check(path, files: RealFileSystem()) }
+        let report = try storing { try Checker.check(path, files: RealFileSystem()) }
         try check(report.isIntact, "The store is not intact.")
         try output.line("Everything is as it should be.")
     }

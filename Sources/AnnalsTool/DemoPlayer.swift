@@ -1,7 +1,6 @@
 // One of the two processes of `annals demo`: waits for the other, says what it sees, and answers.
 
 internal import Annals
-internal import AnnalsFile
 
 enum DemoRole: String {
     case app

@@ -77,42 +77,8 @@ enum DumpCommand {
     private static func json(
         _ entity: EntityHandle, _ snapshot: Snapshot, _ isBare: Bool, _ output: inout Output
     ) throws(ToolFailure) {
-        let start = isBare ? "{" : "{\"_entity\":\(JSONText.string(entity.name)),\"_id\":\""
-        let names = entity.attributes.map { JSONText.string(MemberNames.dumped($0)) + ":" }
-        var line: [UInt8] = []
-        try forEach(entity, snapshot) { (row) throws(ToolFailure) in
-            line.removeAll(keepingCapacity: true)
-            line += start.utf8
-            if !isBare { line += "\(row.id)\"".utf8 }
-            for position in names.indices {
-                if position > 0 || !isBare { line.append(UInt8(ascii: ",")) }
-                line += names[position].utf8
-                try append(row, position, entity.types[position], to: &line)
-            }
-            line += "}\n".utf8
-            try output.data(line)
-        }
-    }
-
-    private static func append(
-        _ row: borrowing RowView, _ position: Int, _ type: AttributeType, to line: inout [UInt8]
-    ) throws(ToolFailure) {
-        do throws(StoreError) {
-            switch type {
-            case .string:
-                let isThere = try row.withBytes(at: position) { JSONText.appendString($0, to: &line) }
-                if !isThere { line += "null".utf8 }
-            case .date:
-                if let microseconds = row.microseconds(at: position) {
-                    line += "\"\(Timestamp.text(microseconds))\"".utf8
-                } else {
-                    line += "null".utf8
-                }
-            default: ValueConversion.append(try row.value(at: position), to: &line)
-            }
-        } catch {
-            throw ToolFailure(error)
-        }
+        var line = ObjectLine(entity, isBare: isBare)
+        try forEach(entity, snapshot) { (row) throws(ToolFailure) in try output.data(try line.bytes(of: row)) }
     }
 
     // MARK: CSV

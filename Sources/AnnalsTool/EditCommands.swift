@@ -76,7 +76,7 @@ enum EditCommands {
 
     // MARK: NAME=JSON
 
-    private static func parse(
+    static func parse(
         _ operands: ArraySlice<String>, for command: Command
     ) throws(ToolFailure) -> [(name: String, value: JSONValue)] {
         var assignments: [(name: String, value: JSONValue)] = []
@@ -114,7 +114,7 @@ enum EditCommands {
             hint: "Try: annals help \(command.name)")
     }
 
-    private static func values(
+    static func values(
         _ assignments: [(name: String, value: JSONValue)], of entity: EntityHandle
     ) throws(ToolFailure) -> [(key: String, value: Value)] {
         var values: [(key: String, value: Value)] = []

@@ -1,6 +1,6 @@
 // Ending in order when SIGTERM or SIGINT asks for it.
 
-internal import AnnalsFile
+internal import Annals
 internal import Glibc
 internal import Synchronization
 
@@ -22,7 +22,7 @@ final class Ending: Sendable {
         let ending = Ending()
         _ = change(SIG_BLOCK)
         // A thread that waits for signals may call anything, which a handler may not.
-        try asking { () throws(FileError) in
+        try storing {
             _ = try BackgroundThread(name: "annals-ending") { ending.waitForSignals() }
         }
         return ending

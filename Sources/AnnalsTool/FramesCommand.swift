@@ -1,6 +1,6 @@
 // `annals frames STORE`: lists the frames of a store file, one a line, without changing it.
 
-internal import AnnalsFile
+internal import Annals
 
 extension Command {
     static let frames = Command(
@@ -25,8 +25,8 @@ enum FramesCommand {
         let after = try arguments.number(of: "after", for: .frames)
         var left = try arguments.number(of: "limit", for: .frames) ?? .max
         let path = arguments.operands[0]
-        let lister = try asking { () throws(FileError) in try FrameLister(path, files: RealFileSystem()) }
-        while left > 0, let frame = try asking({ () throws(FileError) in try lister.next() }) {
+        let lister = try storing { try FrameLister(path, files: RealFileSystem()) }
+        while left > 0, let frame = try storing({ try lister.next() }) {
             if let after, frame.offset <= after { continue }
             left -= 1
             try output.line(format == "jsonl" ? json(frame).text : text(frame))

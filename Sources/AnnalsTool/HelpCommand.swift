@@ -1,6 +1,6 @@
 // `annals help`: what the tool can do, made from the table of commands itself.
 
-internal import AnnalsFile
+internal import Annals
 
 extension Command {
     static let help = Command(

@@ -1,6 +1,6 @@
 // The names of attributes as members of dumps: “_entity” and “_id” are the dump's own.
 
-internal import AnnalsFile
+internal import Annals
 
 /// Dumps write one more “_” before an attribute's name if it is one of their own names, with or without more “_” before
 /// it. Loads remove it again.

@@ -1,6 +1,6 @@
 // What the tool prints: through one buffer, so that every failure to print is noticed, and without control characters.
 
-internal import AnnalsFile
+internal import Annals
 internal import Glibc
 
 /// A buffered way to one of the standard streams.

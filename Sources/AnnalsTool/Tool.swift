@@ -1,12 +1,13 @@
 // The command `annals`: finds the command asked for, runs it, and ends with a status that says how that went.
 
-internal import AnnalsFile
+internal import Annals
 internal import Glibc
 
 /// The commands, in the order in which help lists them.
 enum Commands {
     static let all = [
-        Command.load, .insert, .set, .delete, .dump, .history, .watch, .versions, .revert, .export, .apply,
+        Command.load, .insert, .set, .delete, .get, .count, .dump, .history, .watch, .versions, .revert, .export,
+        .apply,
         .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
     ]
 

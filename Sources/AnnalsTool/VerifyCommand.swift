@@ -1,6 +1,6 @@
 // `annals verify STORE`: checks a whole store file against every rule of its format, without changing it.
 
-internal import AnnalsFile
+internal import Annals
 internal import Glibc
 
 extension Command {
@@ -23,7 +23,7 @@ enum VerifyCommand {
         let path = arguments.operands[0]
         var options = CheckOptions()
         options.spillDirectory = temporaryDirectory
-        let report = try asking { () throws(FileError) in
+        let report = try storing {
             try Checker.check(path, options: options, files: RealFileSystem())
         }
         if format == "json" {

@@ -1,6 +1,6 @@
 // The checker, compaction and backup agree on which stores are damaged.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -25,16 +25,16 @@ import Testing
         return file.finished()
     }
 
-    private func failure(_ body: () throws -> Void) -> FileError? {
+    private func failure(_ body: () throws -> Void) -> StoreError? {
         do {
             try body()
             return nil
-        } catch { return error as? FileError }
+        } catch { return error as? StoreError }
     }
 
     /// What the checker finds, and what compaction and backup throw.
     private func expect(
-        _ rules: Set<String>, _ bytes: [UInt8], _ code: FileError.Code?,
+        _ rules: Set<String>, _ bytes: [UInt8], _ code: StoreError.Code?,
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         #expect(Set(try check(bytes).findings.map(\.rule)) == rules, sourceLocation: sourceLocation)

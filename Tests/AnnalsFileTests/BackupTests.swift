@@ -1,6 +1,6 @@
 // Backups: what the store was at one moment, whatever goes on meanwhile, or nothing.
 
-import AnnalsFile
+import Annals
 import Glibc
 import SimulatedDisk
 import Testing
@@ -31,7 +31,8 @@ import Testing
 
     private func transactions(_ engine: Engine, through number: UInt64) throws -> [String] {
         var lines: [String] = []
-        try engine.forEachTransaction(after: engine.tracking.horizon, in: engine.view(asOf: number)) { (transaction) in
+        try engine.tracked(engine.view(asOf: number)).forEachTransaction(after: engine.tracking.horizon) {
+            (transaction) in
             lines.append("\(transaction.number) \(transaction.tag) \(transaction.time) \(transaction.author ?? "")")
             return true
         }
@@ -118,8 +119,8 @@ import Testing
 
     @Test func nothingIsReplacedAndNothingIsLeft() throws {
         let (machine, store, _) = try filled()
-        func expect(_ code: FileError.Code, _ body: () throws -> Void) {
-            let error = #expect(throws: FileError.self) { try body() }
+        func expect(_ code: StoreError.Code, _ body: () throws -> Void) {
+            let error = #expect(throws: StoreError.self) { try body() }
             #expect(error?.code == code, "\(error?.description ?? "")")
         }
         expect(.alreadyExists) { _ = try store.backUp(to: EngineMachine.path, newIdentity: false) }
@@ -133,7 +134,7 @@ import Testing
         options.progress = { (_, _) in
             do {
                 _ = try other.backUp(to: Self.copy, newIdentity: false, .lowered)
-            } catch let error as FileError where error.code == .busy { met.count += 1 } catch {}
+            } catch let error as StoreError where error.code == .busy { met.count += 1 } catch {}
             return true
         }
         _ = try store.backUp(to: Self.copy, newIdentity: false, options)
@@ -189,7 +190,7 @@ import Testing
         let files = machine.machine.files(9)
         let directory = try files.openDirectory("/data")
         try files.rename("copy.annals", to: "s.annals", in: directory)
-        let error = #expect(throws: FileError.self) { try store.commit { try $0.delete(ids[4]) } }
+        let error = #expect(throws: StoreError.self) { try store.commit { try $0.delete(ids[4]) } }
         #expect(error?.code == .storeReplaced)
         try? store.close()
         try expectIntact(machine, EngineMachine.path)

@@ -1,6 +1,6 @@
 // The reader never leaves its bytes; the writer gives back what was appended.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct ByteReaderTests {
@@ -42,7 +42,7 @@ import Testing
         #expect(try reader.readBytes(0).isEmpty)
         #expect(try reader.readText(0) == "")
         try reader.readPadding()
-        #expect(throws: FileError.self) { try reader.readUInt8() }
+        #expect(throws: StoreError.self) { try reader.readUInt8() }
     }
 
     @Test func paddingMustBeZero() throws {
@@ -55,7 +55,7 @@ import Testing
         ([5, 0, 0, 0, 0, 0, 1, 0] as [UInt8]).withUnsafeBytes {
             var reader = ByteReader($0)
             _ = try? reader.readUInt8()
-            #expect(throws: FileError.self) { try reader.readPadding() }
+            #expect(throws: StoreError.self) { try reader.readPadding() }
         }
     }
 
@@ -64,7 +64,7 @@ import Testing
     func invalidTextIsDamage(bytes: [UInt8]) {
         bytes.withUnsafeBytes { buffer in
             var reader = ByteReader(buffer)
-            #expect(throws: FileError.self) { try reader.readText(buffer.count) }
+            #expect(throws: StoreError.self) { try reader.readText(buffer.count) }
         }
     }
 
@@ -90,7 +90,7 @@ import Testing
         #expect(Array(writer.bytes) == [0x81, 0xaa, 0, 0, 0, 0, 0, 0])
     }
 
-    private func damaged(at offset: UInt64) -> FileError {
-        FileError(.damaged, "A field reaches beyond the end of what holds it.", offset: offset)
+    private func damaged(at offset: UInt64) -> StoreError {
+        StoreError(.damaged, "A field reaches beyond the end of what holds it.", offset: offset)
     }
 }

@@ -1,6 +1,6 @@
 // Bytes that are copied while they are looked at: every size up to several words, with one byte that is no ASCII anywhere.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct BytesCopiedTests {

@@ -1,6 +1,6 @@
 // Who waits for changes: each is woken by what concerns it, whoever waits in the watch, and without a watch in intervals.
 
-import AnnalsFile
+import Annals
 import Synchronization
 import TestSupport
 import Testing

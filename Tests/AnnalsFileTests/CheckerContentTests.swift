@@ -1,6 +1,6 @@
 // The checker finds what breaks a rule, under the rule's name: changes, rows, values and the end (F17 to F27).
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -291,12 +291,12 @@ import Testing
 
     @Test func aFileThatCannotBeReadIsAnError() throws {
         let machine = Machine()
-        #expect(throws: FileError.self) { try check(machine.disk) }
+        #expect(throws: StoreError.self) { try check(machine.disk) }
         machine.disk.install(ForgedFile().finished(), at: Machine.path, mode: 0)
         do {
             _ = try check(machine.disk)
             Issue.record("A file without permission was read.")
-        } catch let error as FileError {
+        } catch let error as StoreError {
             #expect(error.code == .permissionDenied)
         }
     }

@@ -1,6 +1,6 @@
 // The checker finds what is wrong with nodes, checkpoints, indexes and landmarks, under the rule's name (F28 to F32).
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 

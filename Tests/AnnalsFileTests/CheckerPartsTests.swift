@@ -1,6 +1,6 @@
 // Large values that are lists of objects, and sorting with little memory: what the checker does in pieces.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -107,6 +107,6 @@ import Testing
         var options = CheckOptions()
         options.spillDirectory = "/nowhere"
         options.sortingBytes = 1200
-        #expect(throws: FileError.self) { try check(file.finished(), options: options) }
+        #expect(throws: StoreError.self) { try check(file.finished(), options: options) }
     }
 }

@@ -1,6 +1,6 @@
 // The checker finds what breaks a rule, under the rule's name: header, frames and transactions (F1 to F16).
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 

@@ -1,6 +1,6 @@
 // Checkpoints that are written part by part, each behind a commit.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -31,7 +31,7 @@ import Testing
     private func sum(_ view: View) throws -> Int64 {
         var sum: Int64 = 0
         var place: Int64 = 1
-        try view.scan(entity: EngineNote.entity) { (_, row) throws(FileError) in
+        try view.scan(entity: EngineNote.entity) { (_, row) throws(StoreError) in
             sum = sum &* 31 &+ (row.int(at: EngineNote.rank) ?? -1) &* place
             place += 1
             return true

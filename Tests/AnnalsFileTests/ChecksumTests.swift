@@ -1,6 +1,6 @@
 // The checksum against the page's vectors and against a second, plain implementation.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct ChecksumTests {

@@ -1,7 +1,7 @@
 // Several processes that compact, write and read at once: only who compacts the store as it is now removes the temporary file, and who goes over to a
 // new file finds the newest.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -49,14 +49,14 @@ import Testing
         let late = Generations(try machine.open(2))
         let hasCome = Once()
         // It has opened the file by its name and not locked it yet, when the file is replaced and the next compaction begins.
-        machine.machine.disk.setOnCall { [self] (call) throws(FileError) in
+        machine.machine.disk.setOnCall { [self] (call) throws(StoreError) in
             guard call.process == 2, call.kind == .tryLock, hasCome.isFirst() else { return }
             do {
                 _ = try store.compact(.lowered)
                 try beginCompaction(3, machine)
             } catch { Issue.record(error) }
         }
-        let error = #expect(throws: FileError.self) { try late.compact(.lowered) }
+        let error = #expect(throws: StoreError.self) { try late.compact(.lowered) }
         #expect(error?.code == .busy)
         #expect(temporaryIsThere(machine))
         #expect(late.current.log.header.generation == 1)
@@ -68,7 +68,7 @@ import Testing
         _ = try store.current.insertNotes(1...20)
         let (hasRenamed, hasCome) = (Once(), Once())
         // The new file has the name, and its compactor has yet to end.
-        machine.machine.disk.setOnCall { [self] (call) throws(FileError) in
+        machine.machine.disk.setOnCall { [self] (call) throws(StoreError) in
             if call.process == 1, call.kind == .rename { hasRenamed.note() }
             guard call.process == 1, call.kind == .synchronizeDirectory, hasRenamed.isNoted, hasCome.isFirst() else {
                 return
@@ -89,7 +89,7 @@ import Testing
         _ = try store.compact(.lowered)
         let hasCome = Once()
         // It has opened the new file, and not looked at it yet.
-        machine.machine.disk.setOnCall { (call) throws(FileError) in
+        machine.machine.disk.setOnCall { (call) throws(StoreError) in
             guard call.process == 2, call.kind == .status, hasCome.isFirst() else { return }
             do { _ = try store.compact(.lowered) } catch { Issue.record(error) }
         }
@@ -120,7 +120,7 @@ import Testing
         for range in [own, LockRange(start: own.start, end: UInt64(Int64.max)), LockRange(start: 0, end: own.end)] {
             let lock = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
             #expect(try files.tryLock(lock, range) == .acquired)
-            let error = #expect(throws: FileError.self) { try store.compact(.lowered) }
+            let error = #expect(throws: StoreError.self) { try store.compact(.lowered) }
             #expect(error?.code == .busy)
             let start = range == own ? "Process 3 is compacting" : "Another program has locked"
             #expect(error?.message.hasPrefix(start) == true, "\(error?.message ?? "")")
@@ -139,7 +139,7 @@ import Testing
         let last = try reader.view().number
         _ = try store.compact(.lowered)
         _ = try store.current.insertNotes(251...251)
-        #expect(throws: FileError.self) { try reader.view() }
+        #expect(throws: StoreError.self) { try reader.view() }
         #expect(try reader.viewOfThisFile().number == last)
         #expect(try reader.view(asOf: last - 1).count(entity: EngineNote.entity) == 200)
         #expect(try reader.statistics().transactions == last)

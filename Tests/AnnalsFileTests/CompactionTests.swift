@@ -1,6 +1,6 @@
 // Compaction: what stays is the same, what was cleaned is gone, and who is in the middle of something goes on.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -13,7 +13,8 @@ import Testing
 
     private func numbers(_ engine: Engine, after number: UInt64 = 0) throws -> [UInt64] {
         var numbers: [UInt64] = []
-        try engine.forEachTransaction(after: max(number, engine.tracking.horizon), in: engine.view()) { (transaction) in
+        try engine.tracked(engine.view()).forEachTransaction(after: max(number, engine.tracking.horizon)) {
+            (transaction) in
             numbers.append(transaction.number)
             return true
         }
@@ -22,7 +23,7 @@ import Testing
 
     private func tags(_ engine: Engine) throws -> [UInt64: UInt64] {
         var tags: [UInt64: UInt64] = [:]
-        try engine.forEachTransaction(after: engine.tracking.horizon, in: engine.view()) { (transaction) in
+        try engine.tracked(engine.view()).forEachTransaction(after: engine.tracking.horizon) { (transaction) in
             tags[transaction.number] = transaction.tag
             return true
         }
@@ -57,7 +58,7 @@ import Testing
         for (number, tag) in before { #expect(try tags(engine)[number] == tag) }
         #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
         for handle in [store, other, reader] { try handle.close() }
-        #expect(throws: FileError.self) { try oldView.titles() }
+        #expect(throws: StoreError.self) { try oldView.titles() }
         try expectIntact(machine)
     }
 
@@ -97,8 +98,8 @@ import Testing
         #expect(try store.current.deleteHistory(before: last + 1, authors: ["other", "nobody"]))
         for _ in 0..<2 {
             let (engine, view) = try store.newest()
-            #expect(try engine.lastHidden(after: 0, in: view) == last - 1)
-            #expect(try engine.lastHidden(after: last - 1, in: view) == nil)
+            #expect(try engine.tracked(view).lastHidden(after: 0) == last - 1)
+            #expect(try engine.tracked(view).lastHidden(after: last - 1) == nil)
             #expect(try view.title(ids[0]) == nil)
             _ = try store.compact(.lowered)
         }
@@ -150,7 +151,7 @@ import Testing
             for number in 2...UInt16(min(met.count + 1, 29)) where number % 3 != 0 {
                 var titles: [String] = []
                 try view.range(IndexID(entity: number, attributes: [2], isUnique: false)) {
-                    (_, row) throws(FileError) in
+                    (_, row) throws(StoreError) in
                     if case .string(let text) = try row.value(at: EngineNote.title) { titles.append(text) }
                     return true
                 }
@@ -169,17 +170,17 @@ import Testing
         var options = CompactionOptions.lowered
         let met = Met()
         options.progress = { (_, _) in
-            do { _ = try other.compact(.lowered) } catch let error as FileError { met.code = error.code } catch {}
+            do { _ = try other.compact(.lowered) } catch let error as StoreError { met.code = error.code } catch {}
             return false
         }
-        #expect(throws: FileError.self) { try store.compact(options) }
+        #expect(throws: StoreError.self) { try store.compact(options) }
         #expect(met.code == .busy)
         #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
         #expect(store.current.log.header.generation == 0)
         _ = try store.current.insertNotes(51...60)
         // Killed in the middle.
         machine.machine.disk.addFault(Fault(.death(afterBytes: 100), on: .write, occurrence: 3, process: 2))
-        #expect(throws: FileError.self) { try other.compact(.lowered) }
+        #expect(throws: StoreError.self) { try other.compact(.lowered) }
         machine.machine.disk.removeAllFaults()
         machine.machine.disk.kill(2)
         #expect(machine.machine.disk.names(in: "/data").count == 2)
@@ -199,7 +200,7 @@ import Testing
         let writer = Generations(try machine.open(2))
         let met = Met()
         _ = try writer.write { transaction in
-            do { _ = try store.compact(.lowered) } catch let error as FileError { met.message = error.message }
+            do { _ = try store.compact(.lowered) } catch let error as StoreError { met.message = error.message }
             return try transaction.insert(entity: EngineNote.entity, EngineNote.row("note 21", 21))
         }
         // It has made the new file by then, and waits for the writer as a commit does.
@@ -213,7 +214,7 @@ import Testing
 
     /// Sound: the closure that changes it runs on the thread that looks at it.
     private final class Met: @unchecked Sendable {
-        var code: FileError.Code?
+        var code: StoreError.Code?
         var count = 0
         var failure: String?
         var message: String?
@@ -258,8 +259,8 @@ import Testing
         let files = machine.machine.files(9)
         let directory = try files.openDirectory("/data")
         try files.rename("new", to: "s.annals", in: directory)
-        var code: FileError.Code?
-        do { _ = try store.commit { try $0.delete(id) } } catch let error as FileError { code = error.code }
+        var code: StoreError.Code?
+        do { _ = try store.commit { try $0.delete(id) } } catch let error as StoreError { code = error.code }
         #expect(code == .storeReplaced)
         #expect(try store.current.view().rank(id) == 5)
     }
@@ -281,7 +282,7 @@ import Testing
                 calls.done.append(done)
                 return calls.done.count < count
             }
-            let error = #expect(throws: FileError.self) { try store.compact(options) }
+            let error = #expect(throws: StoreError.self) { try store.compact(options) }
             #expect(error?.code == .cancelled && calls.done.count == count)
             #expect(machine.machine.disk.names(in: "/data") == ["s.annals"])
             #expect(store.current.log.header.generation == 0)

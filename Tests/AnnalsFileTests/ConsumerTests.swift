@@ -1,6 +1,6 @@
 // Consumers of history and retention, below the product: what the file says of them, whoever writes it and whatever befalls it.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -16,8 +16,8 @@ import Testing
         return TransactionPlace(number: view.number, tag: view.tag)
     }
 
-    private func expect(_ code: FileError.Code, _ body: () throws -> Void) {
-        let error = #expect(throws: FileError.self) { try body() }
+    private func expect(_ code: StoreError.Code, _ body: () throws -> Void) {
+        let error = #expect(throws: StoreError.self) { try body() }
         #expect(error?.code == code, "\(error?.description ?? "")")
     }
 
@@ -148,7 +148,7 @@ import Testing
         _ = try engine.commit { pending in
             try pending.advance("reader", from: start, to: end)
             try pending.advance("reader", from: end, to: before)
-            let error = #expect(throws: FileError.self) { try pending.advance("reader", from: end, to: before) }
+            let error = #expect(throws: StoreError.self) { try pending.advance("reader", from: end, to: before) }
             #expect(error?.code == .consumerConflict)
         }
         #expect(engine.tracking.consumer("reader")?.place == before)
@@ -339,7 +339,7 @@ import Testing
             machine.machine.environment.advance(byMicroseconds: UInt64(1 + index * 7919 % 1000) * 1_000_000)
             _ = try engine.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("\(index)", 1)) }
         }
-        try engine.forEachTransaction(after: 0, in: engine.view()) { (transaction) in
+        try engine.tracked(engine.view()).forEachTransaction(after: 0) { (transaction) in
             times.append(transaction.time)
             return true
         }

@@ -1,6 +1,6 @@
 // The legal outcomes of a power cut: that all of them come, and no others.
 
-internal import AnnalsFile
+internal import Annals
 internal import SimulatedDisk
 internal import Synchronization
 internal import Testing

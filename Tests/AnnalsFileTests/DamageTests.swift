@@ -1,6 +1,6 @@
 // Whatever happens to the bytes of a file, it is found, and what is read is right: flips, cuts, frames out of place.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -35,10 +35,14 @@ import Testing
         return UInt8.random(in: 1...255, using: &random)
     }
 
-    /// A damaged byte of a sealed file is damage from the header to the seal's end, and a torn tail behind it.
+    /// A damaged byte of a sealed file is damage from the header to the seal's end, and a torn tail after it. In a hint slot it is a
+    /// notice (F3): nothing relies on a hint.
     private func expectFound(_ disk: SimulatedDisk, _ offset: Int, _ sample: SampleStore) throws {
         let report = try check(disk)
-        if offset < sample.end {
+        if let slot = HintField.slots.first(where: { ($0..<$0 + HintField.bytes).contains(offset) }) {
+            let isNoticed = report.findings.contains { $0.rule == "F3" && $0.offset == UInt64(slot) && !$0.isDamage }
+            if !isNoticed || report.hasDamage { Issue.record("The byte at \(offset) of a hint is not a notice.") }
+        } else if offset < sample.end {
             if !report.hasDamage { Issue.record("The byte at \(offset) is missed.") }
         } else if report.tornTail?.offset != UInt64(sample.end) || report.hasDamage || report.findings.isEmpty {
             Issue.record("The byte at \(offset) behind the seal is not reported as a torn tail.")
@@ -78,8 +82,8 @@ import Testing
         for offset in sample.frameRange(index) {
             opened.disk.corrupt(Machine.path, at: offset, to: sample.bytes[offset] ^ seededFlip(offset))
             var walk = try opened.walk(from: frame.state)
-            do throws(FileError) {
-                let end = try walk.toTheEnd(asker: .judge) { (_, _, _) throws(FileError) in }
+            do throws(StoreError) {
+                let end = try walk.toTheEnd(asker: .judge) { (_, _, _) throws(StoreError) in }
                 Issue.record("The byte at \(offset) is missed: \(end).")
             } catch {
                 let isRight = error.code == .damaged && error.offset == UInt64(frame.offset)
@@ -152,7 +156,7 @@ import Testing
                 Issue.record("The checker and the log disagree: \(report.end), \(state.end).")
             }
             if (report.tornTail?.offset) != log.openingReport.tornTail { Issue.record("The torn tails differ.") }
-        } catch let error as FileError {
+        } catch let error as StoreError {
             let isRight = [.damaged, .truncated, .notAStore].contains(error.code) && error.offset != nil
             if !isRight { Issue.record("\(error)") }
             if !report.hasDamage { Issue.record("The checker missed what opening found: \(error)") }

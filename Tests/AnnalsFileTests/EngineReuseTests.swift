@@ -1,6 +1,6 @@
 // A transaction begins with the memory of the one that ended before it: nothing of that one may be left in it.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -22,7 +22,7 @@ import Testing
             }
         }
         var found: [String] = []
-        try engine.forEachTransaction(after: 0, in: try engine.view()) { (transaction) throws(FileError) in
+        try engine.tracked(try engine.view()).forEachTransaction(after: 0) { (transaction) throws(StoreError) in
             found.append("\(transaction.author ?? "-") \(transaction.context ?? "-")")
             return true
         }

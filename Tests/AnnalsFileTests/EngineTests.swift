@@ -1,6 +1,6 @@
 // The engine as a whole: what is committed is found, in every view that contains it and in no other, also after opening again.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -65,7 +65,7 @@ import Testing
         let engine = try machine.create()
         let ids = try engine.insertNotes(1...3)
         let before = engine.log.current.end
-        #expect(throws: FileError.self) {
+        #expect(throws: StoreError.self) {
             _ = try engine.commit { transaction in
                 try transaction.update(ids[2], [(EngineNote.title, .string("note 1"))])
             }
@@ -101,7 +101,8 @@ import Testing
         #expect(try view.rank(ids[0]) == 70)
         #expect(try view.title(ids[0]) == "renamed")
         var changes: [ChangeKind] = []
-        try engine.forEachTransaction(after: (appended?.number ?? 0) - 1, in: view) { (transaction) throws(FileError) in
+        try engine.tracked(view).forEachTransaction(after: (appended?.number ?? 0) - 1) {
+            (transaction) throws(StoreError) in
             try transaction.forEachChange { (change) in
                 changes.append(change.kind)
                 return true
@@ -217,7 +218,7 @@ import Testing
             }
         }
         var inserted = 0
-        let error = #expect(throws: FileError.self) {
+        let error = #expect(throws: StoreError.self) {
             while inserted < 20 {
                 try insert(inserted)
                 inserted += 1

@@ -1,11 +1,11 @@
 // Every error number that files give has a code and a sentence that helps.
 
-import AnnalsFile
+import Annals
 import Glibc
 import Testing
 
 @Suite struct FileErrorTests {
-    static let table: [(Int32, FileError.Code, String)] = [
+    static let table: [(Int32, StoreError.Code, String)] = [
         (ENOENT, .notFound, "check the path"), (ENOTDIR, .notFound, "check the path"),
         (EEXIST, .alreadyExists, "choose another"), (EISDIR, .notARegularFile, "name a file"),
         (ELOOP, .notARegularFile, "symbolic link"), (ENXIO, .notARegularFile, "regular file"),
@@ -22,7 +22,7 @@ import Testing
 
     @Test(arguments: table.indices) func numberHasItsCodeAndSentence(row: Int) {
         let (number, code, words) = Self.table[row]
-        let error = FileError(SystemError("pwrite", number), path: "/a/b", offset: 9)
+        let error = StoreError(SystemError("pwrite", number), path: "/a/b", offset: 9)
         #expect(error.code == code)
         #expect(error.message.contains(words), "\(error.message)")
         #expect(error.call == "pwrite" && error.systemError == number && error.path == "/a/b" && error.offset == 9)
@@ -32,33 +32,33 @@ import Testing
     @Test func everyNumberGivesAWholeSentence() {
         for number in Int32(-1)...200 {
             for call in ["openat", "pwrite", "fdatasync", "inotify_add_watch"] {
-                let message = FileError(SystemError(call, number)).message
+                let message = StoreError(SystemError(call, number)).message
                 #expect(message.first?.isUppercase == true && message.hasSuffix("."), "\(number): \(message)")
             }
         }
     }
 
     @Test func someCallsGiveANumberAMeaningOfTheirOwn() {
-        let table: [(String, Int32, FileError.Code, String)] = [
+        let table: [(String, Int32, StoreError.Code, String)] = [
             ("inotify_init1", EMFILE, .tooManyFiles, "max_user_instances"),
             ("inotify_add_watch", ENOSPC, .tooManyFiles, "max_user_watches"),
             ("pthread_create", EAGAIN, .outOfMemory, "threads"),
             ("realpath", ELOOP, .invalidArgument, "circle"), ("openat", EAGAIN, .busy, "lease"),
         ]
         for (call, number, code, words) in table {
-            let error = FileError(SystemError(call, number))
+            let error = StoreError(SystemError(call, number))
             #expect(error.code == code && error.message.contains(words))
         }
     }
 
     @Test(arguments: ["fdatasync", "fsync"]) func failedSynchronisationSaysWhatIsAtStake(call: String) {
-        let message = FileError(SystemError(call, EIO)).message
+        let message = StoreError(SystemError(call, EIO)).message
         #expect(message.contains("disk") && message.contains("may be lost with the power"))
-        #expect(!FileError(SystemError(call, ENOSPC)).message.contains("Nothing was lost"))
+        #expect(!StoreError(SystemError(call, ENOSPC)).message.contains("Nothing was lost"))
     }
 
     @Test func whereIsAddedOnlyWhereItIsMissing() {
-        let bare = FileError(.damaged, "Damaged.")
+        let bare = StoreError(.damaged, "Damaged.")
         #expect(bare.description == "Damaged.")
         #expect(bare.at(offset: 5).description == "Damaged. [offset 5]")
         #expect(bare.at(path: "/a").at(path: "/b", offset: 1).description == "Damaged. [/a, offset 1]")

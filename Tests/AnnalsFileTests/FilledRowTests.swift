@@ -1,6 +1,6 @@
 // What a row writer fills in by itself, and texts that it must not take, whatever the closure does with the error.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -32,14 +32,14 @@ import Testing
         }
         let before = try engine.view().number
         _ = try engine.commit { transaction in
-            try transaction.update(object) { (row) throws(FileError) in
+            try transaction.update(object) { (row) throws(StoreError) in
                 try row.set(text: "new", at: 1)
                 for position in 0..<set { try row.set(.int(2), at: 2 + position) }
             }
         }
         var written: [[Int]] = []
-        try engine.forEachTransaction(after: before, in: engine.view()) { (transaction) throws(FileError) in
-            try transaction.forEachChange { (change) throws(FileError) in
+        try engine.tracked(engine.view()).forEachTransaction(after: before) { (transaction) throws(StoreError) in
+            try transaction.forEachChange { (change) throws(StoreError) in
                 written.append((0..<fixed + 2).filter { change.contains(attributePosition: $0) })
                 return true
             }
@@ -61,12 +61,12 @@ import Testing
         bytes[RowField.bytes + 3] = 0x80
         let transaction = log.makeTransaction()
         try bytes.withUnsafeBytes { bytes in
-            let old = try RowView(bytes, layout: layout)
-            #expect(throws: FileError.self) {
+            let old = try RowImage(bytes, layout: layout)
+            #expect(throws: StoreError.self) {
                 try transaction.update(Note.object(1), layout: layout, previous: .row(offset: 1 << 20)) {
-                    (row, body) throws(FileError) in
-                    try RowWriter.write(layout, &row, &body, transaction, old: old) { (writer) throws(FileError) in
-                        do throws(FileError) { try writer.set(.data([2]), at: 2) } catch {}
+                    (row, body) throws(StoreError) in
+                    try RowWriter.write(layout, &row, &body, transaction, old: old) { (writer) throws(StoreError) in
+                        do throws(StoreError) { try writer.set(stored: .data([2]), at: 2) } catch {}
                         try writer.set(text: "new", at: 0)
                     }
                 }
@@ -87,20 +87,20 @@ import Testing
                 var bytes = [UInt8](repeating: 0x61, count: count)
                 bytes[place] = 0xC3
                 _ = try engine.commit { transaction in
-                    let set: (inout RowWriter) throws(FileError) -> Void = { row throws(FileError) in
-                        var failure: FileError?
+                    let set: (inout RowWriter) throws(StoreError) -> Void = { row throws(StoreError) in
+                        var failure: StoreError?
                         bytes.withUnsafeBytes { bytes in
-                            do throws(FileError) { try row.set(utf8: bytes, at: 1) } catch { failure = error }
+                            do throws(StoreError) { try row.set(utf8: bytes, at: 1) } catch { failure = error }
                         }
                         #expect(failure?.code == .invalidArgument)
                         try row.set(.int(7), at: 2)
                     }
-                    #expect(throws: FileError.self) { try transaction.insert(entity: 1, set) }
-                    #expect(throws: FileError.self) { try transaction.update(object, set) }
+                    #expect(throws: StoreError.self) { try transaction.insert(entity: 1, set) }
+                    #expect(throws: StoreError.self) { try transaction.update(object, set) }
                     try transaction.update(object, [(2, .int(Int64(count + place) + 1000))])
-                    #expect(throws: FileError.self) { try transaction.update(object, set) }
-                    var values: [Value] = []
-                    _ = try transaction.withRow(object) { (row) throws(FileError) in values = try row.values() }
+                    #expect(throws: StoreError.self) { try transaction.update(object, set) }
+                    var values: [StoredValue] = []
+                    _ = try transaction.withRow(object) { (row) throws(StoreError) in values = try row.values() }
                     #expect(values == [.string("x"), .string("b"), .int(Int64(count + place) + 1000)])
                 }
             }

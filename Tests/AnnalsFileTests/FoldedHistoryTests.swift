@@ -1,6 +1,6 @@
 // Compaction gives back what entities without history took: their rows stay, their changes go, and nothing else is different.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -29,7 +29,7 @@ private struct LogStore {
         _ = try (other ?? store).commit { try $0.changeSchema([definition]) }
     }
 
-    static func long(_ number: Int) -> Value { .data([UInt8](repeating: UInt8(number % 251), count: 3000)) }
+    static func long(_ number: Int) -> StoredValue { .data([UInt8](repeating: UInt8(number % 251), count: 3000)) }
 
     mutating func commit(inserting inserts: Int) throws {
         let first = count
@@ -50,7 +50,7 @@ private struct LogStore {
             let (number, logs, notes) = (count, logs, notes)
             _ = try (other ?? store).commit(author: "tests") { transaction in
                 try transaction.update(logs[number % logs.count], [(EngineNote.rank, .int(Int64(number)))])
-                let body = number % 5 == 0 ? Value.absent : Self.long(number)
+                let body = number % 5 == 0 ? StoredValue.absent : Self.long(number)
                 try transaction.update(logs[(number * 7 + 3) % logs.count], [(EngineNote.body, body)])
                 if number % 2 == 0 {
                     try transaction.update(notes[number % notes.count], [(EngineNote.rank, .int(Int64(number)))])
@@ -72,14 +72,14 @@ private struct LogStore {
 
     static func rows(_ view: View, _ entity: UInt16) throws -> [String] {
         var lines: [String] = []
-        try view.scan(entity: entity) { (object, row) throws(FileError) in
+        try view.scan(entity: entity) { (object, row) throws(StoreError) in
             lines.append("\(object.number) \(try text(row, view))")
             return true
         }
         return lines
     }
 
-    private static func text(_ row: RowView, _ view: View) throws(FileError) -> String {
+    private static func text(_ row: RowImage, _ view: View) throws(StoreError) -> String {
         var text = "\(try row.value(at: EngineNote.title)) \(try row.value(at: EngineNote.rank))"
         if case .data(let bytes) = try view.value(row, at: EngineNote.body) {
             text += " \(bytes.count) of \(bytes.first ?? 0)"
@@ -91,17 +91,18 @@ private struct LogStore {
     static func history(_ engine: Engine, of entity: UInt16, after number: UInt64 = 0) throws -> [String] {
         var lines: [String] = []
         let view = try engine.view()
-        try engine.forEachTransaction(after: max(number, engine.tracking.horizon), in: view) {
-            (transaction) throws(FileError) in
+        try engine.tracked(view).forEachTransaction(after: max(number, engine.tracking.horizon)) {
+            (transaction) throws(StoreError) in
             lines.append(
                 "\(transaction.number) \(transaction.tag) \(transaction.time) \(transaction.author ?? "") \(transaction.schemaVersion)"
             )
-            try transaction.forEachChange { (change) throws(FileError) in
-                guard change.object.entity == entity else { return true }
+            try transaction.forEachChange { (change) throws(StoreError) in
+                guard change.object.entityNumber == entity else { return true }
                 var line = "\(transaction.number) \(change.kind) \(change.object.number) \(change.attributePositions)"
-                _ = try view.withRow(before: change) { (row) throws(FileError) in line += " from \(try text(row, view))"
+                _ = try view.withRow(before: change) { (row) throws(StoreError) in
+                    line += " from \(try text(row, view))"
                 }
-                _ = try view.withRow(after: change) { (row) throws(FileError) in line += " to \(try text(row, view))" }
+                _ = try view.withRow(after: change) { (row) throws(StoreError) in line += " to \(try text(row, view))" }
                 lines.append(line)
                 return true
             }
@@ -112,9 +113,9 @@ private struct LogStore {
 
     static func changes(_ engine: Engine, of entity: UInt16) throws -> [UInt64] {
         var numbers: [UInt64] = []
-        try engine.forEachTransaction(after: 0, in: engine.view()) { (transaction) throws(FileError) in
+        try engine.tracked(engine.view()).forEachTransaction(after: 0) { (transaction) throws(StoreError) in
             try transaction.forEachChange { (change) in
-                if change.object.entity == entity { numbers.append(transaction.number) }
+                if change.object.entityNumber == entity { numbers.append(transaction.number) }
                 return true
             }
             return true
@@ -206,7 +207,7 @@ private struct LogStore {
         func look() throws -> [String] {
             var found: [String] = []
             let engine = try logs.store.newest().engine
-            try engine.forEachTransaction(after: 0, in: engine.view()) { (transaction) throws(FileError) in
+            try engine.tracked(engine.view()).forEachTransaction(after: 0) { (transaction) throws(StoreError) in
                 var changes: UInt64 = 0
                 try transaction.forEachChange { (_) in
                     changes += 1

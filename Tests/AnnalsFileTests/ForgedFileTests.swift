@@ -1,6 +1,6 @@
 // Files that nobody but a forger writes, each with all its checksums right: whatever is done with one ends, and without ending the process.
 
-import AnnalsFile
+import Annals
 import Foundation
 import SimulatedDisk
 import TestSupport
@@ -64,7 +64,7 @@ import Testing
     }
 
     private func expectDamaged(_ body: () throws -> Void) {
-        let error = #expect(throws: FileError.self) { try body() }
+        let error = #expect(throws: StoreError.self) { try body() }
         #expect(error?.code == .damaged, "\(error?.description ?? "")")
     }
 
@@ -176,7 +176,7 @@ import Testing
         for (number, total) in transactions { addTransaction(&file, number: number, total: total) }
         file.addCheckpoint { $0.schemas = [Self.schema] }
         let engine = try machine(file.finished()).open()
-        expectDamaged { try engine.forEachTransaction(after: 0, in: try engine.view()) { (_) in true } }
+        expectDamaged { try engine.tracked(try engine.view()).forEachTransaction(after: 0) { (_) in true } }
     }
 
     @Test func aRangeOverALeafThatIsOutOfOrderEnds() throws {
@@ -188,7 +188,7 @@ import Testing
             _ = try index.insert(key.bytes, Note.object(number), NoNodes())
         }
         var leaves: [[UInt8]] = []
-        _ = try index.writeDirtyNodes { (bytes) throws(FileError) in
+        _ = try index.writeDirtyNodes { (bytes) throws(StoreError) in
             leaves.append(Array(bytes))
             return 4096
         }
@@ -229,7 +229,7 @@ import Testing
         for reversed in [false, true] {
             expectDamaged { try engine.view().scan(entity: 1, reversed: reversed) { (_, _) in true } }
         }
-        #expect(throws: FileError.self) { try Generations(engine).compact(.lowered) }
+        #expect(throws: StoreError.self) { try Generations(engine).compact(.lowered) }
     }
 
     // MARK: Consumers
@@ -282,7 +282,7 @@ import Testing
 
 /// An index without nodes in a file.
 private struct NoNodes: NodeSource {
-    func node(at offset: UInt64) throws(FileError) -> UnsafeRawBufferPointer {
-        throw FileError(.damaged, "There are no nodes.")
+    func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        throw StoreError(.damaged, "There are no nodes.")
     }
 }

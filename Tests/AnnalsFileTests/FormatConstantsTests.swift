@@ -1,6 +1,6 @@
 // FileFormat.md and the code must not drift apart: offsets, limits and type numbers are compared.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct FormatConstantsTests {
@@ -74,7 +74,7 @@ import Testing
         #expect(rows.count == AttributeType.allCases.count)
         for type in AttributeType.allCases {
             let row = try #require(rows["\(type)"])
-            #expect(row.number == Int(type.rawValue))
+            #expect(row.number == Int(type.code))
             #expect(row.cells[0] == "\(type.slotBytes)")
             #expect(row.cells[1].hasPrefix("variable") == type.isVariable)
         }

@@ -1,6 +1,6 @@
 // The tables of FileFormat.md and the constants of the code are the same: header page, hints, frames, transactions, changes, values.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct FrameConstantsTests {

@@ -1,6 +1,6 @@
 // The fuzz targets over their stored inputs and some seeded mutations, and proof that a broken invariant is noticed.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import FuzzTargets
 import TestSupport

@@ -1,6 +1,6 @@
 // What fuzzing has found, each as the smallest store that shows it; the inputs as found are in the corpus.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -43,7 +43,7 @@ import Testing
         let machine = Machine()
         machine.disk.install(file.bytes + [UInt8](repeating: 0, count: 4096), at: Machine.path)
         for access in [FileAccess.readOnly, .readWrite] {
-            let error = #expect(throws: FileError.self) { try machine.open(1, access: access) }
+            let error = #expect(throws: StoreError.self) { try machine.open(1, access: access) }
             #expect(error?.code == .damaged && error?.message.hasPrefix("F24") ?? false, "\(error?.description ?? "")")
         }
         #expect(try !Checker.check(Machine.path, files: machine.files()).isIntact)
@@ -67,7 +67,7 @@ import Testing
         do {
             try log.defineNotes()
             Issue.record("a transaction followed the one with the highest time")
-        } catch let error as FileError {
+        } catch let error as StoreError {
             #expect(error.code == .tooLarge)
         }
         let machine = machine(time: .max, clock: .min + 10)

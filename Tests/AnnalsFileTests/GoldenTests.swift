@@ -1,6 +1,6 @@
 // Golden files: stores as they were first written. `ANNALS_WRITE_GOLDEN=1 swift test` writes them anew after a change of the format.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import SimulatedDisk
 import Testing

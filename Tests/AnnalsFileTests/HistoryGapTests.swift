@@ -1,6 +1,6 @@
 // Which changes of an entity are part of history, from the versions of the schema alone: a table of courses, and every version against it.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct HistoryGapTests {
@@ -84,13 +84,13 @@ import Testing
             ])
         #expect(filter.hidesAnything)
         func hides(_ entity: UInt16, _ version: UInt16) throws -> Bool {
-            filter.hides(try #require(AnnalsFile::ObjectID(entity: entity, number: 1)), version: version)
+            filter.hides(try #require(ObjectID(entityNumber: entity, number: 1)), version: version)
         }
         #expect(try !hides(1, 1) && hides(7, 9) && hides(2, 1) && hides(2, .max) && hides(4, 1) && hides(4, 9))
         #expect(try hides(3, 1) && hides(3, 4) && !hides(3, 5) && !hides(3, 6))
         filter.entities = [1, 2, 3]
         #expect(filter.namedEntities == [1, 2, 3])
-        filter.objects = [try #require(AnnalsFile::ObjectID(entity: 2, number: 9))]
+        filter.objects = [try #require(ObjectID(entityNumber: 2, number: 9))]
         #expect(filter.namedEntities == [2])
         filter.attributes = [3: [1]]
         #expect(filter.namedEntities == [])

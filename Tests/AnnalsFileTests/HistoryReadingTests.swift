@@ -1,6 +1,6 @@
 // Reading history by date, against its order, by object and folded, each against a look at all of it.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -10,7 +10,7 @@ private struct Seen: Equatable {
     var time: Int64
     var changes: [String]
 
-    init(_ transaction: TransactionView) throws(FileError) {
+    init(_ transaction: TransactionView) throws(StoreError) {
         (number, time) = (transaction.number, transaction.time)
         var texts: [String] = []
         try transaction.forEachChange { (change) in
@@ -24,7 +24,7 @@ private struct Seen: Equatable {
 extension Engine {
     fileprivate func seen(_ range: HistoryRange, _ view: View, limit: Int = .max) throws -> [Seen] {
         var seen: [Seen] = []
-        try forEachTransaction(range, in: view) { (transaction) throws(FileError) in
+        try tracked(view).forEachTransaction(range) { (transaction) throws(StoreError) in
             seen.append(try Seen(transaction))
             return seen.count < limit
         }
@@ -47,7 +47,7 @@ extension Engine {
         let moments = Set(all.flatMap { [$0.time - 1, $0.time, $0.time + 1] } + [.min, .max, 0])
         for moment in moments {
             let last = all.last { $0.time <= moment }?.number ?? 0
-            #expect(try engine.lastNumber(through: moment, in: view) == last, sourceLocation: sourceLocation)
+            #expect(try engine.tracked(view).lastNumber(through: moment) == last, sourceLocation: sourceLocation)
         }
     }
 
@@ -140,14 +140,14 @@ extension Engine {
             }
             let view = try engine.view()
             var last: UInt64 = 0
-            try engine.forEachTransaction(after: 0, in: view) { (transaction) throws(FileError) in
+            try engine.tracked(view).forEachTransaction(after: 0) { (transaction) throws(StoreError) in
                 if transaction.end <= engine.durableEnd { last = transaction.number }
                 return true
             }
-            #expect(try engine.lastDurableNumber(in: view) == last)
+            #expect(try engine.tracked(view).lastDurableNumber() == last)
             if number % 9 == 8 {
                 let past = try engine.view(asOf: view.number - 3)
-                #expect(try engine.lastDurableNumber(in: past) == min(last, past.number))
+                #expect(try engine.tracked(past).lastDurableNumber() == min(last, past.number))
             }
             if isDurable { #expect(last == view.number) }
             if last < view.number { behind.insert(last) }
@@ -160,7 +160,7 @@ extension Engine {
 
     private func versions(_ engine: Engine, _ object: ObjectID, _ view: View) throws -> [String] {
         var versions: [String] = []
-        try engine.forEachVersion(of: object, in: view) { (transaction, change) in
+        try engine.tracked(view).forEachVersion(of: object) { (transaction, change) in
             versions.append("\(transaction.number) \(change.kind) \(change.frameOffset) \(change.entryOffset)")
             return true
         }
@@ -169,7 +169,7 @@ extension Engine {
 
     private func scanned(_ engine: Engine, _ object: ObjectID, _ view: View) throws -> [String] {
         var versions: [String] = []
-        try engine.forEachTransaction(after: 0, in: view) { (transaction) throws(FileError) in
+        try engine.tracked(view).forEachTransaction(after: 0) { (transaction) throws(StoreError) in
             try transaction.forEachChange { (change) in
                 if change.object == object {
                     versions.append("\(transaction.number) \(change.kind) \(change.frameOffset) \(change.entryOffset)")
@@ -198,7 +198,7 @@ extension Engine {
             let id = ids[Int.random(in: 0..<ids.count, using: &random)]
             _ = try engine.commit { transaction in
                 if try !transaction.base.contains(id) {
-                    try transaction.insertAgain(id) { (row) throws(FileError) in
+                    try transaction.insertAgain(id) { (row) throws(StoreError) in
                         try row.set(text: "again \(turn)", at: EngineNote.title)
                     }
                 } else if Int.random(in: 0..<4, using: &random) == 0 {
@@ -217,7 +217,7 @@ extension Engine {
                 #expect(try versions(engine, id, view) == expected)
             }
         }
-        for id in [ObjectID(entity: 1, number: 9999), ObjectID(entity: 77, number: 1)] {
+        for id in [ObjectID(entityNumber: 1, number: 9999), ObjectID(entityNumber: 77, number: 1)] {
             #expect(try versions(engine, #require(id), views[2]).isEmpty)
         }
         try machine.closeAndCheck(engine)
@@ -234,7 +234,7 @@ extension Engine {
         let ids = try engine.insertNotes(1...3)
         _ = try engine.commit { try $0.delete(ids[1]) }
         func again(_ transaction: PendingTransaction, _ title: String) throws {
-            try transaction.insertAgain(ids[1]) { (row) throws(FileError) in
+            try transaction.insertAgain(ids[1]) { (row) throws(StoreError) in
                 try row.set(text: title, at: EngineNote.title)
             }
         }
@@ -242,7 +242,7 @@ extension Engine {
         let nothing = try engine.commit { transaction in
             try again(transaction, "gone")
             try transaction.delete(ids[1])
-            #expect(throws: FileError.self) { try again(transaction, "twice") }
+            #expect(throws: StoreError.self) { try again(transaction, "twice") }
         }
         #expect(nothing.transaction == nil)
         #expect(try engine.view().count(entity: EngineNote.entity) == 2)
@@ -253,10 +253,10 @@ extension Engine {
         let view = try engine.view()
         #expect(try view.title(ids[1]) == "back" && view.rank(ids[1]) == 5)
         #expect(try view.count(entity: EngineNote.entity) == 3)
-        for id in [ids[0], ids[1], try #require(ObjectID(entity: EngineNote.entity, number: 50))] {
-            #expect(throws: FileError.self) {
+        for id in [ids[0], ids[1], try #require(ObjectID(entityNumber: EngineNote.entity, number: 50))] {
+            #expect(throws: StoreError.self) {
                 try engine.commit {
-                    try $0.insertAgain(id) { (row) throws(FileError) in try row.set(text: "x", at: 0) }
+                    try $0.insertAgain(id) { (row) throws(StoreError) in try row.set(text: "x", at: 0) }
                 }
             }
         }
@@ -292,13 +292,13 @@ extension Engine {
                 let id = courses[place].id
                 _ = try engine.commit { transaction in
                     if !isThere[place] {
-                        try transaction.insertAgain(id) { (row) throws(FileError) in
+                        try transaction.insertAgain(id) { (row) throws(StoreError) in
                             try row.set(text: "again \(place) \(step)", at: EngineNote.title)
                         }
                         courses[place].kinds.append(.insert)
                     } else if digit == 1 {
                         let position = step % 2 == 0 ? EngineNote.rank : EngineNote.title
-                        let value: Value = step % 2 == 0 ? .int(Int64(-step - 1)) : .string("\(place) \(step)")
+                        let value: StoredValue = step % 2 == 0 ? .int(Int64(-step - 1)) : .string("\(place) \(step)")
                         _ = try transaction.update(id, [(position: position, value: value)])
                         courses[place].kinds.append(.update)
                         courses[place].attributes.insert(step % 2 == 0 ? 2 : 1)
@@ -313,9 +313,9 @@ extension Engine {
         let view = try engine.view()
         #expect(Set(courses.map(\.kinds)).count > 25)
         for isReversed in [false, true] {
-            let folding = ChangeFolding(engine, view, isReversed: isReversed, memoryBytes: memoryBytes)
-            try engine.forEachTransaction(after: before.number, in: view) { (transaction) throws(FileError) in
-                try transaction.forEachChange { (change) throws(FileError) in
+            let folding = ChangeFolding(engine.tracked(view), isReversed: isReversed, memoryBytes: memoryBytes)
+            try engine.tracked(view).forEachTransaction(after: before.number) { (transaction) throws(StoreError) in
+                try transaction.forEachChange { (change) throws(StoreError) in
                     try folding.append(change, of: transaction)
                     return true
                 }
@@ -347,10 +347,10 @@ extension Engine {
     }
 
     private func expectRows(_ change: FoldedChange, _ before: View, _ view: View) throws {
-        func title(_ offset: UInt64?) throws -> Value? {
+        func title(_ offset: UInt64?) throws -> StoredValue? {
             guard let offset else { return nil }
-            var title: Value?
-            _ = try view.withRow(at: offset, change.object.entity) { (row) throws(FileError) in
+            var title: StoredValue?
+            _ = try view.withRow(at: offset, change.object.entityNumber) { (row) throws(StoreError) in
                 title = try row.value(at: EngineNote.title)
             }
             return title

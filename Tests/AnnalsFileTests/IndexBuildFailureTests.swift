@@ -1,6 +1,6 @@
 // A build of an index that fails leaves the store as it was, and one whose checkpoint fails leaves the index to whoever writes next.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Synchronization
 import Testing
@@ -28,7 +28,7 @@ import Testing
                 Fault(.failure(28), on: .write, occurrence: refusals + 1, isPermanent: true, process: 1))
             do {
                 _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
-            } catch let error as FileError {
+            } catch let error as StoreError {
                 #expect(error.code == .noSpace)
                 refusals += 1
                 #expect(try engine.view().titles().count == 400)
@@ -46,7 +46,7 @@ import Testing
         _ = try other.insertNotes(401...401)
         #expect(try other.view().hasBuilt(EngineNote.rankIndex))
         #expect(try other.statistics().dirtyNodeBytes == 0, "a checkpoint has it")
-        #expect(throws: FileError.self) { _ = try other.insertNotes(1...1) }
+        #expect(throws: StoreError.self) { _ = try other.insertNotes(1...1) }
         for view in [try other.view(), try engine.view()] { try expectOrder(view) }
         _ = try engine.insertNotes(402...403)
         try expectOrder(other.view())
@@ -61,7 +61,7 @@ import Testing
             do {
                 _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
                 Issue.record("nobody noticed that there was no space: \(kind) \(occurrence)")
-            } catch let error as FileError { #expect(error.code == .noSpace) }
+            } catch let error as StoreError { #expect(error.code == .noSpace) }
             machine.machine.disk.removeAllFaults()
             #expect(try engine.view().catalog.newestVersion == 1)
         }
@@ -74,14 +74,14 @@ import Testing
     @Test func aStoreThatIsClosedMeanwhileIsAsItWas() throws {
         let engine = try filled()
         let closing = Closing()
-        machine.machine.disk.setOnCall { (call) throws(FileError) in
+        machine.machine.disk.setOnCall { (call) throws(StoreError) in
             guard call.kind == .createUnnamed, call.process == 1 else { return }
             try closing.begin(engine)
         }
         do {
             _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
             Issue.record("a store was written to that was being closed")
-        } catch let error as FileError { #expect(error.code == .closed) }
+        } catch let error as StoreError { #expect(error.code == .closed) }
         machine.machine.disk.setOnCall(nil)
         closing.wait()
         let again = try machine.open(2)
@@ -96,7 +96,7 @@ import Testing
         private let thread = Mutex<BackgroundThread?>(nil)
 
         /// Returns when closing has begun; it ends when calls that are under way have.
-        func begin(_ engine: Engine) throws(FileError) {
+        func begin(_ engine: Engine) throws(StoreError) {
             let started = try BackgroundThread(name: "closes") { try? engine.close() }
             thread.withLock { $0 = started }
             while (try? engine.view()) != nil { RealEnvironment().sleep(microseconds: 50) }

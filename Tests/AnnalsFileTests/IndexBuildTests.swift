@@ -1,6 +1,6 @@
 // Indexes over objects that are there already: built beside others, in little memory, exactly those of the rows.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Synchronization
 import Testing
@@ -18,7 +18,7 @@ import Testing
     // MARK: What is built
 
     /// Long titles make keys that are cut; many of one rank are told apart by their objects.
-    private func row(_ number: Int, _ random: inout SeededRandom) -> [Value] {
+    private func row(_ number: Int, _ random: inout SeededRandom) -> [StoredValue] {
         let length = [0, 3, 20, 70, 200, 300][Int(random.next() % 6)]
         let title = "\(random.next() % 1_000_000) \(number) " + String(repeating: "x", count: length)
         let rank: Int64? = random.next() % 5 == 0 ? nil : Int64(random.next() % 50) - 25
@@ -43,7 +43,7 @@ import Testing
         ] {
             #expect(view.hasBuilt(id))
             var entries: [IndexEntry] = []
-            try view.scan(entity: EngineNote.entity) { (object, row) throws(FileError) in
+            try view.scan(entity: EngineNote.entity) { (object, row) throws(StoreError) in
                 var key = ByteWriter(capacity: 256)
                 let position = id == EngineNote.titleIndex ? EngineNote.title : EngineNote.rank
                 try IndexKey.append(values: [try row.value(at: position)], types: types, to: &key)
@@ -131,10 +131,10 @@ import Testing
     /// Runs `body` whenever process 1 makes a call of some kind, but not for calls that `body` itself makes.
     private func beside(
         _ kinds: Set<CallKind>, of other: EngineMachine? = nil,
-        _ body: @escaping @Sendable (Int) throws(FileError) -> Void
+        _ body: @escaping @Sendable (Int) throws(StoreError) -> Void
     ) {
         let state = Turns()
-        (other ?? machine).machine.disk.setOnCall { (call) throws(FileError) in
+        (other ?? machine).machine.disk.setOnCall { (call) throws(StoreError) in
             guard call.process == 1, kinds.contains(call.kind) else { return }
             guard let count = state.begin() else { return }
             defer { state.end() }
@@ -167,7 +167,7 @@ import Testing
     }
 
     /// What another writer does at its `turn`: inserts, updates of indexed and of other attributes, deletions, keys that change hands.
-    private static func disturb(_ engine: Engine, _ turn: Int) throws(FileError) {
+    private static func disturb(_ engine: Engine, _ turn: Int) throws(StoreError) {
         do {
             var random = SeededRandom(UInt64(turn))
             let view = try engine.view()
@@ -192,7 +192,7 @@ import Testing
                 try transaction.update(ids[10], [(EngineNote.title, .string(right))])
                 try transaction.update(ids[11], [(EngineNote.title, .string(left))])
             }
-        } catch let error as FileError { throw error } catch { preconditionFailure("Only the engine throws here.") }
+        } catch let error as StoreError { throw error } catch { preconditionFailure("Only the engine throws here.") }
     }
 
     @Test(arguments: [1, 2, 3] as [UInt64])
@@ -202,7 +202,7 @@ import Testing
         let other = try machine.open(2)
         let turns = Count()
         // Each attempt to take the lock is made when somebody else has just had it.
-        beside([.tryLock]) { (count) throws(FileError) in
+        beside([.tryLock]) { (count) throws(StoreError) in
             turns.value = count
             try Self.disturb(other, count * 100 + Int(seed))
         }
@@ -221,7 +221,7 @@ import Testing
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(1200, engine)
         let turns = Count()
-        beside([.createUnnamed]) { (count) throws(FileError) in
+        beside([.createUnnamed]) { (count) throws(StoreError) in
             turns.value = count
             for turn in 0..<20 { try Self.disturb(engine, count * 100 + turn) }
         }
@@ -238,7 +238,7 @@ import Testing
         try insert(300, engine)
         let other = try machine.open(2)
         let turns = Count()
-        beside([.tryLock]) { (count) throws(FileError) in
+        beside([.tryLock]) { (count) throws(StoreError) in
             turns.value = count
             for turn in 0..<min(count, 12) { try Self.disturb(other, count * 100 + turn) }
         }
@@ -254,13 +254,13 @@ import Testing
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         try insert(600, engine)
         let other = try machine.open(2)
-        beside([.tryLock]) { (count) throws(FileError) in
+        beside([.tryLock]) { (count) throws(StoreError) in
             guard count == 3 else { return }
             var renamed = EngineNote.withoutIndexes
             renamed.name = IdentifierName("Renamed")
             do {
                 _ = try other.commit { try $0.changeSchema([renamed]) }
-            } catch { throw FileError(.invalidArgument, "\(error)") }
+            } catch { throw StoreError(.invalidArgument, "\(error)") }
         }
         var runs = 0
         _ = try engine.commit { transaction in
@@ -276,10 +276,10 @@ import Testing
 
     // MARK: Duplicates
 
-    private func refusal(_ engine: Engine) -> FileError? {
+    private func refusal(_ engine: Engine) -> StoreError? {
         do {
             _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
-        } catch { return error as? FileError }
+        } catch { return error as? StoreError }
         return nil
     }
 
@@ -310,9 +310,9 @@ import Testing
         let engine = try machine.create(1, EngineNote.withoutIndexes)
         _ = try engine.insertNotes(1...1000)
         let other = try machine.open(2)
-        beside([.tryLock]) { (count) throws(FileError) in
+        beside([.tryLock]) { (count) throws(StoreError) in
             guard count == 5 else { return }
-            do { _ = try other.insertNotes(7...9) } catch { throw FileError(.invalidArgument, "\(error)") }
+            do { _ = try other.insertNotes(7...9) } catch { throw StoreError(.invalidArgument, "\(error)") }
         }
         let error = try #require(refusal(engine))
         #expect(error.code == .uniqueViolation)
@@ -330,10 +330,10 @@ import Testing
             _ = try engine.insertNotes(1...400)
             let other = try machine.open(2)
             let (last, count) = (locks, Count())
-            beside([.tryLock], of: machine) { (turn) throws(FileError) in
+            beside([.tryLock], of: machine) { (turn) throws(StoreError) in
                 count.value = turn
                 guard attempt == 1, turn == last else { return }
-                do { _ = try other.insertNotes(7...8) } catch { throw FileError(.invalidArgument, "\(error)") }
+                do { _ = try other.insertNotes(7...8) } catch { throw StoreError(.invalidArgument, "\(error)") }
             }
             let error = refusal(engine)
             machine.machine.disk.setOnCall(nil)
@@ -360,7 +360,7 @@ import Testing
             }
         }
         _ = try engine.commit { try $0.changeSchema([unique]) }
-        #expect(throws: FileError.self) {
+        #expect(throws: StoreError.self) {
             _ = try engine.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("n", 299)) }
         }
         _ = try engine.commit { try $0.insert(entity: EngineNote.entity, EngineNote.row("n", nil)) }

@@ -1,6 +1,6 @@
 // The keys of rows in ordered indexes: the same from rows, values and pieces, and what cutting them costs in order.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct IndexKeyTests {
@@ -15,7 +15,7 @@ import Testing
         for value in values {
             let bytes = try Samples.row([.int(5), value, .bool(true)], layout)
             try bytes.withUnsafeBytes { (bytes) throws in
-                let row = try RowView(bytes, layout: layout)
+                let row = try RowImage(bytes, layout: layout)
                 for (positions, types, all) in [
                     ([1], [type], [value]), ([2, 1], [.bool, type], [.bool(true), value]),
                     ([1, 0], [type, .int], [value, .int(5)]),
@@ -41,7 +41,7 @@ import Testing
         let index = IndexID(entity: 1, attributes: [2, 1, 3], isUnique: false)
         let bytes = try Samples.row([.int(7)], old)
         try bytes.withUnsafeBytes { (bytes) throws in
-            let row = try RowView(bytes, layout: old)
+            let row = try RowImage(bytes, layout: old)
             var writer = ByteWriter()
             let columns = try index.columns(in: old, of: entity)
             #expect(try IndexKey.append(row: row, columns: columns, to: &writer, large: Self.noLargeValue))
@@ -54,7 +54,7 @@ import Testing
     @Test func whatCannotBeAKeyIsRefusedAndLeavesTheWriter() throws {
         var writer = ByteWriter()
         writer.append([1, 2, 3])
-        let table: [([Value], [AttributeType])] = [
+        let table: [([StoredValue], [AttributeType])] = [
             ([.int(1), .objects([])], [.int, .objects]), ([.absent], [.orderedObjects]), ([.int(1)], [.date]),
             ([.int(1), .string("a")], [.int]), ([.large(Samples.reference)], [.string]),
         ]
@@ -66,13 +66,13 @@ import Testing
         let layout = Samples.layout([.string, .objects])
         let bytes = try Samples.row([.large(Samples.reference), .objects([])], layout)
         try bytes.withUnsafeBytes { (bytes) throws in
-            let row = try RowView(bytes, layout: layout)
+            let row = try RowImage(bytes, layout: layout)
             #expect(Self.code { _ = try Self.key(row, [1]) } == .invalidArgument)
-            let failing: IndexKey.LargeValueReader = { (_, visit) throws(FileError) in
-                try [UInt8](repeating: 0, count: 9000).withUnsafeBufferPointer { (piece) throws(FileError) in
+            let failing: IndexKey.LargeValueReader = { (_, visit) throws(StoreError) in
+                try [UInt8](repeating: 0, count: 9000).withUnsafeBufferPointer { (piece) throws(StoreError) in
                     try visit(UnsafeRawBufferPointer(piece))
                 }
-                throw FileError(.inputOutput, "Broken.")
+                throw StoreError(.inputOutput, "Broken.")
             }
             let code = Self.code { try IndexKey.append(row: row, positions: [0], to: &writer, large: failing) }
             #expect(code == .inputOutput)
@@ -115,9 +115,9 @@ import Testing
             let reader = Self.pieces(value, UInt64(count) ^ seed)
             let bytes = try Samples.row([.int(3), .large(Samples.reference), .string("end")], layout)
             try bytes.withUnsafeBytes { (bytes) throws in
-                let row = try RowView(bytes, layout: layout)
+                let row = try RowImage(bytes, layout: layout)
                 for positions in [[1], [0, 1, 2], [2, 1], [1, 2]] {
-                    let values = positions.map { [Value.int(3), .data(value), .string("end")][$0] }
+                    let values = positions.map { [StoredValue.int(3), .data(value), .string("end")][$0] }
                     let types = positions.map { [AttributeType.int, .data, .string][$0] }
                     var writer = ByteWriter()
                     writer.append([9, 9, 9])
@@ -130,13 +130,13 @@ import Testing
     }
 
     private static func pieces(_ value: [UInt8], _ seed: UInt64) -> IndexKey.LargeValueReader {
-        { (reference, visit) throws(FileError) in
+        { (reference, visit) throws(StoreError) in
             #expect(reference == Samples.reference)
             var random = SeededRandom(seed)
             var start = 0
             while start < value.count {
                 let end = min(value.count, start + Int(random.next() % (random.next() % 2 == 0 ? 20_000 : 5000)))
-                try value[start..<end].withUnsafeBufferPointer { (piece) throws(FileError) in
+                try value[start..<end].withUnsafeBufferPointer { (piece) throws(StoreError) in
                     try visit(UnsafeRawBufferPointer(piece))
                 }
                 start = end
@@ -270,25 +270,26 @@ import Testing
     // MARK: Helpers
 
     private static func noLargeValue(
-        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(FileError) -> Void
-    ) throws(FileError) {
-        throw FileError(.damaged, "F23: there is no such value.")
+        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        throw StoreError(.damaged, "F23: there is no such value.")
     }
 
-    private static func key(_ row: RowView, _ positions: [Int]) throws -> (key: [UInt8], hasAbsent: Bool) {
+    private static func key(_ row: RowImage, _ positions: [Int]) throws -> (key: [UInt8], hasAbsent: Bool) {
         var writer = ByteWriter()
         let hasAbsent = try IndexKey.append(row: row, positions: positions, to: &writer, large: noLargeValue)
         return (Array(writer.bytes), hasAbsent)
     }
 
-    private static func key(_ values: [Value], _ types: [AttributeType]) throws -> (key: [UInt8], hasAbsent: Bool) {
+    private static func key(_ values: [StoredValue], _ types: [AttributeType]) throws -> (key: [UInt8], hasAbsent: Bool)
+    {
         var writer = ByteWriter()
         let hasAbsent = try IndexKey.append(values: values, types: types, to: &writer)
         return (Array(writer.bytes), hasAbsent)
     }
 
-    private static func code(_ body: () throws -> Void) -> FileError.Code? {
-        do { try body() } catch { return (error as? FileError)?.code }
+    private static func code(_ body: () throws -> Void) -> StoreError.Code? {
+        do { try body() } catch { return (error as? StoreError)?.code }
         return nil
     }
 }

@@ -1,6 +1,6 @@
 // `annals verify` and `annals frames` from outside: what they print about good, torn, damaged and missing stores.
 
-import AnnalsFile
+import Annals
 import Foundation
 import TestSupport
 import Testing

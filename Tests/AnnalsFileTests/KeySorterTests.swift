@@ -1,6 +1,6 @@
 // Keys of all sizes come out of the sorter as an ordered index has them, and an index is written piece by piece as it grows.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -22,7 +22,7 @@ import Testing
     }
 
     private func sorted(_ keys: [Key], memoryBytes: Int, _ disk: SimulatedDisk) throws -> (found: [Key], runs: Int) {
-        let sorter = KeySorter(disk, memoryBytes: memoryBytes) { () throws(FileError) in
+        let sorter = KeySorter(disk, memoryBytes: memoryBytes) { () throws(StoreError) in
             let directory = try disk.openDirectory("/data")
             defer { disk.close(directory) }
             return try disk.createUnnamed(in: directory, mode: 0o600)
@@ -37,7 +37,7 @@ import Testing
             var pass: [Key] = []
             var entries = try sorter.sorted()
             while let entry = try entries.next() {
-                try entry.withKey { (bytes) throws(FileError) in
+                try entry.withKey { (bytes) throws(StoreError) in
                     pass.append(Key(entry: IndexEntry(Array(bytes), entry.number), hasAbsent: entry.hasAbsent))
                 }
             }
@@ -62,7 +62,7 @@ import Testing
     @Test func noSpaceToSortIsAnError() throws {
         let disk = SimulatedDisk()
         disk.addFault(Fault(.failure(28), on: .write, occurrence: 3))
-        #expect(throws: FileError.self) { _ = try sorted(Self.keys(1000, seed: 1), memoryBytes: 6000, disk) }
+        #expect(throws: StoreError.self) { _ = try sorted(Self.keys(1000, seed: 1), memoryBytes: 6000, disk) }
         #expect(disk.openDescriptorCount() == 0)
     }
 
@@ -77,13 +77,13 @@ import Testing
             most = max(most, index.dirtyBytes)
             if index.dirtyBytes >= 2 * nodesAtOnce * 4096 {
                 let before = index.dirtyBytes
-                try index.writeNodes(atMost: nodesAtOnce) { (bytes) throws(FileError) in nodes.add(bytes) }
+                try index.writeNodes(atMost: nodesAtOnce) { (bytes) throws(StoreError) in nodes.add(bytes) }
                 #expect(index.dirtyBytes == before - nodesAtOnce * 4096)
             }
         }
         #expect(most <= (2 * nodesAtOnce + 4) * 4096)
         while index.dirtyBytes > 0 {
-            try index.writeNodes(atMost: nodesAtOnce) { (bytes) throws(FileError) in nodes.add(bytes) }
+            try index.writeNodes(atMost: nodesAtOnce) { (bytes) throws(StoreError) in nodes.add(bytes) }
         }
         #expect(index.dirtyBytes == 0 && index.entries == UInt64(count))
         #expect(try index.validated(nodes) == entries)
@@ -100,7 +100,7 @@ import Testing
         let entries = Self.keys(800, seed: 5).map(\.entry).sorted()
         for entry in entries { try index.insert(entry, nodes) }
         let copy = index
-        try index.writeNodes(atMost: 7) { (bytes) throws(FileError) in nodes.add(bytes) }
+        try index.writeNodes(atMost: 7) { (bytes) throws(StoreError) in nodes.add(bytes) }
         let more = IndexEntry([UInt8](repeating: 0xff, count: 30), 9000)
         try index.insert(more, nodes)
         #expect(try copy.list(nodes) == entries)

@@ -1,6 +1,6 @@
 // Where transaction numbers end: a limit that leaves room for the number behind each, in memory and in the file.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -15,8 +15,8 @@ import Testing
         machine.machine.disk.install(header.encoded(), at: EngineMachine.path)
     }
 
-    private func expect(_ code: FileError.Code, _ body: () throws -> Void) {
-        let error = #expect(throws: FileError.self) { try body() }
+    private func expect(_ code: StoreError.Code, _ body: () throws -> Void) {
+        let error = #expect(throws: StoreError.self) { try body() }
         #expect(error?.code == code, "\(error?.description ?? "")")
     }
 
@@ -29,7 +29,7 @@ import Testing
         let ids = try store.current.insertNotes(2...2)
         expect(.tooLarge) { _ = try store.current.insertNotes(3...3) }
         var numbers: [UInt64] = []
-        try store.current.forEachTransaction(after: Self.last - 2, in: try store.current.view()) {
+        try store.current.tracked(try store.current.view()).forEachTransaction(after: Self.last - 2) {
             numbers.append($0.number)
             return true
         }

@@ -1,6 +1,6 @@
 // Keeping the writer lock between commits: when it is kept, who gets in, and who gives it back.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import SimulatedDisk
 import Synchronization
@@ -113,7 +113,7 @@ import Testing
         let (machine, log) = try machine(.always)
         try insert(log, 1)
         machine.disk.addFault(Fault(.failure(28), on: .write, process: 1))
-        #expect(throws: FileError.self) { try insert(log, 2) }
+        #expect(throws: StoreError.self) { try insert(log, 2) }
         machine.disk.removeAllFaults()
         #expect(try isFree(machine))
         let other = try machine.open(2)
@@ -147,17 +147,17 @@ import Testing
         let (machine, log) = try machine(.always)
         try insert(log, 1)
         let (other, environment) = try self.other(machine)
-        let sleeps = Mutex<[FileError?]>([])
+        let sleeps = Mutex<[StoreError?]>([])
         environment.setOnSleep { _ in
             // The other one waits, and is not here to take what it is given.
             let turn = sleeps.withLock { $0.count }
-            var failure: FileError?
+            var failure: StoreError?
             let before = machine.environment.monotonicMicroseconds()
             do {
                 if turn == 0 { _ = try log.insertNote(2, Note.row("t2"), durability: .relaxed) }
-            } catch { failure = error as? FileError }
+            } catch { failure = error as? StoreError }
             if turn == 0, machine.environment.monotonicMicroseconds() - before < 2000 {
-                failure = FileError(.invalidArgument, "nobody gave way")
+                failure = StoreError(.invalidArgument, "nobody gave way")
             }
             if turn == 1 { log.giveBackIdleLock() }
             sleeps.withLock { $0.append(failure) }
@@ -204,7 +204,7 @@ import Testing
         try insert(other, 2)
         environment.setOnSleep(nil)
         try insert(log, 3)
-        let error = #expect(throws: FileError.self) { try insert(other, 4) }
+        let error = #expect(throws: StoreError.self) { try insert(other, 4) }
         #expect(error?.code == .busy)
         log.giveBackIdleLock()
         try other.close()

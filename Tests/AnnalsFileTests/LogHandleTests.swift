@@ -1,6 +1,6 @@
 // Several handles, files that go away or change, locks, limits: what a handle does when the world around it moves.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -12,12 +12,12 @@ import Testing
         return log
     }
 
-    private func code(_ body: () throws -> Void) -> FileError.Code? {
+    private func code(_ body: () throws -> Void) -> StoreError.Code? {
         do {
             try body()
             return nil
         } catch {
-            return (error as? FileError)?.code
+            return (error as? StoreError)?.code
         }
     }
 
@@ -79,7 +79,7 @@ import Testing
         do {
             try log.insertNote(9, Note.row("t9"))
             Issue.record("the lock was ignored")
-        } catch let error as FileError {
+        } catch let error as StoreError {
             #expect(error.code == .busy)
             let hasWords = error.message.contains(/Process 4711 has held the writer lock for \d+\.\d seconds/)
             #expect(hasWords, "\(error.message)")
@@ -101,7 +101,7 @@ import Testing
         ] {
             let file = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
             #expect(try files.tryLock(file, range) == .acquired)
-            let error = #expect(throws: FileError.self) { try log.insertNote(9, Note.row("t9")) }
+            let error = #expect(throws: StoreError.self) { try log.insertNote(9, Note.row("t9")) }
             #expect(error?.code == .busy)
             #expect(error?.message.hasPrefix("Another program has locked") == true, "\(error?.message ?? "")")
             files.close(file)
@@ -262,7 +262,7 @@ import Testing
         let log = try store(machine)
         try log.close()
         #expect(code { try log.catchUp() } == .closed)
-        #expect(code { try log.forEachFrame { (_, _) throws(FileError) in } } == .closed)
+        #expect(code { try log.forEachFrame { (_, _) throws(StoreError) in } } == .closed)
         #expect(code { try log.insertNote(9, Note.row("t9")) } == .closed)
         #expect(code { try log.makeDurable(through: 4096) } == .closed)
         try log.close()
@@ -340,8 +340,8 @@ import Testing
         let second = log.makeTransaction()
         #expect(
             code {
-                _ = try second.addLargeValue(bytes: 10_000) { (_) throws(FileError) in
-                    throw FileError(.inputOutput, "The source broke.")
+                _ = try second.addLargeValue(bytes: 10_000) { (_) throws(StoreError) in
+                    throw StoreError(.inputOutput, "The source broke.")
                 }
             } == .inputOutput)
         try second.insert(Note.object(10), Note.row("t10"))

@@ -1,7 +1,7 @@
 // How long the file is: writers rely on what they know of it, and readers look beyond the end through a mapping, so it must not be short for
 // anybody.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -36,7 +36,7 @@ import Testing
         for number in 20..<60 {
             try transaction.insert(Note.object(number), Note.row("c\(number)", nil, [UInt8](repeating: 1, count: 300)))
         }
-        #expect(throws: FileError.self) { try second.commit(transaction, durability: .relaxed) }
+        #expect(throws: StoreError.self) { try second.commit(transaction, durability: .relaxed) }
         machine.disk.removeAllFaults()
         expectReach(machine, first)
         for number in 100..<140 {

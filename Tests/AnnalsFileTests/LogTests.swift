@@ -1,6 +1,6 @@
 // The log on a simulated disk, one handle after the other: what is written comes back.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 

@@ -1,6 +1,6 @@
 // Real threads and the real file system: group commit, the background sync, handles of one process side by side.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import SimulatedDisk
 import Synchronization
@@ -40,7 +40,7 @@ import Testing
                     let number = thread * 50 + index + 1
                     let appended = try log.insertNote(number, Note.row("t\(number)"), durability: durability)
                     if durability == .full, log.durableEnd < appended.end {
-                        throw FileError(.invalidArgument, "acknowledged and not durable")
+                        throw StoreError(.invalidArgument, "acknowledged and not durable")
                     }
                     numbers.withLock { $0.append(appended.number) }
                 }
@@ -62,16 +62,16 @@ import Testing
         let log = try machine.create()
         try log.defineNotes()
         let other = try machine.open(2)
-        let codes = Mutex<[FileError.Code?]>([])
+        let codes = Mutex<[StoreError.Code?]>([])
         machine.environment.setOnSleep { length in
             // The others sleep too while they wait, but not for so long.
             guard length == 10_000 else { return }
             do {
                 try other.insertNote(1, Note.row("t1"))
                 codes.withLock { $0.append(nil) }
-            } catch let error as FileError { codes.withLock { $0.append(error.code) } } catch {}
+            } catch let error as StoreError { codes.withLock { $0.append(error.code) } } catch {}
             let thread = try? BackgroundThread(name: "same handle") {
-                do { try log.insertNote(1, Note.row("t1")) } catch let error as FileError {
+                do { try log.insertNote(1, Note.row("t1")) } catch let error as StoreError {
                     codes.withLock { $0.append(error.code) }
                 } catch {}
             }
@@ -111,7 +111,7 @@ import Testing
         do {
             try log.insertNote(2, Note.row("t2"))
             Issue.record("it did not wait for the first thread")
-        } catch let error as FileError {
+        } catch let error as StoreError {
             #expect(error.code == .busy && error.message.contains("thread"))
         }
         machine.disk.kill(77)
@@ -193,7 +193,7 @@ import Testing
             var options = LogOptions()
             options.lockTimeoutMicroseconds = 1000
             let other = try Log.open(path, options: options, files: files, environment: environment)
-            #expect(throws: FileError.self) { try other.insertNote(1, Note.row("t1")) }
+            #expect(throws: StoreError.self) { try other.insertNote(1, Note.row("t1")) }
             try files.unlock(holder, range)
             try other.insertNote(1, Note.row("t1"))
             try other.close()
@@ -219,7 +219,7 @@ import Testing
                             try log.insertNote(
                                 number, Note.row("t\(number)"), durability: index % 2 == 0 ? .full : .relaxed)
                             acknowledged.withLock { $0 += 1 }
-                        } catch let error as FileError where error.code == .closed { return }
+                        } catch let error as StoreError where error.code == .closed { return }
                     }
                 }
                 let again = try Log.open(path, access: .readOnly, files: files, environment: environment)

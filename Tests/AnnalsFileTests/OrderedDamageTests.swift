@@ -1,6 +1,6 @@
 // Nodes with wrong bytes: an error or a wrong answer, never a crash, and always an end.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct OrderedDamageTests {
@@ -62,7 +62,7 @@ import Testing
     private func exercise(_ index: OrderedIndex, _ source: any NodeSource, changes: Int) -> Bool {
         func damage(_ body: () throws -> Void) -> Bool {
             do { try body() } catch {
-                let error = error as? FileError
+                let error = error as? StoreError
                 if error?.code != .damaged || error?.rule != "F31" { Issue.record("\(String(describing: error))") }
                 return true
             }
@@ -184,8 +184,8 @@ import Testing
         #expect(try high.list(nodes).count == before.count - 1)
     }
 
-    private func code(_ body: () throws -> Void) -> FileError.Code? {
-        do { try body() } catch { return (error as? FileError)?.code }
+    private func code(_ body: () throws -> Void) -> StoreError.Code? {
+        do { try body() } catch { return (error as? StoreError)?.code }
         return nil
     }
 }

@@ -1,6 +1,6 @@
 // What an ordered index is made of, node by node, and what a range of it holds.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct OrderedIndexTests {
@@ -127,10 +127,10 @@ import Testing
         for number in 1...2000 as ClosedRange<UInt64> { try index.insert(IndexEntry(key(number), number), nodes) }
         let before = index.dirtyBytes
         var written = 0
-        do throws(FileError) {
-            _ = try index.writeDirtyNodes { (bytes) throws(FileError) in
+        do throws(StoreError) {
+            _ = try index.writeDirtyNodes { (bytes) throws(StoreError) in
                 written += 1
-                if written == 5 { throw FileError(.noSpace, "Full.") }
+                if written == 5 { throw StoreError(.noSpace, "Full.") }
                 return nodes.add(bytes)
             }
             Issue.record("nothing was thrown")

@@ -1,6 +1,6 @@
 // For every pair of values, alone and inside compound keys, the bytes order as the values do.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct OrderedKeyTests {
@@ -117,7 +117,7 @@ import Testing
                     do {
                         try read(&reader)
                     } catch {
-                        #expect((error as? FileError)?.code == .damaged)
+                        #expect((error as? StoreError)?.code == .damaged)
                     }
                 }
             }

@@ -1,6 +1,6 @@
 // Random changes of an ordered index beside a sorted array; snapshots and written states must stay what they were.
 
-import AnnalsFile
+import Annals
 import Synchronization
 import Testing
 
@@ -149,8 +149,8 @@ import Testing
                 while !published.isOver.load(ordering: .acquiring) {
                     let (index, sum) = published.now
                     var (found, count, last): (UInt64, UInt64, [UInt8]) = (0, 0, [])
-                    do throws(FileError) {
-                        try index.forEach(nodes) { (key, object) throws(FileError) in
+                    do throws(StoreError) {
+                        try index.forEach(nodes) { (key, object) throws(StoreError) in
                             found &+= object.rawValue
                             count += 1
                             if count % 16 == 0 {

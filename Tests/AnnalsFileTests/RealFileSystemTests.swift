@@ -1,6 +1,6 @@
 // The real file system on a real directory: names, files without names, bytes, locks.
 
-import AnnalsFile
+import Annals
 import Glibc
 import TestSupport
 import Testing
@@ -15,11 +15,11 @@ import Testing
         directory = try files.openDirectory(temporary.path)
     }
 
-    func code(_ body: () throws -> Void) -> FileError.Code? {
+    func code(_ body: () throws -> Void) -> StoreError.Code? {
         do {
             try body()
             return nil
-        } catch { return (error as? FileError)?.code }
+        } catch { return (error as? StoreError)?.code }
     }
 
     func write(_ text: String, to file: Descriptor, at offset: UInt64 = 0) throws -> Int {
@@ -196,7 +196,7 @@ import Testing
     @Test func errorNamesFileOffsetAndCall() throws {
         try temporary.write("x", to: "a")
         let file = try files.open("a", in: directory, access: .readOnly)
-        let error = #expect(throws: FileError.self) { _ = try write("y", to: file, at: 7) }
+        let error = #expect(throws: StoreError.self) { _ = try write("y", to: file, at: 7) }
         #expect(error?.path == temporary.path("a") && error?.offset == 7)
         #expect(error?.call == "pwrite" && error?.systemError == EBADF)
         files.close(file)
@@ -268,7 +268,7 @@ import Testing
         let directory = try files.openDirectory(temporary.path)
         let file = try files.createExclusively("a", in: directory, mode: 0o600)
         for range in [LockRange(start: 5, end: 5), LockRange(start: 6, end: 5), LockRange(start: 0, end: .max)] {
-            #expect(throws: FileError.self) { try files.tryLock(file, range) }
+            #expect(throws: StoreError.self) { try files.tryLock(file, range) }
         }
         files.close(file)
     }
@@ -299,7 +299,7 @@ import Testing
         let files = RealFileSystem()
         let directory = try files.openDirectory(temporary.path)
         let file = try files.createUnnamed(in: directory, mode: 0o600)
-        let error = #expect(throws: FileError.self) { try files.setSize(file, to: 1 << 62) }
+        let error = #expect(throws: StoreError.self) { try files.setSize(file, to: 1 << 62) }
         #expect(error?.path == nil, "\(error?.path ?? "")")
         files.close(file)
         files.close(directory)

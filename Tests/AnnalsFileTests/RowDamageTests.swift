@@ -1,13 +1,13 @@
 // Rows that no writer writes: every rule of F21 and F22 broken by hand, then by chance. Errors, never traps.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct RowDamageTests {
     struct Case: Sendable {
         var name: String
         var type: AttributeType
-        var value: Value
+        var value: StoredValue
         var optional = true
         var damage: @Sendable (inout [UInt8]) -> Void
     }
@@ -81,7 +81,7 @@ import Testing
         },
     ]
 
-    private static let set = Value.objects([Samples.object(1), Samples.object(2)])
+    private static let set = StoredValue.objects([Samples.object(1), Samples.object(2)])
 
     @Test func everyBrokenRuleIsDamage() throws {
         for damage in Self.cases {
@@ -162,14 +162,14 @@ import Testing
     // MARK: Helpers
 
     private static let mixedTypes: [AttributeType] = AttributeType.allCases + [.string, .data, .objects]
-    private static let mixedValues: [Value] =
+    private static let mixedValues: [StoredValue] =
         AttributeType.allCases.map { type in Samples.values(of: type).filter { $0.variableBytes < 100 }.last! }
         + [.absent, .large(Samples.reference), .absent]
 
-    private func validation(of bytes: [UInt8], _ layout: RowLayout) -> FileError? {
+    private func validation(of bytes: [UInt8], _ layout: RowLayout) -> StoreError? {
         bytes.withUnsafeBytes { buffer in
-            do throws(FileError) {
-                try RowView(buffer, layout: layout, fileOffset: 1 << 40).validate()
+            do throws(StoreError) {
+                try RowImage(buffer, layout: layout, fileOffset: 1 << 40).validate()
                 return nil
             } catch { return error }
         }
@@ -180,9 +180,9 @@ import Testing
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
         defer { block.deallocate() }
         block.copyBytes(from: bytes)
-        guard let row = try? RowView(UnsafeRawBufferPointer(block), layout: layout) else { return }
+        guard let row = try? RowImage(UnsafeRawBufferPointer(block), layout: layout) else { return }
         for position in 0..<layout.count {
-            do throws(FileError) {
+            do throws(StoreError) {
                 _ = try row.value(at: position)
             } catch {
                 if error.code != .damaged { Issue.record("\(error)") }
@@ -193,7 +193,7 @@ import Testing
 
     private func expectSameAgain(_ bytes: [UInt8], _ layout: RowLayout) throws {
         try bytes.withUnsafeBytes { (buffer) throws in
-            let row = try RowView(buffer, layout: layout)
+            let row = try RowImage(buffer, layout: layout)
             let header = try RowHeader(buffer)
             var writer = ByteWriter()
             try RowEncoder.append(

@@ -1,6 +1,6 @@
 // Rows come back as they were written, in every shape; what does not belong in one is refused.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct RowTests {
@@ -38,7 +38,7 @@ import Testing
         let types = (0..<1000).map { AttributeType.allCases[$0 % 12] }
         let layout = Samples.layout(types)
         var random = SeededRandom(4)
-        let values = types.map { type -> Value in
+        let values = types.map { type -> StoredValue in
             let few = Samples.values(of: type).filter { $0.variableBytes < 1000 }
             return random.next() % 4 == 0 ? .absent : few[Int(random.next() % UInt64(few.count))]
         }
@@ -55,7 +55,7 @@ import Testing
     /// The bytes, by hand, as the page defines them.
     @Test func aRowByteByByte() throws {
         let layout = Samples.layout([.bool, .string, .uuid, .data, .decimal, .string])
-        let values: [Value] = [
+        let values: [StoredValue] = [
             .bool(true), .string("hi"), .uuid(UUIDBytes(high: 0x0102_0304_0506_0708, low: 0x090a_0b0c_0d0e_0f10)),
             .absent, Samples.decimal(0x0102, -2, true), .string("\u{e9}"),
         ]
@@ -69,12 +69,12 @@ import Testing
 
     @Test func typedAccessorsReadWithoutCopies() throws {
         let layout = Samples.layout([.int, .double, .date, .object, .string, .uuid, .decimal, .bool])
-        let values: [Value] = [
+        let values: [StoredValue] = [
             .int(-5), .double(2.5), .date(microseconds: 9), .object(Samples.object(4)), .string("text"),
             .uuid(UUIDBytes(high: 1, low: 2)), .decimal(.zero), .bool(true),
         ]
         try Samples.row(values, layout).withUnsafeBytes { (bytes) throws in
-            let row = try RowView(bytes, layout: layout)
+            let row = try RowImage(bytes, layout: layout)
             #expect(row.int(at: 0) == -5)
             #expect(row.double(at: 1) == 2.5)
             #expect(row.date(at: 2) == 9)
@@ -82,7 +82,7 @@ import Testing
             #expect(row.uuid(at: 5) == UUIDBytes(high: 1, low: 2))
             #expect(try row.decimal(at: 6) == .zero)
             #expect(try row.bool(at: 7) == true)
-            guard case .inline(let text) = try row.variable(at: 4) else { throw FileError(.damaged, "not inline") }
+            guard case .inline(let text) = try row.variable(at: 4) else { throw StoreError(.damaged, "not inline") }
             #expect(Array(text) == Array("text".utf8))
             let header = try RowHeader(bytes)
             #expect(header.entryDistance == 7 && header.schemaVersion == 3 && header.rowBytes == row.rowBytes)
@@ -97,9 +97,9 @@ import Testing
                 [.string(text)], layout: layout, entryDistance: 0, schemaVersion: 1, to: &writer)
             #expect(writer.count % 8 == 0)
         }
-        let second = try RowView(UnsafeRawBufferPointer(rebasing: writer.bytes[16...]), layout: layout)
+        let second = try RowImage(UnsafeRawBufferPointer(rebasing: writer.bytes[16...]), layout: layout)
         #expect(try second.value(at: 0) == .string(""))
-        let third = try RowView(UnsafeRawBufferPointer(rebasing: writer.bytes[32...]), layout: layout)
+        let third = try RowImage(UnsafeRawBufferPointer(rebasing: writer.bytes[32...]), layout: layout)
         #expect(try third.value(at: 0) == .string("abcdefgh"))
     }
 
@@ -107,9 +107,9 @@ import Testing
         let layout = Samples.layout([.objects])
         let mixed = [3, 1, 2, 3, 1].map { Samples.object($0) }
         let sorted = [1, 2, 3].map { Samples.object($0) }
-        #expect(Value.objectSet(mixed) == .objects(sorted))
+        #expect(StoredValue.objectSet(mixed) == .objects(sorted))
         try Samples.row([.objects(mixed)], layout).withUnsafeBytes { (bytes) throws in
-            #expect(try RowView(bytes, layout: layout).value(at: 0) == .objects(sorted))
+            #expect(try RowImage(bytes, layout: layout).value(at: 0) == .objects(sorted))
         }
     }
 
@@ -117,14 +117,14 @@ import Testing
         let preserved = Samples.layout([.int, .string], flags: .preservedOnDeletion)
         let row = try Samples.row([.int(1), .absent], preserved, isDeletion: true)
         row.withUnsafeBytes { bytes in
-            #expect(throws: Never.self) { try RowView(bytes, layout: preserved).validate(isDeletion: true) }
-            #expect(throws: FileError.self) { try RowView(bytes, layout: preserved).validate() }
+            #expect(throws: Never.self) { try RowImage(bytes, layout: preserved).validate(isDeletion: true) }
+            #expect(throws: StoreError.self) { try RowImage(bytes, layout: preserved).validate() }
         }
         let plain = Samples.layout([.int])
-        #expect(throws: FileError.self) { try Samples.row([.int(1)], plain, isDeletion: true) }
+        #expect(throws: StoreError.self) { try Samples.row([.int(1)], plain, isDeletion: true) }
         try Samples.row([.int(1)], plain).withUnsafeBytes { (bytes) throws in
-            let view = try RowView(bytes, layout: plain)
-            #expect(throws: FileError.self) { try view.validate(isDeletion: true) }
+            let view = try RowImage(bytes, layout: plain)
+            #expect(throws: StoreError.self) { try view.validate(isDeletion: true) }
         }
     }
 
@@ -132,7 +132,7 @@ import Testing
 
     @Test func whatDoesNotFitIsRefusedAndLeavesTheWriterAlone() throws {
         let twice = [1, 1].map { Samples.object($0) }
-        let cases: [([Value], RowLayout, FileError.Code)] = [
+        let cases: [([StoredValue], RowLayout, StoreError.Code)] = [
             ([], Samples.layout([.int]), .invalidArgument),
             ([.int(1), .int(1)], Samples.layout([.int]), .invalidArgument),
             ([.int(1)], Samples.layout([.double]), .invalidArgument),
@@ -147,7 +147,7 @@ import Testing
         for (index, (values, layout, code)) in cases.enumerated() {
             var writer = ByteWriter()
             writer.append(1 as UInt64)
-            var met: FileError.Code?
+            var met: StoreError.Code?
             do {
                 try RowEncoder.append(values, layout: layout, entryDistance: 0, schemaVersion: 1, to: &writer)
             } catch { met = error.code }
@@ -166,14 +166,14 @@ import Testing
         #expect(moved([60000, 65000, 60000, 64000, 64000, 3]) == [1])
         #expect(moved([100, 200, 300], InlineLimits(valueBytes: 250, rowBytes: 200)) == [1, 2])
         #expect(moved([24, 24, 25], InlineLimits(valueBytes: 0, rowBytes: 0)) == [2])
-        let large = Value.large(Samples.reference)
+        let large = StoredValue.large(Samples.reference)
         #expect(RowEncoder.valuesToMoveOut([large, large], limits: InlineLimits(rowBytes: 1)) == [])
     }
 
     @Test func movingOutMakesEveryRowFit() throws {
         var random = SeededRandom(5)
         for _ in 0..<50 {
-            var values = (0..<12).map { _ in Value.string(Samples.text(Int(random.next() % 70_000))) }
+            var values = (0..<12).map { _ in StoredValue.string(Samples.text(Int(random.next() % 70_000))) }
             for position in RowEncoder.valuesToMoveOut(values) { values[position] = .large(Samples.reference) }
             try roundTrip(values, strings(12))
         }
@@ -182,10 +182,10 @@ import Testing
     private func strings(_ count: Int) -> RowLayout { Samples.layout(Array(repeating: .string, count: count)) }
 
     private func roundTrip(
-        _ values: [Value], _ layout: RowLayout, sourceLocation: SourceLocation = #_sourceLocation
+        _ values: [StoredValue], _ layout: RowLayout, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         try Samples.row(values, layout).withUnsafeBytes { (bytes) throws in
-            let row = try RowView(bytes, layout: layout)
+            let row = try RowImage(bytes, layout: layout)
             try row.validate()
             #expect(try row.values() == values, sourceLocation: sourceLocation)
         }

@@ -1,6 +1,6 @@
 // A hundred damaged stores: every row in a frame that was not damaged is in the new store.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -94,15 +94,15 @@ import Testing
     }
 
     /// The new store's objects, with their values by attribute number.
-    private func rows(_ machine: Machine) throws -> [ObjectID: [UInt16: Value]] {
+    private func rows(_ machine: Machine) throws -> [ObjectID: [UInt16: StoredValue]] {
         let engine = try Engine.open(
             Self.path, access: .readOnly, options: SalvageStores.options(machine), files: machine.files(2),
             environment: machine.environment)
         let view = try engine.view()
-        var rows: [ObjectID: [UInt16: Value]] = [:]
+        var rows: [ObjectID: [UInt16: StoredValue]] = [:]
         for entity in view.catalog.entities(version: view.catalog.newestVersion) {
-            try view.scan(entity: entity.number) { (object, row) throws(FileError) in
-                var values: [UInt16: Value] = [:]
+            try view.scan(entity: entity.number) { (object, row) throws(StoreError) in
+                var values: [UInt16: StoredValue] = [:]
                 for (position, attribute) in row.layout.entity.attributes.enumerated() {
                     values[attribute.number] = try view.value(row, at: position)
                 }

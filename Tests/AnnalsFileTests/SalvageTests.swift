@@ -1,6 +1,6 @@
 // Salvage, one kind of loss at a time.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -17,8 +17,8 @@ import Testing
             environment: machine.machine.environment)
     }
 
-    private func code(_ body: () throws -> Void) -> FileError.Code? {
-        do { try body() } catch { return (error as? FileError)?.code }
+    private func code(_ body: () throws -> Void) -> StoreError.Code? {
+        do { try body() } catch { return (error as? StoreError)?.code }
         return nil
     }
 
@@ -65,7 +65,7 @@ import Testing
 
     @Test func whatIsNoStoreIsRefusedAndLeavesNothing() throws {
         let whole = try bytes(store())
-        for (content, expected): ([UInt8], FileError.Code) in [
+        for (content, expected): ([UInt8], StoreError.Code) in [
             ([], .notAStore), (Array(whole[..<100]), .truncated), ([UInt8](repeating: 0xA7, count: 40_000), .notAStore),
             ([UInt8](repeating: 0, count: 40_000), .notAStore), (Array(whole[4096...]), .notAStore),
             (whole[..<4096] + [UInt8](repeating: 0x55, count: 40_000), .damaged),
@@ -343,7 +343,7 @@ import Testing
         file.addSchema(table: try SchemaDefinition(version: 1, entities: [note]).encodeTables()[0])
         file.addCommit()
         var row = ByteWriter()
-        let far = try #require(ObjectID(entity: 1, number: FormatLimits.maximumObjectNumber))
+        let far = try #require(ObjectID(entityNumber: 1, number: FormatLimits.maximumObjectNumber))
         try RowEncoder.append(
             Note.row("one", 1) + [.objects([Note.object(1)]), .object(far)], layout: RowLayout.make(note),
             entryDistance: 0, schemaVersion: 1, isDeletion: false, to: &row)
@@ -490,8 +490,8 @@ import Testing
         #expect(result.objects == 2 && result.largeValuesLost == 1)
         #expect(result.schemaChanges.first?.contains("“Note.body” is optional now") == true)
         try reading(machine) { (view) throws in
-            var bodies: [Value] = []
-            try view.scan(entity: EngineNote.entity) { (_, row) throws(FileError) in
+            var bodies: [StoredValue] = []
+            try view.scan(entity: EngineNote.entity) { (_, row) throws(StoreError) in
                 bodies.append(try view.value(row, at: EngineNote.body))
                 return true
             }
@@ -524,10 +524,10 @@ import Testing
             environment: machine.machine.environment)
         #expect(engine.log.header.storeID == result.storeID)
         #expect(source[16..<32] != machine.machine.disk.contents(of: Self.path)?[16..<32])
-        #expect(throws: FileError.self) { try engine.insertNotes(40...40) }
+        #expect(throws: StoreError.self) { try engine.insertNotes(40...40) }
         _ = try engine.insertNotes(41...41)
         var authors = Set<String?>()
-        try engine.forEachTransaction(after: 0, in: engine.view()) { (transaction) in
+        try engine.tracked(engine.view()).forEachTransaction(after: 0) { (transaction) in
             authors.insert(transaction.author)
             return true
         }

@@ -1,6 +1,6 @@
 // Schemas: into frames and back, version after version, and every rule of F25 broken once.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct SchemaTests {
@@ -57,7 +57,7 @@ import Testing
             for table in tables.dropFirst() { try joined.append(decode(table)) }
             #expect(joined == schema)
         }
-        #expect(throws: FileError.self) { try schema.encodeTables(maximumTableBytes: 40) }
+        #expect(throws: StoreError.self) { try schema.encodeTables(maximumTableBytes: 40) }
     }
 
     @Test func aDefinitionLongerThanAFrameIsTooLarge() {
@@ -66,15 +66,15 @@ import Testing
         }
         let schema = SchemaDefinition(
             version: 1, entities: [EntityDefinition(number: 1, name: "E", attributes: attributes)])
-        var code: FileError.Code?
-        do throws(FileError) { _ = try schema.encodeTables() } catch { code = error.code }
+        var code: StoreError.Code?
+        do throws(StoreError) { _ = try schema.encodeTables() } catch { code = error.code }
         #expect(code == .tooLarge)
     }
 
     @Test func invalidDefinitionsAreNotWritten() {
         let long = EntityDefinition(number: 1, name: Samples.text(100_000), attributes: [])
-        var code: FileError.Code?
-        do throws(FileError) {
+        var code: StoreError.Code?
+        do throws(StoreError) {
             _ = try SchemaDefinition(version: 1, entities: [long]).encodeTables()
         } catch { code = error.code }
         #expect(code == .invalidArgument)
@@ -82,7 +82,7 @@ import Testing
 
     @Test func aCutOrFlippedTableNeverTraps() throws {
         let table = try SchemaDefinition(version: 7, entities: [Self.clip, Self.folder]).encodeTables()[0]
-        for count in 0..<table.count { #expect(throws: FileError.self) { try decode(Array(table[..<count])) } }
+        for count in 0..<table.count { #expect(throws: StoreError.self) { try decode(Array(table[..<count])) } }
         var random = SeededRandom(8)
         for _ in 0..<30_000 {
             var bytes = table
@@ -250,17 +250,17 @@ import Testing
 
     // MARK: Helpers
 
-    private func decode(_ table: [UInt8]) throws(FileError) -> SchemaDefinition {
+    private func decode(_ table: [UInt8]) throws(StoreError) -> SchemaDefinition {
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: table.count, alignment: 8)
         defer { block.deallocate() }
         block.copyBytes(from: table)
         return try SchemaDefinition(table: UnsafeRawBufferPointer(block), fileOffset: 4096)
     }
 
-    private func code(_ body: () throws -> Void) -> FileError.Code? {
+    private func code(_ body: () throws -> Void) -> StoreError.Code? {
         do {
             try body()
             return nil
-        } catch { return (error as? FileError)?.code }
+        } catch { return (error as? StoreError)?.code }
     }
 }

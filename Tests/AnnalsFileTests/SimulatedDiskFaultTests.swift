@@ -1,6 +1,6 @@
 // What goes wrong on the simulated disk goes wrong as it was told: faults, deaths, failing synchronizes.
 
-internal import AnnalsFile
+internal import Annals
 internal import Glibc
 internal import SimulatedDisk
 internal import Synchronization
@@ -54,8 +54,8 @@ internal import Testing
         _ = try process.tryLock(file, LockRange(start: 0, end: 1))
         disk.addFault(Fault(.death(afterBytes: count), on: .write, process: 5))
         let bytes = diskPattern(9000)
-        #expect { try bench.write(file, 0, bytes) } throws: { $0 as? FileError == .simulatedProcessDeath }
-        #expect { try process.synchronize(file) } throws: { $0 as? FileError == .simulatedProcessDeath }
+        #expect { try bench.write(file, 0, bytes) } throws: { $0 as? StoreError == .simulatedProcessDeath }
+        #expect { try process.synchronize(file) } throws: { $0 as? StoreError == .simulatedProcessDeath }
         #expect(process.map(file, reservedBytes: 4096) == nil)
         #expect(disk.contents(of: "/data/a") == Array(bytes[..<count]))
         #expect(disk.openDescriptorCount(of: 5) == 0)
@@ -66,9 +66,9 @@ internal import Testing
     @Test func hookSeesEveryCallAndMayThrow() throws {
         let disk = SimulatedDisk()
         let seen = Mutex<[CallKind]>([])
-        disk.setOnCall { call throws(FileError) in
+        disk.setOnCall { call throws(StoreError) in
             seen.withLock { $0.append(call.kind) }
-            if call.kind == .setSize { throw FileError(.busy, "Not now.") }
+            if call.kind == .setSize { throw StoreError(.busy, "Not now.") }
         }
         let bench = try DiskBench(disk)
         let file = try bench.create("a")
@@ -189,7 +189,7 @@ internal import Testing
         let file = try bench.createDurably("a", diskPattern(512))
         try bench.write(file, 512, diskPattern(512, 5))
         disk.addFault(Fault(.synchronize(.cleanAndLost), on: .synchronize))
-        #expect(throws: FileError.self) { try disk.synchronize(file) }
+        #expect(throws: StoreError.self) { try disk.synchronize(file) }
         try bench.write(file, 1024, diskPattern(512, 9))
         try disk.synchronize(file)
         let hole = [UInt8](repeating: 0, count: 512)

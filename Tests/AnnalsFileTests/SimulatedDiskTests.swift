@@ -1,6 +1,6 @@
 // The simulated disk is what other tests trust: here its own rules are tested, directly.
 
-internal import AnnalsFile
+internal import Annals
 internal import Glibc
 internal import SimulatedDisk
 internal import Synchronization
@@ -33,9 +33,9 @@ struct DiskBench {
         return file
     }
 
-    @discardableResult func write(_ file: Descriptor, _ offset: UInt64, _ bytes: [UInt8]) throws(FileError) -> Int {
+    @discardableResult func write(_ file: Descriptor, _ offset: UInt64, _ bytes: [UInt8]) throws(StoreError) -> Int {
         let result = bytes.withUnsafeBytes { source in
-            Result { () throws(FileError) -> Int in try files.write(file, at: offset, from: source) }
+            Result { () throws(StoreError) -> Int in try files.write(file, at: offset, from: source) }
         }
         return try result.get()
     }
@@ -47,8 +47,8 @@ struct DiskBench {
     }
 
     /// The code of the error that the body throws.
-    static func code(_ body: () throws -> Void) -> FileError.Code? {
-        do { try body() } catch { return (error as? FileError)?.code }
+    static func code(_ body: () throws -> Void) -> StoreError.Code? {
+        do { try body() } catch { return (error as? StoreError)?.code }
         return nil
     }
 }
@@ -126,7 +126,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
         #expect(try disk.status(bench.open("fifo")).isRegularFile == false)
         #expect(try disk.resolve("/data/link").name == "a")
         #expect(try disk.resolve("/data/new").directory == "/data")
-        let cases: [(FileError.Code, () throws -> Void)] = [
+        let cases: [(StoreError.Code, () throws -> Void)] = [
             (.notFound, { _ = try bench.open("none") }),
             (.notFound, { _ = try disk.openDirectory("/none") }),
             (.notFound, { _ = try disk.resolve("/none/a") }),

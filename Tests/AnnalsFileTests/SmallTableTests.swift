@@ -1,6 +1,6 @@
 // Tables of few things, against the hash tables that they stand for.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct SmallTableTests {

@@ -6,7 +6,7 @@ struct SourceFile: Sendable {
     /// From the package's directory on.
     var path: String
     var name: String
-    /// The folder directly inside a module; empty for files that stand beside the folders.
+    /// The folder below the root, such as "File/Log"; empty for files that stand beside the folders.
     var folder: String
     var text: String
 
@@ -17,7 +17,8 @@ struct SourceFile: Sendable {
             guard let text = read(packageDirectory + path) else { return nil }
             let parts = path.split(separator: "/")
             return SourceFile(
-                path: path, name: String(parts.last ?? ""), folder: parts.count > depth + 1 ? String(parts[depth]) : "",
+                path: path, name: String(parts.last ?? ""),
+                folder: parts[min(depth, parts.count - 1)..<(parts.count - 1)].joined(separator: "/"),
                 text: text)
         }
     }

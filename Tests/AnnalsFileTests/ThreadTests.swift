@@ -1,6 +1,6 @@
 // Threads, the monitor they wait in, and the clocks.
 
-import AnnalsFile
+import Annals
 import Glibc
 import Synchronization
 import Testing
@@ -109,7 +109,7 @@ private final class Counter: Sendable {
 
     @Test func errorLeavesTheMonitorUnlocked() {
         let monitor = Monitor()
-        #expect(throws: FileError.self) { try monitor.withLock { throw FileError(.closed, "Closed.") } }
+        #expect(throws: StoreError.self) { try monitor.withLock { throw StoreError(.closed, "Closed.") } }
         monitor.withLock {}
     }
 

@@ -1,6 +1,6 @@
 // The tool from outside: what it prints, where, and with which status it ends; and its arguments from inside.
 
-import AnnalsFile
+import Annals
 import Glibc
 import TestSupport
 import Testing
@@ -106,14 +106,12 @@ import annals
     }
 
     @Test func errorsOfTheLibraryHaveTheirStatus() {
-        for code in FileError.Code.allCases {
-            let status = ToolFailure(FileError(code, "Something.")).status
-            switch code {
-            case .damaged, .truncated, .diverged, .notAStore: #expect(status == .damaged)
-            case .busy: #expect(status == .busy)
-            case .invalidArgument: #expect(status == .usage)
-            default: #expect(status == .failed)
-            }
+        let expected: [(StoreError.Code, annals::ExitStatus)] = [
+            (.damaged, .damaged), (.truncated, .damaged), (.diverged, .damaged), (.notAStore, .damaged),
+            (.busy, .busy), (.invalidArgument, .usage), (.noSpace, .failed), (.tokenExpired, .failed),
+        ]
+        for (code, status) in expected {
+            #expect(ToolFailure(StoreError(code, "Something.")).status == status, "\(code)")
         }
     }
 }

@@ -1,6 +1,6 @@
 // Transactions in the making: rows written by closures, changes taken out again, entries looked at before and after the commit.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -16,15 +16,17 @@ import Testing
     }
 
     /// Every row of the store with the change that wrote it, as read back from the file.
-    private func changes(_ log: Log) throws -> [(object: ObjectID, kind: ChangeKind, row: [Value]?, place: UInt64)] {
-        var found: [(object: ObjectID, kind: ChangeKind, row: [Value]?, place: UInt64)] = []
-        try log.forEachFrame { (frame, state) throws(FileError) in
+    private func changes(_ log: Log) throws -> [(
+        object: ObjectID, kind: ChangeKind, row: [StoredValue]?, place: UInt64
+    )] {
+        var found: [(object: ObjectID, kind: ChangeKind, row: [StoredValue]?, place: UInt64)] = []
+        try log.forEachFrame { (frame, state) throws(StoreError) in
             guard [.transaction, .part].contains(frame.header.kind) else { return }
             var cursor = ChangeCursor(frame)
             while let change = try cursor.next() {
-                var row: [Value]?
+                var row: [StoredValue]?
                 if let bytes = frame.row(of: change), let layout = state.rowCatalog.layout(version: 1, entity: 1) {
-                    row = try RowView(bytes, layout: layout).values()
+                    row = try RowImage(bytes, layout: layout).values()
                 }
                 found.append((change.object, change.kind, row, frame.offset + UInt64(change.rowOffset ?? 0)))
             }
@@ -35,8 +37,8 @@ import Testing
     private func insert(
         _ number: Int, _ title: String, _ rank: Int64? = nil, _ data: [UInt8]? = nil,
         into transaction: TransactionBuilder, _ layout: RowLayout
-    ) throws(FileError) {
-        try transaction.insert(Note.object(number), layout: layout) { (row, bytes) throws(FileError) in
+    ) throws(StoreError) {
+        try transaction.insert(Note.object(number), layout: layout) { (row, bytes) throws(StoreError) in
             row.append(text: title, at: 0, in: &bytes)
             if let rank { row.set(int: rank, at: 1, in: &bytes) }
             if let data { data.withUnsafeBytes { row.append($0, at: 2, in: &bytes) } }
@@ -68,23 +70,23 @@ import Testing
         let transaction = log.makeTransaction()
         try insert(1, "one", 1, nil, into: transaction, layout)
         let large = [UInt8](repeating: 3, count: 10_000)
-        #expect(throws: FileError.self) {
-            try transaction.insert(Note.object(2), layout: layout) { (row, bytes) throws(FileError) in
+        #expect(throws: StoreError.self) {
+            try transaction.insert(Note.object(2), layout: layout) { (row, bytes) throws(StoreError) in
                 row.append(text: "two", at: 0, in: &bytes)
                 try addLarge(large, to: transaction, &row, &bytes)
-                throw FileError(.invalidArgument, "no")
+                throw StoreError(.invalidArgument, "no")
             }
         }
-        #expect(throws: FileError.self, "no attribute was written") {
+        #expect(throws: StoreError.self, "no attribute was written") {
             try transaction.update(Note.object(2), layout: layout, previous: .row(offset: 8192)) {
-                (row, bytes) throws(FileError) in
+                (row, bytes) throws(StoreError) in
                 row.append(text: "two", at: 0, in: &bytes)
                 return AttributeSet()
             }
         }
-        #expect(throws: FileError.self, "there is no such attribute") {
+        #expect(throws: StoreError.self, "there is no such attribute") {
             try transaction.update(Note.object(2), layout: layout, previous: .row(offset: 8192)) {
-                (row, bytes) throws(FileError) in
+                (row, bytes) throws(StoreError) in
                 row.append(text: "two", at: 0, in: &bytes)
                 return AttributeSet([3])
             }
@@ -102,20 +104,20 @@ import Testing
         let (machine, log, layout) = try store()
         let transaction = log.makeTransaction()
         try transaction.insert(Note.object(1), Note.row("one"))
-        var refusals: [FileError.Code] = []
-        func refused(_ body: () throws(FileError) -> Void) {
-            do throws(FileError) { try body() } catch { refusals.append(error.code) }
+        var refusals: [StoreError.Code] = []
+        func refused(_ body: () throws(StoreError) -> Void) {
+            do throws(StoreError) { try body() } catch { refusals.append(error.code) }
         }
-        try transaction.insert(Note.object(2), layout: layout) { (row, bytes) throws(FileError) in
+        try transaction.insert(Note.object(2), layout: layout) { (row, bytes) throws(StoreError) in
             row.append(text: "two", at: 0, in: &bytes)
-            refused { () throws(FileError) in try transaction.insert(Note.object(3), Note.row("three")) }
-            refused { () throws(FileError) in try insert(3, "three", into: transaction, layout) }
-            refused { () throws(FileError) in _ = try transaction.removeChange(of: Note.object(1)) }
-            refused { () throws(FileError) in try transaction.forEachEntry { (_, _) throws(FileError) in true } }
-            refused { () throws(FileError) in try log.commit(transaction) }
+            refused { () throws(StoreError) in try transaction.insert(Note.object(3), Note.row("three")) }
+            refused { () throws(StoreError) in try insert(3, "three", into: transaction, layout) }
+            refused { () throws(StoreError) in _ = try transaction.removeChange(of: Note.object(1)) }
+            refused { () throws(StoreError) in try transaction.forEachEntry { (_, _) throws(StoreError) in true } }
+            refused { () throws(StoreError) in try log.commit(transaction) }
             row.set(int: 2, at: 1, in: &bytes)
         }
-        #expect(refusals == [FileError.Code](repeating: .invalidArgument, count: 5))
+        #expect(refusals == [StoreError.Code](repeating: .invalidArgument, count: 5))
         try log.commit(transaction)
         #expect(try changes(log).map(\.row) == [Note.row("one"), Note.row("two", 2)])
         try log.close()
@@ -124,9 +126,9 @@ import Testing
 
     private func addLarge(
         _ value: [UInt8], to transaction: TransactionBuilder, _ row: inout RowBuilder, _ bytes: inout ByteWriter
-    ) throws(FileError) {
+    ) throws(StoreError) {
         var done = 0
-        let large = try transaction.addLargeValue(bytes: UInt64(value.count)) { (buffer) throws(FileError) in
+        let large = try transaction.addLargeValue(bytes: UInt64(value.count)) { (buffer) throws(StoreError) in
             let count = min(buffer.count, value.count - done, 1000)
             for index in 0..<count { buffer[index] = value[done + index] }
             done += count
@@ -136,10 +138,10 @@ import Testing
         row.append(reference: reference, at: 2, in: &bytes)
     }
 
-    private func read(_ value: Value?, _ log: Log) throws -> [UInt8] {
+    private func read(_ value: StoredValue?, _ log: Log) throws -> [UInt8] {
         guard case .large(let reference) = value else { return [] }
         var bytes: [UInt8] = []
-        try log.readLargeValue(reference) { (piece) throws(FileError) in bytes += Array(piece) }
+        try log.readLargeValue(reference) { (piece) throws(StoreError) in bytes += Array(piece) }
         return bytes
     }
 
@@ -152,7 +154,7 @@ import Testing
                 try insert(
                     number * 100 + other, "between", 1, [UInt8](repeating: 1, count: 300), into: transaction, layout)
             }
-            try transaction.insert(Note.object(number), layout: layout) { (row, bytes) throws(FileError) in
+            try transaction.insert(Note.object(number), layout: layout) { (row, bytes) throws(StoreError) in
                 row.append(text: "large \(number)", at: 0, in: &bytes)
                 try addLarge([UInt8](repeating: UInt8(number), count: 9000), to: transaction, &row, &bytes)
             }
@@ -177,8 +179,8 @@ import Testing
         try insert(1, "short", 1, [1], into: transaction, layout)
         try insert(2, "long", 2, data, into: transaction, layout)
         try insert(3, String(repeating: "é", count: 300), 3, [5], into: transaction, layout)
-        #expect(throws: FileError.self, "a required attribute is missing") {
-            try transaction.insert(Note.object(4), layout: layout) { (row, bytes) throws(FileError) in
+        #expect(throws: StoreError.self, "a required attribute is missing") {
+            try transaction.insert(Note.object(4), layout: layout) { (row, bytes) throws(StoreError) in
                 data.withUnsafeBytes { row.append($0, at: 2, in: &bytes) }
             }
         }
@@ -197,12 +199,13 @@ import Testing
 
     /// What stands in the transaction, looked at before and after its commit, and read back from the file.
     private func expect(
-        _ expected: [(Int, ChangeKind, [Value]?)], _ transaction: TransactionBuilder, _ log: Log, _ layout: RowLayout
+        _ expected: [(Int, ChangeKind, [StoredValue]?)], _ transaction: TransactionBuilder, _ log: Log,
+        _ layout: RowLayout
     ) throws {
         func seen() throws -> [String] {
             var seen: [String] = []
-            try transaction.forEachEntry(withRows: true) { (change, row) throws(FileError) in
-                let values = try row.map { bytes throws(FileError) in try RowView(bytes, layout: layout).values() }
+            try transaction.forEachEntry(withRows: true) { (change, row) throws(StoreError) in
+                let values = try row.map { bytes throws(StoreError) in try RowImage(bytes, layout: layout).values() }
                 seen.append("\(change.object.number) \(change.kind) \(String(describing: values))")
                 return true
             }
@@ -230,13 +233,13 @@ import Testing
             #expect(change.kind == .insert && change.previous == nil && change.attributes.isEmpty)
             let row = try #require(change.row)
             try row.withUnsafeBytes { bytes in
-                let values = try RowView(bytes, layout: layout).values()
+                let values = try RowImage(bytes, layout: layout).values()
                 #expect(values == Note.row(String(repeating: "t", count: removed * 7), Int64(removed)))
             }
             #expect(try transaction.removeChange(of: Note.object(removed)) == nil)
             try insert(5, "five", 5, nil, into: transaction, layout)
             try insert(removed, "again", 0, nil, into: transaction, layout)
-            var expected: [(Int, ChangeKind, [Value]?)] = []
+            var expected: [(Int, ChangeKind, [StoredValue]?)] = []
             for number in 1...4 where number != removed {
                 expected.append((number, .insert, Note.row(String(repeating: "t", count: number * 7), Int64(number))))
             }
@@ -257,7 +260,7 @@ import Testing
         let second = log.makeTransaction()
         for number in [1, 2, 3] {
             try second.update(Note.object(number), layout: layout, previous: .row(offset: places[number - 1])) {
-                (row, bytes) throws(FileError) in
+                (row, bytes) throws(StoreError) in
                 row.append(text: "u\(number)", at: 0, in: &bytes)
                 row.set(int: -1, at: 1, in: &bytes)
                 return AttributeSet([0, 1, 2])
@@ -313,10 +316,10 @@ import Testing
         #expect(try transaction.removeChange(of: Note.object(400)) != nil)
         for withRows in [false, true] {
             var numbers: [UInt64] = []
-            try transaction.forEachEntry(withRows: withRows) { (change, row) throws(FileError) in
+            try transaction.forEachEntry(withRows: withRows) { (change, row) throws(StoreError) in
                 numbers.append(change.object.number)
                 #expect((row != nil) == withRows)
-                if let row { #expect(try RowView(row, layout: layout).int(at: 1) == Int64(change.object.number)) }
+                if let row { #expect(try RowImage(row, layout: layout).int(at: 1) == Int64(change.object.number)) }
                 return change.object.number < 390
             }
             #expect(numbers == Array(1...390))
@@ -334,7 +337,7 @@ import Testing
         let appended = try log.commit(transaction)
         #expect(transaction.hasOneFrame)
         var places: [UInt64] = []
-        try transaction.forEachEntry { (change, _) throws(FileError) in
+        try transaction.forEachEntry { (change, _) throws(StoreError) in
             places.append(appended.commitFrame + UInt64(change.rowOffset ?? 0))
             return true
         }

@@ -1,22 +1,22 @@
 // Object IDs, decimals and values by themselves.
 
-import AnnalsFile
+import Annals
 import Testing
 
 @Suite struct ValueTests {
     @Test func objectIDsHaveTwoNumbersThatAreNotZero() throws {
-        let first = try #require(ObjectID(entity: 1, number: 1))
+        let first = try #require(ObjectID(entityNumber: 1, number: 1))
         #expect(first.rawValue == 0x0001_0000_0000_0001)
-        #expect(ObjectID(entity: 0, number: 1) == nil)
-        #expect(ObjectID(entity: 1, number: 0) == nil)
-        #expect(ObjectID(entity: 1, number: 1 << 48) == nil)
-        #expect(ObjectID(entity: 1, number: .max) == nil)
+        #expect(ObjectID(entityNumber: 0, number: 1) == nil)
+        #expect(ObjectID(entityNumber: 1, number: 0) == nil)
+        #expect(ObjectID(entityNumber: 1, number: 1 << 48) == nil)
+        #expect(ObjectID(entityNumber: 1, number: .max) == nil)
         #expect(ObjectID(rawValue: 0) == nil)
         #expect(ObjectID(rawValue: 5) == nil)
         #expect(ObjectID(rawValue: 1 << 48) == nil)
-        let last = try #require(ObjectID(entity: .max, number: FormatLimits.maximumObjectNumber))
+        let last = try #require(ObjectID(entityNumber: .max, number: FormatLimits.maximumObjectNumber))
         #expect(last.rawValue == .max)
-        #expect(last.entity == .max)
+        #expect(last.entityNumber == .max)
         #expect(last.number == FormatLimits.maximumObjectNumber)
     }
 
@@ -35,12 +35,12 @@ import Testing
     }
 
     @Test func valuesAreEqualAsTheirBytesAre() {
-        #expect(Value.double(.nan) == .double(.nan))
-        #expect(Value.double(0) != .double(-0.0))
-        #expect(Value.string("\u{e9}") != .string("e\u{301}"))
-        #expect(Value.string("a") != .json("a"))
-        #expect(Value.int(1) != .date(microseconds: 1))
-        #expect(Value.absent == .absent)
+        #expect(StoredValue.double(.nan) == .double(.nan))
+        #expect(StoredValue.double(0) != .double(-0.0))
+        #expect(StoredValue.string("\u{e9}") != .string("e\u{301}"))
+        #expect(StoredValue.string("a") != .json("a"))
+        #expect(StoredValue.int(1) != .date(microseconds: 1))
+        #expect(StoredValue.absent == .absent)
     }
 
     @Test func referencesNamePlacesWhereFramesCanBe() {
@@ -58,13 +58,13 @@ import Testing
         for value in Samples.values(of: type) {
             var writer = ByteWriter()
             value.appendContent(to: &writer)
-            #expect(Value(writer.bytes, type) == value)
+            #expect(StoredValue(writer.bytes, type) == value)
             #expect(type.isVariable || writer.count == type.slotBytes)
             let attribute = AttributeDefinition(
                 number: 1, type: type, name: "a", defaultValue: Array(writer.bytes))
             #expect(attribute.valueBeforeItExisted == value)
             if !type.isVariable {
-                #expect(Value(UnsafeRawBufferPointer(rebasing: writer.bytes.dropLast()), type) == nil)
+                #expect(StoredValue(UnsafeRawBufferPointer(rebasing: writer.bytes.dropLast()), type) == nil)
             }
         }
         #expect(AttributeDefinition(number: 1, type: type, name: "a").valueBeforeItExisted == .absent)
@@ -75,6 +75,6 @@ import Testing
             (.bool, [2]), (.int, []), (.string, [0xff]), (.json, [0xc3]), (.object, [UInt8](repeating: 0, count: 8)),
             (.decimal, [0, 0, 0, 0, 10] + [UInt8](repeating: 0, count: 15)), (.objects, [1]),
         ]
-        for (type, bytes) in cases { #expect(bytes.withUnsafeBytes { Value($0, type) } == nil, "\(type)") }
+        for (type, bytes) in cases { #expect(bytes.withUnsafeBytes { StoredValue($0, type) } == nil, "\(type)") }
     }
 }

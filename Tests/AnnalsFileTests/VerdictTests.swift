@@ -1,6 +1,6 @@
 // The recovery table: every input that there is matches exactly one row, and the page about it says the same.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import Testing
 

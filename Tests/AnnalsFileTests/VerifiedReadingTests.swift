@@ -1,6 +1,6 @@
 // Promise 6 where blocks of the file share frames, and frames share blocks: in whatever order objects are read, no damaged byte is ever shown.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import TestSupport
 import Testing
@@ -60,8 +60,8 @@ import Testing
         // Twice: what failed must fail again, what was verified stays readable.
         for (frame, object) in order + order {
             var isShown = false
-            do throws(FileError) {
-                isShown = try view.withRow(object) { (row) throws(FileError) in
+            do throws(StoreError) {
+                isShown = try view.withRow(object) { (row) throws(StoreError) in
                     _ = try row.values()
                 }
             } catch {

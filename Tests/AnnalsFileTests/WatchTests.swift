@@ -1,6 +1,6 @@
 // What the watch tells, what it makes of the kernel's bytes, and that nothing is missed when a file is replaced.
 
-import AnnalsFile
+import Annals
 import Glibc
 import TestSupport
 import Testing
@@ -132,7 +132,7 @@ import Testing
         #expect(try news() == [.gone(file)])
         rmdir(temporary.path("moved"))
         #expect(try news() == [.gone(file)])
-        #expect(throws: FileError.self) { try watch.add(directory: temporary.path("inner"), name: "store") }
+        #expect(throws: StoreError.self) { try watch.add(directory: temporary.path("inner"), name: "store") }
     }
 
     @Test func handlesOfOneStoreAreToldSeparately() throws {

@@ -1,7 +1,6 @@
 // Signals of changes: every transaction exactly once and in order, whoever commits and whatever becomes of the watch.
 
 import Annals
-import AnnalsFile
 import Foundation
 import Glibc
 import Synchronization

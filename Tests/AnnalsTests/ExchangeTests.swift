@@ -1,7 +1,6 @@
 // What one store exports and another applies.
 
 import Annals
-import AnnalsFile
 import Foundation
 import TestSupport
 import Testing

@@ -1,7 +1,6 @@
 // `annals export` and `annals apply`, from outside.
 
 import Annals
-import AnnalsFile
 import Foundation
 import Glibc
 import TestSupport

@@ -1,7 +1,6 @@
 // History of one entity turned off and on: declaring it, who is told of the gap, consumers, other handles, undoing, exporting, the tool.
 
 import Annals
-import AnnalsFile
 import Foundation
 import TestSupport
 import Testing

@@ -1,7 +1,6 @@
 // Requests of every kind against a look at everything, net changes, versions, places that are none.
 
 import Annals
-import AnnalsFile
 import Foundation
 import TestSupport
 import Testing

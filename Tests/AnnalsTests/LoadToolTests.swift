@@ -1,7 +1,6 @@
 // The commands that write and read stores, from outside.
 
 import Annals
-import AnnalsFile
 import Foundation
 import TestSupport
 import Testing
@@ -195,7 +194,8 @@ import Testing
     @Test func helpIsAsAgreed() throws {
         var text = try runTool(["help"]).output
         for name in [
-            "load", "insert", "set", "delete", "dump", "history", "watch", "versions", "revert", "export", "apply",
+            "load", "insert", "set", "delete", "get", "count", "dump", "history", "watch", "versions", "revert",
+            "export", "apply",
             "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage", "frames", "demo",
             "help",
         ] {

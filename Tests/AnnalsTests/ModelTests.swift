@@ -1,7 +1,6 @@
 // The values of the model: object IDs, values, tokens, errors; as tables.
 
 import Annals
-import AnnalsFile
 import Foundation
 import Testing
 
@@ -47,9 +46,9 @@ import Testing
     ]
 
     @Test(arguments: values) func valuesComeBackFromTheFile(value: Value) throws {
-        let stored = try value.fileValue()
+        let stored = try value.storedValue()
         let back = try Value(stored)
-        #expect(try back.fileValue() == stored)
+        #expect(try back.storedValue() == stored)
         if case .date(let date) = value, case .date(let read) = back {
             #expect(abs(date.timeIntervalSince(read)) < 0.000_000_6)
         } else {
@@ -57,7 +56,7 @@ import Testing
         }
         #expect(
             value.type.map {
-                stored.fits(AnnalsFile::AttributeType(rawValue: UInt8(AttributeType.allCases.firstIndex(of: $0)! + 1))!)
+                stored.fits(AttributeType(code: UInt8(AttributeType.allCases.firstIndex(of: $0)! + 1))!)
             } ?? (stored == .absent))
     }
 
@@ -77,7 +76,7 @@ import Testing
     }
 
     @Test(arguments: [Double.nan, .infinity, -.infinity, 1e15, -1e15]) func datesOutOfRangeAreRefused(seconds: Double) {
-        expect(.valueOutOfRange) { try Value.date(Date(timeIntervalSinceReferenceDate: seconds)).fileValue() }
+        expect(.valueOutOfRange) { try Value.date(Date(timeIntervalSinceReferenceDate: seconds)).storedValue() }
     }
 
     /// Microseconds from 1930 to 2071 are the same after they were a `Date`.
@@ -85,8 +84,8 @@ import Testing
         var random = SystemRandomNumberGenerator()
         for _ in 0..<20_000 {
             let microseconds = Int64.random(in: -1_262_304_000_000_000...3_187_296_000_000_000, using: &random)
-            let value = try Value(FileValue.date(microseconds: microseconds))
-            #expect(try value.fileValue() == .date(microseconds: microseconds), "\(microseconds)")
+            let value = try Value(StoredValue.date(microseconds: microseconds))
+            #expect(try value.storedValue() == .date(microseconds: microseconds), "\(microseconds)")
         }
     }
 
@@ -100,7 +99,8 @@ import Testing
             for exponent in exponents {
                 let decimal = try #require(DecimalValue(mantissa: mantissa, exponent: exponent))
                 #expect(
-                    try Value(FileValue.decimal(decimal)).fileValue() == .decimal(decimal), "\(mantissa) \(exponent)")
+                    try Value(StoredValue.decimal(decimal)).storedValue() == .decimal(decimal),
+                    "\(mantissa) \(exponent)")
             }
         }
     }
@@ -148,13 +148,8 @@ import Testing
 }
 
 @Suite struct StoreErrorTests {
-    @Test func everyCodeOfTheFileLayerHasAPublicOne() {
-        for code in FileError.Code.allCases {
-            let error = StoreError(
-                FileError(code, "Something.", call: "open", systemError: 5, path: "/p", offset: 9))
-            #expect(error.code.rawValue == "\(code)" && error.call == "open" && error.systemError == 5)
-            #expect(error.description == "Something. [/p, offset 9]")
-        }
+    @Test func theDescriptionSaysWhere() {
+        #expect(StoreError(.busy, "Wait.", path: "/p", offset: 9).description == "Wait. [/p, offset 9]")
         #expect(StoreError(.busy, "Wait.").description == "Wait.")
         #expect(StoreError(.busy, "Wait.", path: "/p").description == "Wait. [/p]")
         #expect(StoreError(.busy, "Wait.", offset: 1).description == "Wait. [offset 1]")

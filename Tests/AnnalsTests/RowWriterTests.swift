@@ -27,7 +27,7 @@ import Testing
     }
 
     private static func set(
-        _ values: [(position: Int, value: Value)], _ writer: borrowing RowWriter
+        _ values: [(position: Int, value: Value)], _ writer: inout RowWriter
     ) throws(StoreError) {
         for (position, value) in values {
             switch value {
@@ -59,7 +59,7 @@ import Testing
             var model = (0..<count).map { $0 % 3 == 1 ? Value.int(Int64($0)) : .null }
             let values = Self.choice(of: count, &random)
             let (id, _) = try store.commit { transaction in
-                try transaction.insert(entity) { (writer) throws(StoreError) in try Self.set(values, writer) }
+                try transaction.insert(entity) { (writer) throws(StoreError) in try Self.set(values, &writer) }
             }
             for (position, value) in values { model[position] = value }
             #expect(try store.snapshot().row(id)?.values == model)
@@ -67,7 +67,7 @@ import Testing
                 let before = try store.currentToken
                 let values = Self.choice(of: count, &random)
                 let (hasChanged, _) = try store.commit { transaction in
-                    try transaction.update(id) { (writer) throws(StoreError) in try Self.set(values, writer) }
+                    try transaction.update(id) { (writer) throws(StoreError) in try Self.set(values, &writer) }
                 }
                 let changed = values.filter { model[$0.position] != $0.value }.map(\.position).sorted()
                 for (position, value) in values { model[position] = value }
@@ -81,7 +81,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    private static let refusals: [(name: String, set: @Sendable (borrowing RowWriter) throws(StoreError) -> Void)] = [
+    private static let refusals: [(name: String, set: @Sendable (inout RowWriter) throws(StoreError) -> Void)] = [
         ("no such position", { (writer) throws(StoreError) in try writer.set(int: 1, at: 7) }),
         (
             "a position below 0",
@@ -160,12 +160,12 @@ import Testing
             // Who catches the error cannot make a row of what is left either.
             expect(.invalidArgument) {
                 try transaction.insert(entity) { (writer) throws(StoreError) in
-                    do throws(StoreError) { try refusal.set(writer) } catch {}
+                    do throws(StoreError) { try refusal.set(&writer) } catch {}
                 }
             }
             expect(.invalidArgument) {
                 try transaction.update(id) { (writer) throws(StoreError) in
-                    do throws(StoreError) { try refusal.set(writer) } catch {}
+                    do throws(StoreError) { try refusal.set(&writer) } catch {}
                 }
             }
             try transaction.insert(entity, ["z", 3, true, "w", 4, false])

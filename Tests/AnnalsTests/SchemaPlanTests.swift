@@ -1,7 +1,6 @@
 // From schema changes to definitions: what comes out, and everything that is refused.
 
 import Annals
-import AnnalsFile
 import Testing
 
 @Suite struct SchemaPlanTests {

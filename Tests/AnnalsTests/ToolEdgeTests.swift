@@ -2,7 +2,6 @@
 // are taken.
 
 import Annals
-import AnnalsFile
 import Foundation
 import TestSupport
 import Testing

@@ -1,7 +1,6 @@
 // Waiting for a token's transaction: from another process, durable or not, in time or not.
 
 import Annals
-import AnnalsFile
 import Foundation
 import Synchronization
 import TestSupport

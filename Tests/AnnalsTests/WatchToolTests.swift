@@ -68,7 +68,7 @@ import Testing
         try folder.expectIntact()
     }
 
-    @Test(arguments: [["watch", "--after", "1"], ["history", "--follow"]]) func aClosedPipeIsAFailure(
+    @Test(arguments: [["watch", "--after", "1"], ["history", "--follow"]]) func aClosedPipeEndsTheToolSilently(
         arguments: [String]
     ) throws {
         let store = try made()
@@ -79,7 +79,7 @@ import Testing
         defer { close(ends[1]) }
         try insert("app", store)
         let run = try runTool(arguments + [folder.path], descriptor: ends[1])
-        #expect(run.status == 1 && run.errors.contains("Whoever read it has gone"))
+        #expect(run.status == 141 && run.errors.isEmpty)
         try store.close()
         try folder.expectIntact()
     }

@@ -1,6 +1,6 @@
 // A process that commits, for tests in which others watch.
 
-import AnnalsFile
+import Annals
 import Glibc
 
 /// `commit STORE COUNT AUTHOR full|relaxed`: inserts COUNT objects of the first entity, one a transaction, and prints number and tag of the last.
@@ -10,7 +10,7 @@ enum CommitRun {
         var last: AppendedTransaction?
         for _ in 0..<count {
             last = try engine.commit(author: author, durability: durability) { transaction in
-                try transaction.insert(entity: 1) { (row) throws(FileError) in
+                try transaction.insert(entity: 1) { (row) throws(StoreError) in
                     try row.set(.string(author), at: 0)
                 }
             }.transaction

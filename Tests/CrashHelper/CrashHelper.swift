@@ -1,6 +1,6 @@
 // The program whose power is cut (Tests/ext4cut.sh): it commits, notes what was acknowledged, and later checks what is left.
 
-import AnnalsFile
+import Annals
 import Glibc
 
 /// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` (ForkCheck.swift); `commit STORE COUNT AUTHOR full|relaxed`
@@ -75,13 +75,13 @@ import Glibc
     /// Inserts objects with bodies of these sizes. A full disk is as good a moment for a power cut as any: nil then.
     private static func insert(
         _ sizes: [Int], after object: UInt64, author: String, _ log: Log, _ durability: Durability
-    ) throws(FileError) -> UInt64? {
-        do throws(FileError) {
+    ) throws(StoreError) -> UInt64? {
+        do throws(StoreError) {
             let transaction = log.makeTransaction(expectedChanges: sizes.count)
             transaction.author = author
             for (index, bytes) in sizes.enumerated() {
                 let number = object + UInt64(index) + 1
-                guard let id = ObjectID(entity: 1, number: number) else { continue }
+                guard let id = ObjectID(entityNumber: 1, number: number) else { continue }
                 try transaction.insert(id, [.string("t\(number)"), .data(body(number, bytes))])
             }
             return try log.commit(transaction, durability: durability).number
@@ -122,7 +122,7 @@ import Glibc
             let found = try numbers(in: store)
             guard let last = acknowledged.max() else { return }
             guard found >= last else { fail("\(found) transactions are left, \(last) was acknowledged", status: 1) }
-        } catch let error as FileError where error.code == .notFound {
+        } catch let error as StoreError where error.code == .notFound {
             if !acknowledged.isEmpty { fail("the store is gone, and was acknowledged", status: 1) }
             return
         }
@@ -143,19 +143,19 @@ import Glibc
     /// The last number of the store, after every row was compared with what was written.
     private static func numbers(in store: String) throws -> UInt64 {
         let log = try Log.open(store, access: .readOnly, files: files, environment: environment)
-        try log.forEachFrame { (frame, state) throws(FileError) in
+        try log.forEachFrame { (frame, state) throws(StoreError) in
             guard frame.header.kind == .transaction || frame.header.kind == .part else { return }
             var cursor = ChangeCursor(frame)
             while let change = try cursor.next() {
                 guard let bytes = frame.row(of: change),
                     let layout = state.rowCatalog.layout(version: 1, entity: 1)
                 else { continue }
-                let row = try RowView(bytes, layout: layout)
+                let row = try RowImage(bytes, layout: layout)
                 var content: [UInt8] = []
                 switch try row.variable(at: 1) {
                 case .inline(let bytes): content = Array(bytes)
                 case .large(let reference):
-                    try log.readLargeValue(reference) { (piece) throws(FileError) in content += Array(piece) }
+                    try log.readLargeValue(reference) { (piece) throws(StoreError) in content += Array(piece) }
                 case .absent: break
                 }
                 let object = change.object.number

@@ -1,6 +1,6 @@
 // The program that forks: what its child can do with the parent's store, and with the store opened anew.
 
-import AnnalsFile
+import Annals
 import Glibc
 import Synchronization
 
@@ -63,7 +63,7 @@ enum ForkCheck {
             let child = try fork()
             if child == 0 {
                 do {
-                    try expectForked { try engine.forEachTransaction(after: 0, in: view) { (_) in true } }
+                    try expectForked { try engine.tracked(view).forEachTransaction(after: 0) { (_) in true } }
                     try expectForked { _ = try engine.statistics() }
                     _exit(0)
                 } catch { _exit(1) }
@@ -140,7 +140,7 @@ enum ForkCheck {
             try expectForked { _ = try engine.view() }
             try expectForked { _ = try insert("child", engine, .full) }
             try expectForked { _ = try engine.write { try $0.insert(entity: entity, [.string("child")]) } }
-            try expectForked { _ = try view.withRow(object) { (_) throws(FileError) in } }
+            try expectForked { _ = try view.withRow(object) { (_) throws(StoreError) in } }
             try expectForked { try engine.makeDurable(through: view.end) }
             try engine.close()
             let own = try Engine.open(store, files: RealFileSystem(), environment: RealEnvironment())
@@ -157,7 +157,7 @@ enum ForkCheck {
     private static func expectForked(_ body: () throws -> Void) throws {
         do {
             try body()
-        } catch let error as FileError where error.code == .forked {
+        } catch let error as StoreError where error.code == .forked {
             return
         }
         throw Failure("the parent's handle works in the child")

@@ -1,6 +1,6 @@
 // What a test has checked in a process of its own, because it takes something from the whole process or ends it.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import FuzzTargets
 import Glibc
@@ -30,7 +30,7 @@ enum LimitedProcess {
         guard try bytes.withUnsafeBytes({ try files.write(file, at: 0, from: $0) }) == 4096 else { exit(2) }
         do {
             _ = try bytes.withUnsafeBytes { try files.write(file, at: 4096, from: $0) }
-        } catch let error as FileError {
+        } catch let error as StoreError {
             exit(error.code == .noSpace ? 0 : 4)
         }
         exit(3)

@@ -42,7 +42,7 @@ final class WorldWriter {
         let plan = makePlan()
         log.begin(plan)
         lines.add(plan.line)
-        let durability: Store.Durability = random.next(below: 4) == 0 ? .full : .relaxed
+        let durability: Durability = random.next(below: 4) == 0 ? .full : .relaxed
         let accounts = (1 + random.next(below: World.accounts), 1 + random.next(below: World.accounts))
         let amount = Int64(1 + random.next(below: 9))
         var inserted: ObjectID?

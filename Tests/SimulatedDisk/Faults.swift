@@ -1,6 +1,6 @@
 // What can be made to go wrong with a call: the table of faults, and the errors they end in.
 
-package import AnnalsFile
+package import Annals
 internal import Glibc
 
 /// Which method of the seam was called.
@@ -132,8 +132,8 @@ struct FaultTable: Sendable {
 }
 
 /// The error that a failed system call ends in.
-func failure(_ kind: CallKind, _ number: Int32, path: String? = nil) -> FileError {
-    let code: FileError.Code =
+func failure(_ kind: CallKind, _ number: Int32, path: String? = nil) -> StoreError {
+    let code: StoreError.Code =
         switch number {
         case ENOENT: .notFound
         case EEXIST: .alreadyExists
@@ -149,12 +149,12 @@ func failure(_ kind: CallKind, _ number: Int32, path: String? = nil) -> FileErro
         case ELOOP, EISDIR, ENXIO: .notARegularFile
         default: .systemCall
         }
-    return FileError(
+    return StoreError(
         code, "The simulated call \(kind.systemCall) failed with the system's error number \(number).",
         call: kind.systemCall, systemError: number, path: path)
 }
 
-extension FileError {
+extension StoreError {
     /// What every call of a process that was killed throws.
-    package static let simulatedProcessDeath = FileError(.systemCall, "simulated process death")
+    package static let simulatedProcessDeath = StoreError(.systemCall, "simulated process death")
 }

@@ -1,6 +1,6 @@
 // A simulated file: what is durable of it, what processes see, and the operations between the two.
 
-internal import AnnalsFile
+internal import Annals
 
 /// The unit in which a disk keeps or loses what was written to it.
 package let sectorBytes = 512

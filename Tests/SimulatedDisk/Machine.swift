@@ -1,6 +1,6 @@
 // Everything that a simulated machine remembers, without locking: the disk guards it.
 
-internal import AnnalsFile
+internal import Annals
 internal import Glibc
 
 /// What a simulated machine is like.
@@ -57,7 +57,7 @@ struct Machine: Sendable {
 
     // MARK: Descriptors
 
-    func openFileIndex(_ descriptor: Descriptor, life: Int, _ call: CallKind) throws(FileError) -> Int {
+    func openFileIndex(_ descriptor: Descriptor, life: Int, _ call: CallKind) throws(StoreError) -> Int {
         guard let index = openFiles.firstIndex(where: { $0.number == descriptor.number && $0.life == life }) else {
             throw failure(call, EBADF)
         }
@@ -66,14 +66,14 @@ struct Machine: Sendable {
 
     func inodeIndex(
         _ descriptor: Descriptor, life: Int, _ call: CallKind, toWrite: Bool = false
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         let file = openFiles[try openFileIndex(descriptor, life: life, call)]
         guard case .inode(let inode) = file.target else { throw failure(call, EISDIR) }
         guard !toWrite || file.access == .readWrite else { throw failure(call, EBADF) }
         return inode
     }
 
-    func directoryIndex(_ descriptor: Descriptor, life: Int, _ call: CallKind) throws(FileError) -> Int {
+    func directoryIndex(_ descriptor: Descriptor, life: Int, _ call: CallKind) throws(StoreError) -> Int {
         guard case .directory(let index) = openFiles[try openFileIndex(descriptor, life: life, call)].target else {
             throw failure(call, ENOTDIR)
         }
@@ -82,7 +82,7 @@ struct Machine: Sendable {
 
     mutating func addOpenFile(
         _ target: OpenFile.Target, access: FileAccess, life: Int, _ call: CallKind
-    ) throws(FileError) -> Descriptor {
+    ) throws(StoreError) -> Descriptor {
         guard openFiles.count < configuration.maximumDescriptors else { throw failure(call, EMFILE) }
         var file = OpenFile(number: nextDescriptor, life: life, target: target, access: access)
         if case .inode(let inode) = target { file.errorsSeen = inodes[inode].errorCountAtOpening }

@@ -1,6 +1,6 @@
 // An open file description: what a descriptor stands for, with the locks that belong to it.
 
-internal import AnnalsFile
+internal import Annals
 
 struct OpenFile: Sendable {
     enum Target: Sendable, Equatable {

@@ -1,6 +1,6 @@
 // A machine with a disk of which every byte, fault and power cut is the test's choice.
 
-package import AnnalsFile
+package import Annals
 internal import Synchronization
 
 /// A simulated machine: directories and files with a durable and a cached state, processes, locks and faults.
@@ -17,7 +17,7 @@ package final class SimulatedDisk: Sendable {
         var onChange: ChangeHook?
     }
 
-    package typealias CallHook = @Sendable (Call) throws(FileError) -> Void
+    package typealias CallHook = @Sendable (Call) throws(StoreError) -> Void
     package typealias ChangeHook = @Sendable (SimulatedDisk) -> Void
 
     package init(_ configuration: SimulatedDiskConfiguration = SimulatedDiskConfiguration()) {

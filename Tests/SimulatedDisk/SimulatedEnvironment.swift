@@ -1,6 +1,6 @@
 // Clocks, random numbers and a process identity that a test can set.
 
-internal import AnnalsFile
+internal import Annals
 internal import Synchronization
 
 /// A simulated environment: time stands still but for a step per look at a clock, and for sleeping.

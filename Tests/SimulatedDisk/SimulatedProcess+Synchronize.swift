@@ -1,18 +1,18 @@
 // Making things durable, and locks: the calls of a simulated process that others take part in.
 
-package import AnnalsFile
+package import Annals
 internal import Glibc
 
 extension SimulatedProcess {
-    package func synchronize(_ file: Descriptor) throws(FileError) {
+    package func synchronize(_ file: Descriptor) throws(StoreError) {
         let effect = try begin(.synchronize)
         // What is covered is decided here; what comes later, as from the hook, is not.
-        let (inode, covered) = try finish { machine throws(FileError) in
+        let (inode, covered) = try finish { machine throws(StoreError) in
             let inode = try machine.inodeIndex(file, life: life, .synchronize)
             return (inode, machine.inodes[inode].lastSequence)
         }
         disk.currentHooks().duringSynchronize?(disk)
-        try finish { machine throws(FileError) in
+        try finish { machine throws(StoreError) in
             let index = try machine.openFileIndex(file, life: life, .synchronize)
             machine.changeCount += 1
             switch SimulatedProcess.outcome(of: effect) {
@@ -33,14 +33,14 @@ extension SimulatedProcess {
     package func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {}
 
     /// An error of a directory is reported to this call only.
-    package func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {
+    package func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) {
         let effect = try begin(.synchronizeDirectory)
-        let (index, covered) = try finish { machine throws(FileError) in
+        let (index, covered) = try finish { machine throws(StoreError) in
             let index = try machine.directoryIndex(directory, life: life, .synchronizeDirectory)
             return (index, machine.directories[index].lastSequence)
         }
         disk.currentHooks().duringSynchronize?(disk)
-        try finish { machine throws(FileError) in
+        try finish { machine throws(StoreError) in
             machine.changeCount += 1
             defer { machine.settleNames() }
             switch SimulatedProcess.outcome(of: effect) {
@@ -61,8 +61,8 @@ extension SimulatedProcess {
         if case .synchronize(let outcome) = effect { outcome } else { .honest }
     }
 
-    package func tryLock(_ file: Descriptor, _ range: LockRange) throws(FileError) -> LockAttempt {
-        try perform(.tryLock) { machine throws(FileError) in
+    package func tryLock(_ file: Descriptor, _ range: LockRange) throws(StoreError) -> LockAttempt {
+        try perform(.tryLock) { machine throws(StoreError) in
             let index = try lockable(file, range, .tryLock, machine)
             let target = machine.openFiles[index].target
             let conflicts = machine.openFiles.indices.compactMap { other -> LockRange? in
@@ -75,8 +75,8 @@ extension SimulatedProcess {
         }
     }
 
-    package func unlock(_ file: Descriptor, _ range: LockRange) throws(FileError) {
-        try perform(.unlock) { machine throws(FileError) in
+    package func unlock(_ file: Descriptor, _ range: LockRange) throws(StoreError) {
+        try perform(.unlock) { machine throws(StoreError) in
             let index = try lockable(file, range, .unlock, machine)
             machine.openFiles[index].locks.remove(range)
         }
@@ -84,7 +84,7 @@ extension SimulatedProcess {
 
     private func lockable(
         _ file: Descriptor, _ range: LockRange, _ call: CallKind, _ machine: Machine
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         let index = try machine.openFileIndex(file, life: life, call)
         guard machine.openFiles[index].access == .readWrite else { throw failure(call, EBADF) }
         // The system's offsets are signed.

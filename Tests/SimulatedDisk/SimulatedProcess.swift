@@ -1,6 +1,6 @@
 // The file system as one simulated process sees it: its descriptors and locks die with it.
 
-package import AnnalsFile
+package import Annals
 internal import Glibc
 
 /// One life of one process of a simulated machine.
@@ -10,7 +10,7 @@ package struct SimulatedProcess: Sendable {
     package let id: UInt32
 
     /// Counts the call, asks the faults and the hook. What is returned is left for the call to act on.
-    func begin(_ kind: CallKind) throws(FileError) -> Fault.Effect? {
+    func begin(_ kind: CallKind) throws(StoreError) -> Fault.Effect? {
         let (call, effect): (Call?, Fault.Effect?) = disk.withMachine { machine in
             guard !machine.lives[life].isOver else { return (nil, nil) }
             machine.callCount += 1
@@ -30,22 +30,22 @@ package struct SimulatedProcess: Sendable {
     }
 
     /// Runs the effect of a call under the lock; then, without it, the hook if anything changed, also when it threw.
-    func finish<Value: Sendable>(
-        _ body: (inout Machine) throws(FileError) -> Value
-    ) throws(FileError) -> Value {
-        let (result, hasChanged): (Result<Value, FileError>, Bool) = disk.withMachine { machine in
+    func finish<StoredValue: Sendable>(
+        _ body: (inout Machine) throws(StoreError) -> StoredValue
+    ) throws(StoreError) -> StoredValue {
+        let (result, hasChanged): (Result<StoredValue, StoreError>, Bool) = disk.withMachine { machine in
             guard !machine.lives[life].isOver else { return (.failure(.simulatedProcessDeath), false) }
             let before = machine.changeCount
-            let result = Result<Value, FileError> { () throws(FileError) -> Value in try body(&machine) }
+            let result = Result<StoredValue, StoreError> { () throws(StoreError) -> StoredValue in try body(&machine) }
             return (result, machine.changeCount != before)
         }
         if hasChanged { disk.currentHooks().onChange?(disk) }
         return try result.get()
     }
 
-    func perform<Value: Sendable>(
-        _ kind: CallKind, _ body: (inout Machine) throws(FileError) -> Value
-    ) throws(FileError) -> Value {
+    func perform<StoredValue: Sendable>(
+        _ kind: CallKind, _ body: (inout Machine) throws(StoreError) -> StoredValue
+    ) throws(StoreError) -> StoredValue {
         _ = try begin(kind)
         return try finish(body)
     }
@@ -54,8 +54,8 @@ package struct SimulatedProcess: Sendable {
 // MARK: Names
 
 extension SimulatedProcess: FileSystem {
-    package func resolve(_ path: String) throws(FileError) -> (directory: String, name: String) {
-        let resolved: [String] = try perform(.resolve) { machine throws(FileError) in
+    package func resolve(_ path: String) throws(StoreError) -> (directory: String, name: String) {
+        let resolved: [String] = try perform(.resolve) { machine throws(StoreError) in
             var path = path
             for _ in 0..<40 {
                 if !path.contains("/"), let first = machine.directories.first { path = first.path + "/" + path }
@@ -72,8 +72,8 @@ extension SimulatedProcess: FileSystem {
         return (resolved[0], resolved[1])
     }
 
-    package func openDirectory(_ path: String) throws(FileError) -> Descriptor {
-        try perform(.openDirectory) { machine throws(FileError) in
+    package func openDirectory(_ path: String) throws(StoreError) -> Descriptor {
+        try perform(.openDirectory) { machine throws(StoreError) in
             guard let index = machine.directories.firstIndex(where: { $0.path == path }) else {
                 throw failure(.openDirectory, ENOENT, path: path)
             }
@@ -81,8 +81,8 @@ extension SimulatedProcess: FileSystem {
         }
     }
 
-    package func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(FileError) -> Descriptor {
-        try perform(.open) { machine throws(FileError) in
+    package func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
+        try perform(.open) { machine throws(StoreError) in
             let inode = try find(name, in: directory, .open, machine)
             switch machine.inodes[inode].kind {
             case .symbolicLink: throw failure(.open, ELOOP, path: name)
@@ -96,15 +96,15 @@ extension SimulatedProcess: FileSystem {
         }
     }
 
-    package func createUnnamed(in directory: Descriptor, mode: UInt32) throws(FileError) -> Descriptor {
-        try perform(.createUnnamed) { machine throws(FileError) in
+    package func createUnnamed(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
+        try perform(.createUnnamed) { machine throws(StoreError) in
             _ = try directoryToChange(directory, .createUnnamed, machine)
             return try create(mode, .createUnnamed, &machine).descriptor
         }
     }
 
-    package func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(FileError) {
-        try perform(.publish) { machine throws(FileError) in
+    package func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(StoreError) {
+        try perform(.publish) { machine throws(StoreError) in
             let inode = try machine.inodeIndex(file, life: life, .publish)
             let index = try directoryToChange(directory, .publish, machine)
             guard machine.inodes[inode].links == 0 else { throw failure(.publish, ENOENT, path: name) }
@@ -115,8 +115,8 @@ extension SimulatedProcess: FileSystem {
 
     package func createExclusively(
         _ name: String, in directory: Descriptor, mode: UInt32
-    ) throws(FileError) -> Descriptor {
-        try perform(.createExclusively) { machine throws(FileError) in
+    ) throws(StoreError) -> Descriptor {
+        try perform(.createExclusively) { machine throws(StoreError) in
             let index = try directoryToChange(directory, .createExclusively, machine)
             guard machine.directories[index].cached[name] == nil else {
                 throw failure(.createExclusively, EEXIST, path: name)
@@ -127,8 +127,8 @@ extension SimulatedProcess: FileSystem {
         }
     }
 
-    package func rename(_ name: String, to newName: String, in directory: Descriptor) throws(FileError) {
-        try perform(.rename) { machine throws(FileError) in
+    package func rename(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError) {
+        try perform(.rename) { machine throws(StoreError) in
             let index = try directoryToChange(directory, .rename, machine)
             let inode = try find(name, in: directory, .rename, machine)
             // Two names of one file: the system does nothing, and says that it did.
@@ -140,8 +140,8 @@ extension SimulatedProcess: FileSystem {
 
     package func renameExclusively(
         _ name: String, to newName: String, in directory: Descriptor
-    ) throws(FileError) {
-        try perform(.rename) { machine throws(FileError) in
+    ) throws(StoreError) {
+        try perform(.rename) { machine throws(StoreError) in
             let index = try directoryToChange(directory, .rename, machine)
             let inode = try find(name, in: directory, .rename, machine)
             guard machine.directories[index].cached[newName] == nil else {
@@ -152,8 +152,8 @@ extension SimulatedProcess: FileSystem {
         }
     }
 
-    package func unlink(_ name: String, in directory: Descriptor) throws(FileError) {
-        try perform(.unlink) { machine throws(FileError) in
+    package func unlink(_ name: String, in directory: Descriptor) throws(StoreError) {
+        try perform(.unlink) { machine throws(StoreError) in
             let index = try directoryToChange(directory, .unlink, machine)
             let inode = try find(name, in: directory, .unlink, machine)
             machine.changeNames(in: index, NameOperation(kind: .remove, name: name, inode: inode))
@@ -163,22 +163,22 @@ extension SimulatedProcess: FileSystem {
     package func close(_ file: Descriptor) {
         // A close that fails has closed all the same.
         _ = try? begin(.close)
-        try? finish { machine throws(FileError) in
+        try? finish { machine throws(StoreError) in
             let index = try machine.openFileIndex(file, life: life, .close)
             machine.openFiles.remove(at: index)
             machine.releaseUnreachable()
         }
     }
 
-    package func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity {
-        try perform(.identity) { machine throws(FileError) in
+    package func identity(of name: String, in directory: Descriptor) throws(StoreError) -> FileIdentity {
+        try perform(.identity) { machine throws(StoreError) in
             machine.identity(ofInode: try find(name, in: directory, .identity, machine))
         }
     }
 
     private func find(
         _ name: String, in directory: Descriptor, _ call: CallKind, _ machine: Machine
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         let index = try machine.directoryIndex(directory, life: life, call)
         guard let inode = machine.directories[index].cached[name] else { throw failure(call, ENOENT, path: name) }
         return inode
@@ -186,7 +186,7 @@ extension SimulatedProcess: FileSystem {
 
     private func directoryToChange(
         _ directory: Descriptor, _ call: CallKind, _ machine: Machine
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         let index = try machine.directoryIndex(directory, life: life, call)
         guard !machine.isReadOnly else { throw failure(call, EROFS) }
         return index
@@ -194,7 +194,7 @@ extension SimulatedProcess: FileSystem {
 
     private func create(
         _ mode: UInt32, _ call: CallKind, _ machine: inout Machine
-    ) throws(FileError) -> (descriptor: Descriptor, inode: Int) {
+    ) throws(StoreError) -> (descriptor: Descriptor, inode: Int) {
         var inode = Inode()
         inode.mode = mode & 0o7777
         let index = machine.addInode(inode)
@@ -212,10 +212,10 @@ extension SimulatedProcess: FileSystem {
 extension SimulatedProcess {
     package func read(
         _ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         var limit = buffer.count
         if case .short(let count) = try begin(.read) { limit = min(limit, max(1, count)) }
-        return try finish { machine throws(FileError) in
+        return try finish { machine throws(StoreError) in
             let inode = try machine.inodeIndex(file, life: life, .read)
             let cached = machine.inodes[inode].cached
             guard let start = Int(exactly: offset), start < cached.count else { return 0 }
@@ -230,7 +230,7 @@ extension SimulatedProcess {
 
     package func write(
         _ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         var limit = bytes.count
         var isFatal = false
         switch try begin(.write) {
@@ -240,7 +240,7 @@ extension SimulatedProcess {
             isFatal = true
         default: break
         }
-        return try finish { machine throws(FileError) in
+        return try finish { machine throws(StoreError) in
             let inode = try machine.inodeIndex(file, life: life, .write, toWrite: true)
             if limit > 0 {
                 try reserve(inode, offset: offset, count: limit, .write, machine)
@@ -255,8 +255,8 @@ extension SimulatedProcess {
         }
     }
 
-    package func allocate(_ file: Descriptor, offset: UInt64, count: UInt64) throws(FileError) {
-        try perform(.allocate) { machine throws(FileError) in
+    package func allocate(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError) {
+        try perform(.allocate) { machine throws(StoreError) in
             let inode = try machine.inodeIndex(file, life: life, .allocate, toWrite: true)
             guard count > 0, let count = Int(exactly: count) else { throw failure(.allocate, EINVAL) }
             let end = try reserve(inode, offset: offset, count: count, .allocate, machine)
@@ -264,23 +264,23 @@ extension SimulatedProcess {
         }
     }
 
-    package func setSize(_ file: Descriptor, to size: UInt64) throws(FileError) {
-        try perform(.setSize) { machine throws(FileError) in
+    package func setSize(_ file: Descriptor, to size: UInt64) throws(StoreError) {
+        try perform(.setSize) { machine throws(StoreError) in
             let inode = try machine.inodeIndex(file, life: life, .setSize, toWrite: true)
             let end = try reserve(inode, offset: size, count: 0, .setSize, machine)
             if end != machine.inodes[inode].cached.count { resize(inode, to: end, &machine) }
         }
     }
 
-    package func size(_ file: Descriptor) throws(FileError) -> UInt64 {
-        try perform(.size) { machine throws(FileError) in
+    package func size(_ file: Descriptor) throws(StoreError) -> UInt64 {
+        try perform(.size) { machine throws(StoreError) in
             UInt64(machine.inodes[try machine.inodeIndex(file, life: life, .size)].cached.count)
         }
     }
 
     /// By pages, as systems tell it.
-    package func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64? {
-        try perform(.content) { machine throws(FileError) in
+    package func content(_ file: Descriptor, from offset: UInt64) throws(StoreError) -> UInt64? {
+        try perform(.content) { machine throws(StoreError) in
             let cached = machine.inodes[try machine.inodeIndex(file, life: life, .content)].cached
             guard let start = Int(exactly: offset), start < cached.count else { return nil }
             return cached.withBytes { bytes in
@@ -290,8 +290,8 @@ extension SimulatedProcess {
         }
     }
 
-    package func status(_ file: Descriptor) throws(FileError) -> FileStatus {
-        try perform(.status) { machine throws(FileError) in
+    package func status(_ file: Descriptor) throws(StoreError) -> FileStatus {
+        try perform(.status) { machine throws(StoreError) in
             let index = try machine.inodeIndex(file, life: life, .status)
             let inode = machine.inodes[index]
             return FileStatus(
@@ -302,8 +302,8 @@ extension SimulatedProcess {
 
     package func setPermissions(
         _ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32
-    ) throws(FileError) {
-        try perform(.setPermissions) { machine throws(FileError) in
+    ) throws(StoreError) {
+        try perform(.setPermissions) { machine throws(StoreError) in
             let inode = try machine.inodeIndex(file, life: life, .setPermissions)
             machine.inodes[inode].mode = mode
             machine.inodes[inode].owner = owner
@@ -312,7 +312,7 @@ extension SimulatedProcess {
     }
 
     package func map(_ file: Descriptor, reservedBytes: Int) -> Mapping? {
-        let address: MappedAddress? = try? perform(.map) { machine throws(FileError) in
+        let address: MappedAddress? = try? perform(.map) { machine throws(StoreError) in
             let inode = try machine.inodeIndex(file, life: life, .map)
             let most = machine.configuration.maximumMappingBytes
             guard reservedBytes > 0, reservedBytes <= most,
@@ -340,7 +340,7 @@ extension SimulatedProcess {
     /// Checks that the file can hold `count` bytes at `offset`; gives their end.
     @discardableResult private func reserve(
         _ inode: Int, offset: UInt64, count: Int, _ call: CallKind, _ machine: Machine
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         let most = min(machine.configuration.maximumFileBytes, machine.inodes[inode].cached.maximumCount)
         let (end, overflow) = offset.addingReportingOverflow(UInt64(count))
         guard !overflow, end <= UInt64(most) else { throw failure(call, EFBIG) }

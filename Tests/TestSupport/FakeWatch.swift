@@ -1,6 +1,6 @@
 // A watch that tells what a test has it tell.
 
-package import AnnalsFile
+package import Annals
 import Synchronization
 
 /// Watches without a system: how many watches there are, and what is told, is the test's choice.
@@ -11,7 +11,7 @@ package final class FakeWatch: ChangeWatch, @unchecked Sendable {
     private var news: [WatchNews] = []
     private var added: [WatchedFile] = []
     private var next: UInt64 = 1
-    private var refusal: FileError.Code?
+    private var refusal: StoreError.Code?
     private var failsToWait = false
     private var isWoken = false
     private var waiting = 0
@@ -24,7 +24,7 @@ package final class FakeWatch: ChangeWatch, @unchecked Sendable {
     package var waiters: Int { monitor.withLock { waiting } }
 
     /// From now on no watch is given; nil for ones that are given again.
-    package func refuse(_ code: FileError.Code?) { monitor.withLock { refusal = code } }
+    package func refuse(_ code: StoreError.Code?) { monitor.withLock { refusal = code } }
 
     package func tell(_ items: [WatchNews]) {
         monitor.withLock {
@@ -40,9 +40,9 @@ package final class FakeWatch: ChangeWatch, @unchecked Sendable {
         }
     }
 
-    package func add(directory: String, name: String) throws(FileError) -> WatchedFile {
-        try monitor.withLock { () throws(FileError) in
-            if let refusal { throw FileError(refusal, "There is no watch left.") }
+    package func add(directory: String, name: String) throws(StoreError) -> WatchedFile {
+        try monitor.withLock { () throws(StoreError) in
+            if let refusal { throw StoreError(refusal, "There is no watch left.") }
             let file = WatchedFile(next)
             next += 1
             added.append(file)
@@ -52,13 +52,13 @@ package final class FakeWatch: ChangeWatch, @unchecked Sendable {
 
     package func remove(_ file: WatchedFile) { monitor.withLock { added.removeAll { $0 == file } } }
 
-    package func wait(untilMonotonicMicroseconds deadline: UInt64?) throws(FileError) -> [WatchNews] {
-        try monitor.withLock { () throws(FileError) in
+    package func wait(untilMonotonicMicroseconds deadline: UInt64?) throws(StoreError) -> [WatchNews] {
+        try monitor.withLock { () throws(StoreError) in
             waiting += 1
             defer { waiting -= 1 }
             precondition(waiting == 1, "One thread at a time waits in a watch.")
             while true {
-                if failsToWait { throw FileError(.inputOutput, "The watch is broken.") }
+                if failsToWait { throw StoreError(.inputOutput, "The watch is broken.") }
                 if !news.isEmpty || isWoken {
                     defer { (news, isWoken) = ([], false) }
                     return news
@@ -94,12 +94,12 @@ package final class FakeWatches: Sendable {
     package func refuse(_ refuses: Bool) { counts.withLock { $0.refuses = refuses } }
 
     package func hub() -> ChangeHub {
-        ChangeHub { () throws(FileError) in
+        ChangeHub { () throws(StoreError) in
             let refuses = self.counts.withLock { counts in
                 counts.made += 1
                 return counts.refuses
             }
-            if refuses { throw FileError(.tooManyFiles, "There is no instance left.") }
+            if refuses { throw StoreError(.tooManyFiles, "There is no instance left.") }
             return self.watch
         }
     }

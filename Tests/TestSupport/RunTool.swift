@@ -1,6 +1,6 @@
 // Running a program that was built with the tests, and what came of it.
 
-import AnnalsFile
+import Annals
 import Glibc
 
 /// What a program left behind.

@@ -1,6 +1,6 @@
 // A program of the package that runs beside a test.
 
-import AnnalsFile
+import Annals
 import Glibc
 
 /// Killed in `deinit` if it still runs.

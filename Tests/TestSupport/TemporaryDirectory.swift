@@ -1,6 +1,6 @@
 // A directory of a test's own, gone when the test is.
 
-import AnnalsFile
+import Annals
 import Glibc
 
 /// Made under the system's directory for temporary files; `deinit` removes it with all it holds.
@@ -10,7 +10,7 @@ package final class TemporaryDirectory: Sendable {
     package init() throws {
         let base = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         let made = base + "/annals-test-" + String(UInt64.random(in: .min ... .max), radix: 16)
-        guard mkdir(made, 0o700) == 0 else { throw FileError(.systemCall, "mkdir failed", path: made) }
+        guard mkdir(made, 0o700) == 0 else { throw StoreError(.systemCall, "mkdir failed", path: made) }
         path = try RealFileSystem().resolve(made + "/any").directory
     }
 
@@ -23,10 +23,10 @@ package final class TemporaryDirectory: Sendable {
 
     package func write(_ text: String, to name: String) throws {
         let file = Glibc.open(path(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw FileError(.systemCall, "open failed", path: path(name)) }
+        guard file >= 0 else { throw StoreError(.systemCall, "open failed", path: path(name)) }
         defer { close(file) }
         guard Glibc.write(file, text, text.utf8.count) == text.utf8.count else {
-            throw FileError(.systemCall, "write failed", path: path(name))
+            throw StoreError(.systemCall, "write failed", path: path(name))
         }
     }
 

@@ -1,6 +1,5 @@
 // What was applied from which store.
 
-internal import AnnalsFile
 public import FoundationEssentials
 
 /// The records of origins as they are in one state of a store.
@@ -46,14 +45,12 @@ struct AppliedOrigins {
     func write(_ record: AppliedRecord, to pending: PendingTransaction) throws(StoreError) {
         let known = try self.record(of: record.token.storeIdentifier)
         guard let written = try ReservedEntity.handle(ReservedEntity.origins, pending.catalog) else { return }
-        try mapping { () throws(FileError) in
-            guard let known else {
-                _ = try pending.insert(entity: written.number, record.values)
-                return
-            }
-            _ = try pending.update(
-                known.object.file, record.values.enumerated().map { (position: $0.offset, value: $0.element) })
+        guard let known else {
+            _ = try pending.insert(entity: written.number, record.values)
+            return
         }
+        _ = try pending.update(
+            known.object, record.values.enumerated().map { (position: $0.offset, value: $0.element) })
     }
 }
 

@@ -77,3 +77,17 @@ public struct ApplyResult: Hashable, Sendable {
     /// What the policy settled.
     public let conflicts: [ApplyConflict]
 }
+
+private struct ApplyFacts: ErrorFacts {
+    var conflicts: [ApplyConflict]
+}
+
+extension StoreError {
+    /// Of `applyConflict`: where the exported transaction contradicts the store. Empty for other errors.
+    public var applyConflicts: [ApplyConflict] { (facts as? ApplyFacts)?.conflicts ?? [] }
+
+    init(_ code: Code, _ message: String, applyConflicts: [ApplyConflict]) {
+        self.init(code, message)
+        facts = ApplyFacts(conflicts: applyConflicts)
+    }
+}

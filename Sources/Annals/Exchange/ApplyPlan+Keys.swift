@@ -1,7 +1,5 @@
 // Unique keys while a transaction is applied: who has them, and who gives them up.
 
-internal import AnnalsFile
-
 extension ApplyPlan {
     struct UniqueKey: Hashable {
         var index: IndexID
@@ -28,13 +26,13 @@ extension ApplyPlan {
 
     /// The object that has one of the row's unique keys and keeps it, and the positions of that key.
     func keyHolder(
-        _ row: [FileValue], _ layout: RowLayout, of object: ObjectID?
+        _ row: [StoredValue], _ layout: RowLayout, of object: ObjectID?
     ) throws(StoreError) -> (ObjectID, positions: [Int])? {
         for index in base.view.indexes(entity: layout.entity.number) where index.isUnique {
             guard let key = try key(index, row, layout) else { continue }
             if let holder = claimed[key], holder != object { return (holder, positions(index, layout)) }
-            let found = try mapping { () throws(FileError) in try base.view.first(index, key: key.bytes) }
-            guard let holder = found.map({ ObjectID($0) }), holder != object, !deleted.contains(holder) else {
+            let found = try base.view.first(index, key: key.bytes)
+            guard let holder = found, holder != object, !deleted.contains(holder) else {
                 continue
             }
             if let given = givesUpKeys[holder], !given.isDisjoint(with: index.attributes) { continue }
@@ -43,7 +41,7 @@ extension ApplyPlan {
         return nil
     }
 
-    mutating func claim(_ row: [FileValue], _ layout: RowLayout, _ object: ObjectID) throws(StoreError) {
+    mutating func claim(_ row: [StoredValue], _ layout: RowLayout, _ object: ObjectID) throws(StoreError) {
         for index in base.view.indexes(entity: layout.entity.number) where index.isUnique {
             if let key = try key(index, row, layout) { claimed[key] = object }
         }
@@ -54,14 +52,12 @@ extension ApplyPlan {
     }
 
     /// Nil where a part of it is absent: that is no key.
-    private func key(_ index: IndexID, _ row: [FileValue], _ layout: RowLayout) throws(StoreError) -> UniqueKey? {
+    private func key(_ index: IndexID, _ row: [StoredValue], _ layout: RowLayout) throws(StoreError) -> UniqueKey? {
         let positions = positions(index, layout)
         let values = positions.map { row[$0] }
         guard positions.count == index.attributes.count, !values.contains(.absent) else { return nil }
-        return try mapping { () throws(FileError) in
-            var key = ByteWriter(capacity: 256)
-            try IndexKey.append(values: values, types: positions.map { layout.slots[$0].type }, to: &key)
-            return UniqueKey(index: index, bytes: Array(key.bytes))
-        }
+        var key = ByteWriter(capacity: 256)
+        try IndexKey.append(values: values, types: positions.map { layout.slots[$0].type }, to: &key)
+        return UniqueKey(index: index, bytes: Array(key.bytes))
     }
 }

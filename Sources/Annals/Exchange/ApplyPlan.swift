@@ -5,17 +5,16 @@
 // A2  A reference that is written names an object that is here, was here, or is inserted by this transaction.
 // A3  References may name what comes later in the transaction: IDs are settled first.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 /// One application of one transaction. For one thread.
 struct ApplyPlan {
     enum Step {
-        case insert([FileValue])
+        case insert([StoredValue])
         /// What was deleted before, under its own ID.
-        case insertAgain([FileValue])
+        case insertAgain([StoredValue])
         /// In ascending position.
-        case update([(position: Int, value: FileValue)])
+        case update([(position: Int, value: StoredValue)])
         case delete
     }
 
@@ -76,16 +75,14 @@ struct ApplyPlan {
 
     func carryOut() throws(StoreError) {
         for (object, step) in steps {
-            try mapping { () throws(FileError) in
-                switch step {
-                case .insert(let values): try pending.insert(reserved: object.file, values)
-                case .insertAgain(let values):
-                    try pending.insertAgain(object.file) { (row) throws(FileError) in
-                        for (position, value) in values.enumerated() { try row.set(value, at: position) }
-                    }
-                case .update(let values): try pending.update(object.file, values)
-                case .delete: try pending.delete(object.file)
+            switch step {
+            case .insert(let values): try pending.insert(reserved: object, values)
+            case .insertAgain(let values):
+                try pending.insertAgain(object) { (row) throws(StoreError) in
+                    for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
                 }
+            case .update(let values): try pending.update(object, values)
+            case .delete: try pending.delete(object)
             }
         }
         var map = map
@@ -124,7 +121,7 @@ struct ApplyPlan {
     }
 
     private func isHere(_ object: ObjectID) throws(StoreError) -> Bool {
-        try mapping { () throws(FileError) in try base.view.contains(object.file) }
+        try base.view.contains(object)
     }
 
     /// The object that the change will be made to; nil where it is left out, which is a conflict or needs nothing to be done.
@@ -175,7 +172,7 @@ struct ApplyPlan {
     }
 
     private mutating func reserve(_ foreign: ForeignObject, _ layout: RowLayout) throws(StoreError) -> ObjectID {
-        let object = ObjectID(try mapping { () throws(FileError) in try pending.reserve(entity: layout.entity.number) })
+        let object = try pending.reserve(entity: layout.entity.number)
         inserted[foreign] = object
         return object
     }
@@ -211,7 +208,7 @@ struct ApplyPlan {
     }
 
     private mutating func overwrite(
-        _ change: ExportedChange, _ target: ObjectID, _ values: [(position: Int, value: FileValue?)],
+        _ change: ExportedChange, _ target: ObjectID, _ values: [(position: Int, value: StoredValue?)],
         _ layout: RowLayout
     ) throws(StoreError) {
         let now = try current(target, layout)
@@ -229,7 +226,7 @@ struct ApplyPlan {
         let before = try change.before.map { (before) throws(StoreError) in
             try self.values(change, before, layout).values
         }
-        var written: [(position: Int, value: FileValue)] = []
+        var written: [(position: Int, value: StoredValue)] = []
         var changedHere: [Int] = []
         for (index, (position, value)) in values.enumerated() {
             guard let value, value != now[position] else { continue }
@@ -246,15 +243,15 @@ struct ApplyPlan {
 
     /// Values that are there already are not among `values`. Those of keys that others have are left out.
     private mutating func write(
-        _ change: ExportedChange, _ target: ObjectID, _ values: [(position: Int, value: FileValue)],
-        _ now: [FileValue], _ layout: RowLayout
+        _ change: ExportedChange, _ target: ObjectID, _ values: [(position: Int, value: StoredValue)],
+        _ now: [StoredValue], _ layout: RowLayout
     ) throws(StoreError) {
         var left = values.filter { place in
             place.value != .absent || layout.entity.attributes[place.position].isOptional
         }
         let missing = values.map(\.position).filter { position in !left.contains { $0.position == position } }
         if !missing.isEmpty { conflict(change, target, .unknownReference, names(missing, layout)) }
-        func row() -> [FileValue] {
+        func row() -> [StoredValue] {
             var row = now
             for (position, value) in left { row[position] = value }
             return row
@@ -302,8 +299,8 @@ struct ApplyPlan {
     /// what is unknown is missing.
     mutating func values(
         _ change: ExportedChange, _ values: [ExportedValue], _ layout: RowLayout
-    ) throws(StoreError) -> (values: [(position: Int, value: FileValue?)], unknown: [Int]) {
-        var result: [(position: Int, value: FileValue?)] = []
+    ) throws(StoreError) -> (values: [(position: Int, value: StoredValue?)], unknown: [Int]) {
+        var result: [(position: Int, value: StoredValue?)] = []
         var unknown: [Int] = []
         result.reserveCapacity(values.count)
         for (index, value) in values.enumerated() {
@@ -322,7 +319,7 @@ struct ApplyPlan {
             if let translated, !translated.fits(layout.slots[position].type) {
                 throw StoreError(
                     .schemaMismatch,
-                    "“\(name)” of “\(layout.entity.name)” is of the type \(AttributeType(layout.slots[position].type)) here, and the transaction "
+                    "“\(name)” of “\(layout.entity.name)” is of the type \(layout.slots[position].type) here, and the transaction "
                         + "writes a value of another type.")
             }
             if !isWhole { unknown.append(position) }
@@ -337,14 +334,14 @@ struct ApplyPlan {
         return layout.position(ofAttribute: number)
     }
 
-    private mutating func translated(_ value: ExportedValue) throws(StoreError) -> (FileValue?, isWhole: Bool) {
+    private mutating func translated(_ value: ExportedValue) throws(StoreError) -> (StoredValue?, isWhole: Bool) {
         switch value.content {
         case .plain(let value): return (value, true)
         case .object(let object):
             let local = try local(object)
-            return (local.map { .object($0.file) }, local != nil)
+            return (local.map { .object($0) }, local != nil)
         case .orderedObjects(let objects):
-            var locals: [FileObjectID] = []
+            var locals: [ObjectID] = []
             var seen: Set<ObjectID> = []
             var isWhole = true
             for object in objects {
@@ -352,26 +349,24 @@ struct ApplyPlan {
                     isWhole = false
                     continue
                 }
-                if seen.insert(local).inserted { locals.append(local.file) }
+                if seen.insert(local).inserted { locals.append(local) }
             }
             return (.orderedObjects(locals), isWhole)
         case .objects(let objects):
-            var locals: [FileObjectID] = []
-            for object in objects { if let local = try local(object) { locals.append(local.file) } }
+            var locals: [ObjectID] = []
+            for object in objects { if let local = try local(object) { locals.append(local) } }
             return (.objectSet(locals), locals.count == objects.count)
         }
     }
 
     /// What the object has now, in the newest layout.
-    func current(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [FileValue] {
+    func current(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [StoredValue] {
         let view = base.view
-        return try mapping { () throws(FileError) in
-            var values: [FileValue] = []
-            _ = try view.withRow(object.file) { (row) throws(FileError) in
-                values.reserveCapacity(layout.count)
-                for position in 0..<layout.count { values.append(try view.value(of: layout, at: position, in: row)) }
-            }
-            return values
+        var values: [StoredValue] = []
+        _ = try view.withRow(object) { (row) throws(StoreError) in
+            values.reserveCapacity(layout.count)
+            for position in 0..<layout.count { values.append(try view.value(of: layout, at: position, in: row)) }
         }
+        return values
     }
 }

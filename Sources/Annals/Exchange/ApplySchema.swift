@@ -1,7 +1,5 @@
 // What a store lacks of the schema that an exported transaction comes with. Pure.
 
-internal import AnnalsFile
-
 enum ApplySchema {
     /// The definitions of the next version: what the transaction renames, what it has and the store lacks, and the store's own entities where they
     /// are missing; last, so that entities of a new store have the numbers that they have where they come from. Throws `schemaMismatch`, `schemaRefused`.
@@ -40,9 +38,7 @@ enum ApplySchema {
         for rename in transaction.renames {
             guard let change = try change(rename, renamed) else { continue }
             let definitions = try SchemaPlan.definitions(for: [change], catalog: renamed)
-            try mapping { () throws(FileError) in
-                try renamed.apply(SchemaDefinition(version: renamed.newestVersion + 1, entities: definitions))
-            }
+            try renamed.apply(SchemaDefinition(version: renamed.newestVersion + 1, entities: definitions))
             changes.append(change)
         }
         // What was written there before a renaming here came there.

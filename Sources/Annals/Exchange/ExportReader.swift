@@ -5,7 +5,6 @@
 //     hold nothing that the receiver does not have.
 // E2  Objects are named by where they were first inserted, whatever way they came: so a name means the same object in every store.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 /// Makes transactions of one view into values. For one thread.
@@ -78,15 +77,13 @@ struct ExportReader {
             let handle = try state.handle(ofEntity: entity.name.text)
             try state.checkKnown(handle.number)
             var failure: StoreError?
-            try mapping { () throws(FileError) in
-                try state.view.scan(entity: handle.number) { (object, row) throws(FileError) in
-                    do throws(StoreError) {
-                        changes.append(try insertion(of: ObjectID(object), row, handle.layout, version, state.view))
-                    } catch {
-                        failure = error
-                    }
-                    return failure == nil
+            try state.view.scan(entity: handle.number) { (object, row) throws(StoreError) in
+                do throws(StoreError) {
+                    changes.append(try insertion(of: object, row, handle.layout, version, state.view))
+                } catch {
+                    failure = error
                 }
+                return failure == nil
             }
             if let failure { throw failure }
         }
@@ -140,7 +137,7 @@ struct ExportReader {
     }
 
     private mutating func insertion(
-        of object: ObjectID, _ row: FileRowView, _ layout: RowLayout, _ version: UInt16, _ state: View
+        of object: ObjectID, _ row: RowImage, _ layout: RowLayout, _ version: UInt16, _ state: View
     ) throws(StoreError) -> ExportedChange {
         try change(.insert, object, layout, version, nil) { (reader) throws(StoreError) in
             try reader.values(of: row, layout, Array(0..<layout.count), state)
@@ -166,7 +163,7 @@ struct ExportReader {
     private mutating func values(
         _ change: borrowing HistoryChangeView, isBefore: Bool, _ layout: RowLayout, _ positions: [Int], _ view: View
     ) throws(StoreError) -> [ExportedValue]? {
-        var raw: [FileValue]?
+        var raw: [StoredValue]?
         _ = try change.withRow(isBefore: isBefore) { (row) throws(StoreError) in
             raw = try Self.rawValues(of: row, layout, positions, view)
         }
@@ -175,23 +172,21 @@ struct ExportReader {
     }
 
     private mutating func values(
-        of row: FileRowView, _ layout: RowLayout, _ positions: [Int], _ view: View
+        of row: RowImage, _ layout: RowLayout, _ positions: [Int], _ view: View
     ) throws(StoreError) -> [ExportedValue] {
         try exported(try Self.rawValues(of: row, layout, positions, view))
     }
 
     private static func rawValues(
-        of row: FileRowView, _ layout: RowLayout, _ positions: [Int], _ view: View
-    ) throws(StoreError) -> [FileValue] {
-        try mapping { () throws(FileError) in
-            var values: [FileValue] = []
-            values.reserveCapacity(positions.count)
-            for position in positions { values.append(try view.value(of: layout, at: position, in: row)) }
-            return values
-        }
+        of row: RowImage, _ layout: RowLayout, _ positions: [Int], _ view: View
+    ) throws(StoreError) -> [StoredValue] {
+        var values: [StoredValue] = []
+        values.reserveCapacity(positions.count)
+        for position in positions { values.append(try view.value(of: layout, at: position, in: row)) }
+        return values
     }
 
-    private mutating func exported(_ raw: [FileValue]) throws(StoreError) -> [ExportedValue] {
+    private mutating func exported(_ raw: [StoredValue]) throws(StoreError) -> [ExportedValue] {
         var values: [ExportedValue] = []
         values.reserveCapacity(raw.count)
         for value in raw {
@@ -207,11 +202,11 @@ struct ExportReader {
         return values
     }
 
-    private mutating func names(of objects: [FileObjectID]) throws(StoreError) -> [ExportedObject] {
+    private mutating func names(of objects: [ObjectID]) throws(StoreError) -> [ExportedObject] {
         var names: [ExportedObject] = []
         for object in objects {
-            if let state, try !mapping({ () throws(FileError) in try state.contains(object) }) { continue }
-            names.append(try name(of: ObjectID(object)))
+            if let state, try !state.contains(object) { continue }
+            names.append(try name(of: object))
         }
         return names
     }
@@ -261,7 +256,7 @@ struct ExportReader {
 
 extension View {
     /// The value of the attribute at that position of a layout, whichever version the row is of. In the closure that was lent the row.
-    func value(of layout: RowLayout, at position: Int, in row: FileRowView) throws(FileError) -> FileValue {
+    func value(of layout: RowLayout, at position: Int, in row: RowImage) throws(StoreError) -> StoredValue {
         let attribute = layout.entity.attributes[position]
         guard let place = row.layout.position(ofAttribute: attribute.number) else {
             return attribute.valueBeforeItExisted

@@ -1,6 +1,5 @@
 // A value on its way between stores: every bit of it, and objects named so that another store knows which ones are meant.
 
-internal import AnnalsFile
 public import FoundationEssentials
 
 /// The name of an object that every store understands: where it was first inserted, and its ID there.
@@ -39,7 +38,7 @@ extension ExportedObject: LosslessStringConvertible {
 public struct ExportedValue: Sendable {
     enum Content: Sendable {
         /// All but those below.
-        case plain(FileValue)
+        case plain(StoredValue)
         case object(ExportedObject)
         case orderedObjects([ExportedObject])
         case objects([ExportedObject])
@@ -167,7 +166,7 @@ extension ExportedValue: Codable {
         case .decimal: return .plain(.decimal(try decimal(text)))
         case .uuid:
             guard let uuid = UUID(uuidString: text) else { throw StoreError.malformedExport("a UUID is none") }
-            return .plain(.uuid(uuid.file))
+            return .plain(.uuid(uuid.stored))
         default:
             guard let data = Data(base64Encoded: text) else {
                 throw StoreError.malformedExport("data is not in base 64")

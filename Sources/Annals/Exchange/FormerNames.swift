@@ -1,7 +1,5 @@
 // Names that somebody still uses elsewhere for what has another name here.
 
-internal import AnnalsFile
-
 extension SchemaCatalog {
     /// The entity that is there and had that name before, which no other has now; the last one to have it.
     func number(ofEntityFormerlyNamed name: String) -> UInt16? {

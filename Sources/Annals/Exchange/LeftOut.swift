@@ -8,7 +8,6 @@
 // L1  There is at most one record. It speaks of the transaction that wrote it, so it is looked for in the state right behind that.
 // L2  What is noted is exact: all behind `whole` are left out for whoever, `whole` itself is not; the same of `other` and `store`.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 /// What the exports up to one transaction, which was applied or only noted, have last.
@@ -56,26 +55,24 @@ struct LeftOut {
     ) throws(StoreError) {
         guard let handle = try ReservedEntity.handle(ReservedEntity.leftOut, pending.catalog) else { return }
         let before = try LeftOut(base)
-        var values: [FileValue] = [.int(Int64(bitPattern: base.view.number + 1))]
+        var values: [StoredValue] = [.int(Int64(bitPattern: base.view.number + 1))]
         func append(_ token: HistoryToken) {
             values += [.int(Int64(bitPattern: token.number)), .int(Int64(bitPattern: token.tag))]
         }
         if isSkipped {
             append(before?.whole ?? base.token)
-            values.append(before?.store.map { .uuid($0.file) } ?? .absent)
+            values.append(before?.store.map { .uuid($0.stored) } ?? .absent)
             append(before?.other ?? base.token)
         } else {
-            values += [.absent, .absent, .uuid(origin.file)]
+            values += [.absent, .absent, .uuid(origin.stored)]
             append(before?.last(for: origin) ?? base.token)
         }
         let known = try record(base)?.object
-        try mapping { () throws(FileError) in
-            guard let known else {
-                _ = try pending.insert(entity: handle.number, values)
-                return
-            }
-            _ = try pending.update(
-                known.file, values.enumerated().map { (position: $0.offset, value: $0.element) })
+        guard let known else {
+            _ = try pending.insert(entity: handle.number, values)
+            return
         }
+        _ = try pending.update(
+            known, values.enumerated().map { (position: $0.offset, value: $0.element) })
     }
 }

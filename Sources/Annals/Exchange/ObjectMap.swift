@@ -1,6 +1,5 @@
 // Which objects of other stores are which here, and the other way round.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 /// The name of an object in every store but the one where it was first inserted.
@@ -148,15 +147,14 @@ extension ObjectMap {
             last.foreign.rawValue &+ last.count == first.foreign.id.rawValue,
             last.local.rawValue &+ last.count == first.local.rawValue
         {
-            let sum = FileValue.int(Int64(last.count + count))
-            _ = try mapping { () throws(FileError) in try pending.update(last.record.file, [(position: 3, value: sum)])
-            }
+            let sum = StoredValue.int(Int64(last.count + count))
+            _ = try pending.update(last.record, [(position: 3, value: sum)])
             return
         }
-        let values: [FileValue] = [
-            .uuid(first.foreign.store.file), .int(Int64(bitPattern: first.foreign.id.rawValue)),
+        let values: [StoredValue] = [
+            .uuid(first.foreign.store.stored), .int(Int64(bitPattern: first.foreign.id.rawValue)),
             .int(Int64(bitPattern: first.local.rawValue)), .int(Int64(count)), .bool(isAlias),
         ]
-        _ = try mapping { () throws(FileError) in try pending.insert(entity: written.number, values) }
+        _ = try pending.insert(entity: written.number, values)
     }
 }

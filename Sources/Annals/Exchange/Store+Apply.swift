@@ -1,6 +1,5 @@
 // Transactions of other stores come in, each once.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 extension Store {
@@ -52,7 +51,7 @@ extension Store {
             }
             return ApplyResult(outcome: result.outcome, token: token, conflicts: result.conflicts)
         } catch {
-            guard var error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
+            guard var error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
             if error.path == nil { error.path = path }
             throw error
         }
@@ -82,7 +81,7 @@ extension Store {
         let isHere = try origins.hasOrigin(of: transaction)
         if !isHere { try origins.checkState(transaction) }
         let definitions = try ApplySchema.definitions(for: isHere ? nil : transaction, pending.catalog)
-        if !definitions.isEmpty { try mapping { () throws(FileError) in try pending.changeSchema(definitions) } }
+        if !definitions.isEmpty { try pending.changeSchema(definitions) }
         try origins.note(transaction, isSkipped: isHere, in: pending)
         let origin = transaction.origin ?? transaction.token
         try LeftOut.write(origin: origin.storeIdentifier, isSkipped: isHere, on: base, to: pending)

@@ -1,6 +1,5 @@
 // Transactions leave the store.
 
-internal import AnnalsFile
 public import FoundationEssentials
 
 extension Store {
@@ -76,16 +75,14 @@ extension Store {
     private func oldestWhole(_ end: Snapshot) throws(StoreError) -> Snapshot? {
         let (engine, view) = (end.engine, end.view)
         let oldest = engine.oldestNumber
-        var number = try mapping { () throws(FileError) in
-            try engine.lastHidden(after: oldest, in: view) ?? oldest
-        }
+        var number = try engine.tracked(view).lastHidden(after: oldest) ?? oldest
         for gap in try historyGaps(engine)
         where view.catalog.entity(gap.entity, version: view.catalog.newestVersion) != nil {
             number = max(number, try GapReport(gap, engine, identifier).last ?? view.number)
         }
         if number >= view.number, view.number > 0 { return end }
         guard number > 0 else { return nil }
-        let state = try mapping { () throws(FileError) in try engine.view(asOf: number) }
+        let state = try engine.view(asOf: number)
         return Snapshot(state, engine, identifier)
     }
 
@@ -94,7 +91,7 @@ extension Store {
 
     private func oldest(_ end: Snapshot, to target: UUID?) throws(StoreError) -> Oldest {
         let number = end.engine.oldestNumber
-        let state = try mapping { () throws(FileError) in try end.engine.view(asOf: number) }
+        let state = try end.engine.view(asOf: number)
         let oldest = Snapshot(state, end.engine, identifier)
         return (number, try LeftOut(oldest)?.last(for: target) ?? oldest.token)
     }
@@ -142,18 +139,16 @@ extension Store {
         var token = oldest.exported
         var lending = HistoryLending(self, end.view, nil)
         let range = HistoryRange(after: oldest.number, before: number + 1, isNewestFirst: true)
-        try mapping { () throws(FileError) in
-            try end.engine.forEachTransaction(range, in: end.view) { (transaction) throws(FileError) in
-                let context = lending.show(transaction)
-                do throws(StoreError) {
-                    let transaction = HistoryTransactionView(context)
-                    guard try reader.includes(transaction) else { return true }
-                    token = transaction.token
-                } catch {
-                    context.pointee.fail(error)
-                }
-                return false
+        try end.engine.tracked(end.view).forEachTransaction(range) { (transaction) throws(StoreError) in
+            let context = lending.show(transaction)
+            do throws(StoreError) {
+                let transaction = HistoryTransactionView(context)
+                guard try reader.includes(transaction) else { return true }
+                token = transaction.token
+            } catch {
+                context.pointee.fail(error)
             }
+            return false
         }
         try lending.finish()
         return token.number > 0 ? token : nil

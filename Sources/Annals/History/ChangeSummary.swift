@@ -1,7 +1,5 @@
 // Folding transactions into a signal: from tables alone, in little memory whatever they hold.
 
-internal import AnnalsFile
-
 /// What one signal will say. A value for one walk over history.
 struct ChangeSummary {
     /// A signal stands for at most so many transactions, and looks at no more changes; the next one follows at once.
@@ -35,7 +33,7 @@ struct ChangeSummary {
     }
 
     /// Takes the next transaction in; false where it belongs to the next signal.
-    mutating func add(_ transaction: TransactionView) throws(FileError) -> Bool {
+    mutating func add(_ transaction: TransactionView) throws(StoreError) -> Bool {
         let author = transaction.author
         let isTold = author.map { !excluded.contains($0) } ?? true
         let nextChanges = changes + (isTold ? transaction.totalChanges : 0)
@@ -54,14 +52,14 @@ struct ChangeSummary {
         return true
     }
 
-    private mutating func addEntities(of transaction: TransactionView) throws(FileError) {
+    private mutating func addEntities(of transaction: TransactionView) throws(StoreError) {
         guard transaction.totalChanges <= Self.maximumChanges else {
             isExact = false
             return
         }
         var previous: UInt16?
-        try transaction.forEachChange { (change) throws(FileError) in
-            let entity = change.object.entity
+        try transaction.forEachChange { (change) throws(StoreError) in
+            let entity = change.object.entityNumber
             if entity != previous { entities.insert(entity) }
             previous = entity
             return true

@@ -3,8 +3,6 @@
 // Invariants:
 // H1  What is looked for is looked for after the watch is there, and again after every waking: news are a hint, what the file says is the truth.
 
-internal import AnnalsFile
-
 /// One listener of a store. Kept by who waits; the store stays open as long.
 final class ChangeWait: Sendable {
     enum Outcome<Result: Sendable>: Sendable {
@@ -26,11 +24,11 @@ final class ChangeWait: Sendable {
         let engine = store.engine
         hub = engine.options.hub ?? .shared
         let hub = hub
-        listener = try mapping { () throws(FileError) in
+        listener = try { () throws(StoreError) in
             try engine.checkNotWriting()
             return try hub.listen(
                 directory: engine.log.directoryPath, name: engine.log.name, asynchronously: asynchronously)
-        }
+        }()
     }
 
     deinit { hub.remove(listener) }
@@ -80,10 +78,10 @@ final class ChangeWait: Sendable {
         }
         guard isInDoubt else { return nil }
         do throws(StoreError) {
-            try mapping { () throws(FileError) in try engine.log.checkPlace() }
+            try engine.log.checkPlace()
         } catch {
             if error.code == .storeReplaced {
-                try mapping { () throws(FileError) in try engine.log.awaitAppend() }
+                try engine.log.awaitAppend()
                 // Compaction has put another file there: what is new is in that.
                 if case let newer = store.engine, newer !== engine { return try look(newer) }
             }

@@ -1,6 +1,5 @@
 // Waiting for transactions on a thread, and the position that signals move along.
 
-internal import AnnalsFile
 internal import Synchronization
 
 /// A place in history that moves on with every signal it gives: each transaction is told exactly once, in order.
@@ -46,7 +45,7 @@ public final class ChangeWatcher: Sendable {
     /// tells, at most 65,536 of either but for one longer transaction, whose changes it does not look at.
     public func next(timeout: Duration? = nil) throws -> ChangeSignal? {
         let engine = wait.store.engine
-        try mapping { () throws(FileError) in try engine.checkNotWriting() }
+        try engine.checkNotWriting()
         let outcome = try wait.find(until: Duration.deadline(after: timeout)) { (engine) throws(StoreError) in
             try look(engine)
         }
@@ -70,14 +69,14 @@ public final class ChangeWatcher: Sendable {
 
     private func look(_ engine: Engine) throws(StoreError) -> ChangeSignal? {
         // Before the lock: in a child a thread of the parent's may hold it for ever.
-        try mapping { () throws(FileError) in try engine.checkNotForked() }
+        try engine.checkNotForked()
         return try state.withLock { (position) throws(StoreError) in
             var last = position.number
-            var view = try mapping { () throws(FileError) in
+            var view = try { () throws(StoreError) in
                 // Who asked for the engine has looked at the file just now, but was not told why it could not.
                 let known = try engine.knownView()
                 return known.number > last ? known : try engine.viewOfThisFile()
-            }
+            }()
             // Another thread has told what the file that took this one's place has: that is looked at next.
             guard last <= view.number else { return nil }
             // In every look, because history may be cleaned under who waits.
@@ -91,7 +90,7 @@ public final class ChangeWatcher: Sendable {
                     try wait.store.check(last, engine, view)
                     break
                 } catch  where position.isAtOldest && error.code == .tokenExpired {
-                    view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
+                    view = try engine.viewOfThisFile()
                 }
             }
             while position.number < view.number {
@@ -109,10 +108,8 @@ public final class ChangeWatcher: Sendable {
         let salt = log.header.salt
         var summary = ChangeSummary(excluding: excluded, processID: log.processID, processName: log.processName)
         let place = position.place.flatMap { $0.salt == salt ? $0.offset : nil }
-        try mapping { () throws(FileError) in
-            try engine.forEachTransaction(after: position.number, at: place, in: view) {
-                (transaction) throws(FileError) in try summary.add(transaction)
-            }
+        try engine.tracked(view).forEachTransaction(after: position.number, at: place) {
+            (transaction) throws(StoreError) in try summary.add(transaction)
         }
         guard summary.last > position.number else {
             throw StoreError(

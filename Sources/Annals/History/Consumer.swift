@@ -1,6 +1,5 @@
 // Who reads a store's history, or writes it: registered in the store, so that cleaning can wait for the readers.
 
-internal import AnnalsFile
 public import FoundationEssentials
 
 /// A registered consumer of history, as it was when it was asked for.
@@ -86,12 +85,10 @@ extension Store {
     ) throws -> Consumer {
         if let token { try validate(token) }
         let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
-        let (engine, record) = try mapping { () throws(FileError) in
-            try generations.onNewest { (engine) throws(FileError) in
-                (engine, try engine.register(name, kinds, at: token?.place, durability: options.durability.file))
-            }
+        let (engine, record) = try generations.onNewest { (engine) throws(StoreError) in
+            (engine, try engine.register(name, kinds, at: token?.place, durability: options.durability))
         }
-        return consumer(record, engine, try mapping { () throws(FileError) in try engine.view() })
+        return consumer(record, engine, try engine.view())
     }
 
     /// The same at a place in history. `.oldest` is looked up while nobody can clean: a new consumer then misses nothing that
@@ -109,12 +106,10 @@ extension Store {
             return try registerConsumer(name, kind: kind, at: try token(ofNumber: number, engine, view))
         }
         let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
-        let (engine, record) = try mapping { () throws(FileError) in
-            try generations.onNewest { (engine) throws(FileError) in
-                (engine, try engine.register(name, kinds, isAtOldest: true, durability: options.durability.file))
-            }
+        let (engine, record) = try generations.onNewest { (engine) throws(StoreError) in
+            (engine, try engine.register(name, kinds, isAtOldest: true, durability: options.durability))
         }
-        return consumer(record, engine, try mapping { () throws(FileError) in try engine.view() })
+        return consumer(record, engine, try engine.view())
     }
 
     /// A consumer has seen everything up to `to`, and had up to `from` before.
@@ -129,7 +124,7 @@ extension Store {
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         try checkOwner(from)
         try checkSeen(to)
-        do throws(FileError) {
+        do throws(StoreError) {
             try generations.advance(ConsumerAdvance(name: name, from: from.place, to: to.place))
         } catch {
             var error = consumerError(error)
@@ -144,12 +139,10 @@ extension Store {
     @discardableResult
     public func resetConsumer(_ name: String, to token: HistoryToken) throws -> Consumer {
         try validate(token)
-        let (engine, record) = try mapping { () throws(FileError) in
-            try generations.onNewest { (engine) throws(FileError) in
-                (engine, try engine.resetConsumer(name, to: token.place, durability: options.durability.file))
-            }
+        let (engine, record) = try generations.onNewest { (engine) throws(StoreError) in
+            (engine, try engine.resetConsumer(name, to: token.place, durability: options.durability))
         }
-        return consumer(record, engine, try mapping { () throws(FileError) in try engine.view() })
+        return consumer(record, engine, try engine.view())
     }
 
     /// Cleaning does not wait for that consumer any more. False where none of that name is registered.
@@ -157,10 +150,8 @@ extension Store {
     /// Throws `StoreError`.
     @discardableResult
     public func removeConsumer(_ name: String) throws -> Bool {
-        return try mapping { () throws(FileError) in
-            try generations.onNewest { (engine) throws(FileError) in
-                try engine.removeConsumer(name, durability: options.durability.file)
-            }
+        return try generations.onNewest { (engine) throws(StoreError) in
+            try engine.removeConsumer(name, durability: options.durability)
         }
     }
 
@@ -173,8 +164,8 @@ extension Store {
     }
 
     /// The public error of what may have moved a consumer: one that is lost gets the oldest place that there is.
-    func consumerError(_ error: FileError) -> StoreError {
-        var error = StoreError(error)
+    func consumerError(_ error: StoreError) -> StoreError {
+        var error = error
         if error.code == .consumerLost { error.oldestToken = try? oldestToken }
         return error
     }

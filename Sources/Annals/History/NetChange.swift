@@ -1,7 +1,5 @@
 // What many transactions come to: one change for each object.
 
-internal import AnnalsFile
-
 /// What the changes of one object come to, from before the first one to behind the last one.
 ///
 /// | there before | there behind | net |
@@ -58,17 +56,15 @@ extension Store {
         let folding = try fold(resolved)
         var left = resolved.limit
         var failure: (any Error)?
-        try mapping { () throws(FileError) in
-            try folding.forEachResult { (change) throws(FileError) in
-                do {
-                    let net = NetChangeReader(change, resolved.view)
-                    guard let value = try net.value(includingValues, choice.changes) else { return true }
-                    left -= 1
-                    return try body(value) && left > 0
-                } catch {
-                    failure = error
-                    return false
-                }
+        try folding.forEachResult { (change) throws(StoreError) in
+            do {
+                let net = NetChangeReader(change, resolved.view)
+                guard let value = try net.value(includingValues, choice.changes) else { return true }
+                left -= 1
+                return try body(value) && left > 0
+            } catch {
+                failure = error
+                return false
             }
         }
         if let failure { throw failure }
@@ -96,7 +92,7 @@ private struct NetChangeReader {
     init(_ change: FoldedChange, _ view: View) {
         self.change = change
         self.view = view
-        layout = view.catalog.layout(version: change.schemaVersion, entity: change.object.entity)
+        layout = view.catalog.layout(version: change.schemaVersion, entity: change.object.entityNumber)
     }
 
     /// Nil where it comes to nothing, or is not chosen.
@@ -111,13 +107,13 @@ private struct NetChangeReader {
             numbers = differences(before, after)
             if numbers.isEmpty { return nil }
         }
-        if let chosen = choice?.attributes, chosen[change.object.entity]?.isDisjoint(with: numbers) ?? true {
+        if let chosen = choice?.attributes, chosen[change.object.entityNumber]?.isDisjoint(with: numbers) ?? true {
             return nil
         }
         let attributes = layout?.entity.attributes.filter { numbers.contains($0.number) } ?? []
         return NetChange(
-            kind: HistoryChange.Kind(change.kind), object: ObjectID(change.object),
-            entity: view.catalog.lastDefinition(ofEntity: change.object.entity)?.name.text ?? "",
+            kind: HistoryChange.Kind(change.kind), object: change.object,
+            entity: view.catalog.lastDefinition(ofEntity: change.object.entityNumber)?.name.text ?? "",
             attributes: attributes.map(\.name.text), before: includingValues ? before : nil,
             after: includingValues ? after : nil, preserved: try row(change.preserved),
             firstTransaction: change.firstNumber, lastTransaction: change.lastNumber)
@@ -133,16 +129,14 @@ private struct NetChangeReader {
         guard let offset else { return nil }
         var result: Row?
         var failure: StoreError?
-        _ = try mapping { () throws(FileError) in
-            try view.withRow(at: offset, change.object.entity) { (row) in
-                do throws(StoreError) { result = try value(row) } catch { failure = error }
-            }
+        _ = try view.withRow(at: offset, change.object.entityNumber) { (row) in
+            do throws(StoreError) { result = try value(row) } catch { failure = error }
         }
         if let failure { throw failure }
         return result
     }
 
-    private func value(_ row: FileRowView) throws(StoreError) -> Row {
+    private func value(_ row: RowImage) throws(StoreError) -> Row {
         let layout = layout ?? row.layout
         let names = layout.entity.attributes.map(\.name.text)
         return try withUnsafePointer(to: row) { (place) throws(StoreError) in

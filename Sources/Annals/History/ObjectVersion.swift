@@ -1,6 +1,5 @@
 // An object's past: every change that history holds of it, with who made it and when.
 
-internal import AnnalsFile
 public import FoundationEssentials
 
 /// One change that an object has gone through, and its transaction.
@@ -55,10 +54,10 @@ extension Store {
         // Of what was deleted before history began nothing may be left.
         var isFound = gap == nil
         var lending = HistoryLending(self, view, ChangeFilter.showing(view, gaps))
-        try mapping { () throws(FileError) in
+        try { () throws(StoreError) in
             var isEnded = false
-            let isFolded = try engine.forEachVersion(of: object.file, in: view) {
-                (transaction, change) throws(FileError) in
+            let isFolded = try engine.tracked(view).forEachVersion(of: object) {
+                (transaction, change) throws(StoreError) in
                 (isEnded, isFound) = (true, true)
                 // Also of what was cleaned: compaction would leave nothing that tells when it was.
                 if let gap, gap.hides(version: transaction.schemaVersion) {
@@ -76,8 +75,8 @@ extension Store {
                 return !isEnded
             }
             if isFolded, !isEnded { isWhole = false }
-            if !isFolded, !isFound { isWhole = try !engine.wasGiven(object.file) }
-        }
+            if !isFolded, !isFound { isWhole = try !engine.wasGiven(object) }
+        }()
         try lending.finish()
         // What was cleaned is no gap.
         guard !isWhole, let report, let last = report.last, last > oldest else { return }

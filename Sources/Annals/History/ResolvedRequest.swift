@@ -1,6 +1,5 @@
 // A request with its names and places looked up in one state of a store.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 /// What a request comes to in a view. For one thread.
@@ -23,7 +22,7 @@ struct ResolvedRequest {
     ) throws(StoreError) {
         // A snapshot from before a compaction goes on with the file that it is of.
         let engine = snapshot?.engine ?? store.engine
-        try mapping { () throws(FileError) in try engine.checkNotForked() }
+        try engine.checkNotForked()
         let view = try store.view(of: snapshot, engine)
         self.engine = engine
         self.view = view
@@ -43,11 +42,11 @@ struct ResolvedRequest {
     }
 
     /// Whether the transaction belongs to what is asked for.
-    func contains(_ transaction: TransactionView) throws(FileError) -> Bool {
+    func contains(_ transaction: TransactionView) throws(StoreError) -> Bool {
         guard transactions.matches(transaction) else { return false }
         guard let changes, !takesAnyChanges else { return true }
         var isFound = false
-        try transaction.forEachChange { (change) throws(FileError) in
+        try transaction.forEachChange { (change) throws(StoreError) in
             isFound = changes.matches(change, version: transaction.schemaVersion, view.catalog)
             return !isFound
         }
@@ -62,7 +61,7 @@ extension Store {
             throw StoreError(
                 .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)
         }
-        let newest = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
+        let newest = try engine.viewOfThisFile()
         return snapshot?.view ?? newest
     }
 
@@ -106,14 +105,14 @@ extension Store {
     }
 
     private func number(through moment: Int64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
-        let (number, isHeld) = try mapping { () throws(FileError) in
-            let number = try engine.lastNumber(through: moment, in: view)
+        let (number, isHeld) = try { () throws(StoreError) in
+            let number = try engine.tracked(view).lastNumber(through: moment)
             // What was cleaned is in the file until that is compacted, and what is not is all before the first that is.
             let oldest = try engine.oldest()
             return (
                 number, oldest.number == 0 || number > oldest.number || number == oldest.number && moment >= oldest.time
             )
-        }
+        }()
         guard isHeld else { throw expired("History does not reach back to that date", engine) }
         return number
     }
@@ -141,7 +140,7 @@ extension ChangeFilter {
     fileprivate convenience init(_ request: HistoryRequest, _ catalog: SchemaCatalog) throws(StoreError) {
         self.init()
         kinds = request.kinds.map { Set($0.map(\.file)) }
-        objects = request.objects.map { Set($0.map(\.file)) }
+        objects = request.objects.map { Set($0) }
         if let names = request.entities {
             var numbers: Set<UInt16> = []
             for name in names.sorted() { numbers.formUnion(try Self.entities(name, catalog)) }

@@ -1,7 +1,5 @@
 // Undoing a transaction by a new one.
 
-internal import AnnalsFile
-
 /// What to do where a part of a transaction cannot be undone.
 public enum RevertPolicy: Hashable, Sendable {
     /// Nothing is written.
@@ -82,7 +80,7 @@ extension Store {
             }
             return RevertOutcome(token: token, conflicts: conflicts)
         } catch {
-            guard let error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
+            guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
             throw error
         }
     }
@@ -100,19 +98,17 @@ extension Store {
 
     private func checkRevertible(_ number: UInt64) throws(StoreError) {
         let engine = engine
-        let view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
+        let view = try engine.viewOfThisFile()
         try check(number, engine, view)
         guard number > engine.oldestNumber else {
             throw expired("History does not hold transaction \(number)", engine)
         }
         let tracking = engine.tracking
         var (changesSchema, isHidden) = (false, false)
-        try mapping { () throws(FileError) in
-            try engine.forEachTransaction(after: number - 1, in: view) { (transaction) in
-                changesSchema = transaction.changesSchema
-                isHidden = number < tracking.hiddenBefore(transaction.authorNumber)
-                return false
-            }
+        try engine.tracked(view).forEachTransaction(after: number - 1) { (transaction) in
+            changesSchema = transaction.changesSchema
+            isHidden = number < tracking.hiddenBefore(transaction.authorNumber)
+            return false
         }
         guard !isHidden else {
             throw StoreError(
@@ -143,18 +139,16 @@ extension Store {
         guard !gaps.isEmpty else { return }
         var found: HistoryGap?
         var lacksChanges = false
-        try mapping { () throws(FileError) in
-            try engine.forEachTransaction(after: number - 1, in: base) { (transaction) throws(FileError) in
-                guard transaction.number == number else { return false }
-                let version = transaction.schemaVersion
-                lacksChanges = transaction.lacksChanges
-                try transaction.forEachChange { (change) in
-                    let entity = change.object.entity
-                    found = gaps.first { $0.entity == entity && $0.hides(version: version) }
-                    return found == nil
-                }
-                return false
+        try engine.tracked(base).forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
+            guard transaction.number == number else { return false }
+            let version = transaction.schemaVersion
+            lacksChanges = transaction.lacksChanges
+            try transaction.forEachChange { (change) in
+                let entity = change.object.entityNumber
+                found = gaps.first { $0.entity == entity && $0.hides(version: version) }
+                return found == nil
             }
+            return false
         }
         guard found != nil || lacksChanges else { return }
         let name = try found.map { (gap) throws(StoreError) in try GapReport(gap, engine, base, identifier).name }
@@ -167,9 +161,9 @@ extension Store {
 
 extension RevertConflict {
     fileprivate init(_ obstacle: RevertObstacle, _ catalog: SchemaCatalog) {
-        object = ObjectID(obstacle.object)
+        object = obstacle.object
         kind = HistoryChange.Kind(obstacle.kind)
-        let definition = catalog.lastDefinition(ofEntity: obstacle.object.entity)
+        let definition = catalog.lastDefinition(ofEntity: obstacle.object.entityNumber)
         entity = definition?.name.text ?? ""
         attributes =
             definition?.attributes.filter { obstacle.attributes.contains($0.number) }.map(\.name.text) ?? []
@@ -178,7 +172,7 @@ extension RevertConflict {
             case .changedSince: .changedSince
             case .deletedSince: .deletedSince
             case .insertedSince: .insertedSince
-            case .keyTaken(let other): .keyTaken(by: ObjectID(other))
+            case .keyTaken(let other): .keyTaken(by: other)
             case .requiredMissing: .requiredMissing
             case .entityRemoved: .entityRemoved
             case .attributeReplaced: .attributeReplaced

@@ -1,7 +1,5 @@
 // Being told of changes, whoever makes them.
 
-internal import AnnalsFile
-
 extension Store {
     /// Signals of every transaction after now, from this store, others of this process, and other processes.
     ///
@@ -35,10 +33,10 @@ extension Store {
 
     /// The same after a place in history. After `.oldest`, cleaning before the first signal does not matter. Throws
     /// `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
-    public func remoteChanges(
+    public func ownAndRemoteChanges(
         after place: HistoryRequest.Place, excluding authors: Set<String> = []
-    ) throws -> RemoteChanges {
-        RemoteChanges(
+    ) throws -> OwnAndRemoteChanges {
+        OwnAndRemoteChanges(
             store: self, number: try number(behind: place), isAtOldest: place == .oldest, excluded: authors)
     }
 
@@ -83,11 +81,11 @@ extension Store {
 
     private func newestNumber() throws(StoreError) -> UInt64 {
         let engine = engine
-        return try mapping { () throws(FileError) in try engine.viewOfThisFile() }.number
+        return try engine.viewOfThisFile().number
     }
 
     private func checkPlace(_ number: UInt64) throws(StoreError) {
         let engine = engine
-        try check(number, try mapping { () throws(FileError) in try engine.viewOfThisFile() })
+        try check(number, try engine.viewOfThisFile())
     }
 }

@@ -1,7 +1,5 @@
 // Requests carried out: as transactions, as changes, as objects, as a number.
 
-internal import AnnalsFile
-
 /// Hands views of transactions out, one after the other, over one place in memory: what refers to it cannot be kept.
 struct HistoryLending: ~Copyable {
     private let context: UnsafeMutablePointer<HistoryContext>
@@ -73,17 +71,15 @@ extension Store {
     ) throws(StoreError) {
         guard resolved.limit > 0 else { return }
         var lending = HistoryLending(self, resolved.view, resolved.changes)
-        try mapping { () throws(FileError) in
-            try resolved.engine.forEachTransaction(resolved.range, in: resolved.view) {
-                (transaction) throws(FileError) in
-                guard try resolved.contains(transaction) else { return true }
-                let context = lending.show(transaction)
-                do throws(StoreError) {
-                    return try body(HistoryTransactionView(context))
-                } catch {
-                    context.pointee.fail(error)
-                    return false
-                }
+        try resolved.engine.tracked(resolved.view).forEachTransaction(resolved.range) {
+            (transaction) throws(StoreError) in
+            guard try resolved.contains(transaction) else { return true }
+            let context = lending.show(transaction)
+            do throws(StoreError) {
+                return try body(HistoryTransactionView(context))
+            } catch {
+                context.pointee.fail(error)
+                return false
             }
         }
         try lending.finish()
@@ -121,15 +117,13 @@ extension Store {
         var left = resolved.limit
         guard left > 0 else { return }
         var failure: (any Error)?
-        try mapping { () throws(FileError) in
-            try folding.forEachObject { (object) throws(FileError) in
-                do {
-                    left -= 1
-                    return try body(ObjectID(object)) && left > 0
-                } catch {
-                    failure = error
-                    return false
-                }
+        try folding.forEachObject { (object) throws(StoreError) in
+            do {
+                left -= 1
+                return try body(object) && left > 0
+            } catch {
+                failure = error
+                return false
             }
         }
         if let failure { throw failure }
@@ -137,20 +131,18 @@ extension Store {
 
     /// All changes that a request chooses, ready to be folded.
     func fold(_ resolved: ResolvedRequest) throws(StoreError) -> ChangeFolding {
-        let folding = ChangeFolding(resolved.engine, resolved.view, isReversed: resolved.range.isNewestFirst)
-        try mapping { () throws(FileError) in
-            try resolved.engine.forEachTransaction(resolved.range, in: resolved.view) {
-                (transaction) throws(FileError) in
-                guard resolved.transactions.matches(transaction) else { return true }
-                let version = transaction.schemaVersion
-                try transaction.forEachChange { (change) throws(FileError) in
-                    if resolved.changes?.matches(change, version: version, resolved.view.catalog) ?? true {
-                        try folding.append(change, of: transaction)
-                    }
-                    return true
+        let folding = ChangeFolding(resolved.engine.tracked(resolved.view), isReversed: resolved.range.isNewestFirst)
+        try resolved.engine.tracked(resolved.view).forEachTransaction(resolved.range) {
+            (transaction) throws(StoreError) in
+            guard resolved.transactions.matches(transaction) else { return true }
+            let version = transaction.schemaVersion
+            try transaction.forEachChange { (change) throws(StoreError) in
+                if resolved.changes?.matches(change, version: version, resolved.view.catalog) ?? true {
+                    try folding.append(change, of: transaction)
                 }
                 return true
             }
+            return true
         }
         return folding
     }

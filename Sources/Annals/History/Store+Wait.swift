@@ -1,7 +1,5 @@
 // Waiting until a transaction that somebody speaks of has arrived here, and survives.
 
-internal import AnnalsFile
-
 extension Store {
     /// How far a transaction has come.
     private enum Arrival: Sendable {
@@ -75,19 +73,17 @@ extension Store {
     }
 
     private func arrival(of token: HistoryToken, _ engine: Engine) throws(StoreError) -> Arrival {
-        let view = try mapping { () throws(FileError) in try engine.viewOfThisFile() }
+        let view = try engine.viewOfThisFile()
         if token.number > view.number { return .missing }
         try check(token, self.engine)
-        let end = try mapping { () throws(FileError) in try engine.view(asOf: token.number) }.end
+        let end = try engine.view(asOf: token.number).end
         return engine.durableEnd >= end ? .durable : .visible
     }
 
     private func makeDurable(_ token: HistoryToken) throws(StoreError) {
-        try mapping { () throws(FileError) in
-            try generations.onNewest { (engine) throws(FileError) in
-                let end = try engine.view(asOf: token.number).end
-                if engine.durableEnd < end { try engine.makeDurable(through: end) }
-            }
+        try generations.onNewest { (engine) throws(StoreError) in
+            let end = try engine.view(asOf: token.number).end
+            if engine.durableEnd < end { try engine.makeDurable(through: end) }
         }
     }
 
@@ -107,7 +103,7 @@ extension Store {
     /// Runs what waits in system calls on a thread of its own.
     private func offThread(_ body: @escaping @Sendable () throws(StoreError) -> Void) async throws(StoreError) {
         let failure: StoreError? = await withCheckedContinuation { continuation in
-            do throws(FileError) {
+            do throws(StoreError) {
                 _ = try BackgroundThread(name: "annals-wait") {
                     do throws(StoreError) {
                         try body()
@@ -117,7 +113,7 @@ extension Store {
                     }
                 }
             } catch {
-                continuation.resume(returning: StoreError(error))
+                continuation.resume(returning: error)
             }
         }
         if let failure { throw failure }

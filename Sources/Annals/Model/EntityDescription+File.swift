@@ -1,28 +1,5 @@
 // Descriptions from the file's definitions.
 
-internal import AnnalsFile
-
-extension DeleteRule {
-    init(_ rule: FileDeleteRule) {
-        self =
-            switch rule {
-            case .noAction: .noAction
-            case .nullify: .nullify
-            case .cascade: .cascade
-            case .deny: .deny
-            }
-    }
-
-    var file: FileDeleteRule {
-        switch self {
-        case .noAction: .noAction
-        case .nullify: .nullify
-        case .cascade: .cascade
-        case .deny: .deny
-        }
-    }
-}
-
 extension EntityDescription {
     /// What the definition says, with the names of other entities as the newest version of the catalog has them. Throws
     /// `valueOutOfRange` for a default value that cannot be given back.
@@ -45,10 +22,10 @@ extension EntityDescription {
 extension AttributeDescription {
     init(_ definition: AttributeDefinition, _ catalog: SchemaCatalog) throws(StoreError) {
         self.init(
-            definition.name.text, AttributeType(definition.type), isOptional: definition.isOptional,
+            definition.name.text, definition.type, isOptional: definition.isOptional,
             isIndexed: definition.flags.contains(.indexed), isUnique: definition.flags.contains(.unique),
             isPreservedOnDeletion: definition.flags.contains(.preservedOnDeletion),
-            deleteRule: DeleteRule(definition.deleteRule))
+            deleteRule: definition.deleteRule)
         if definition.defaultValue != nil { defaultValue = try Value(definition.valueBeforeItExisted) }
         guard let target = catalog.entity(definition.target, version: catalog.newestVersion) else { return }
         self.target = target.name.text

@@ -1,17 +1,5 @@
 // What a schema says of one entity, as values that programs write and read.
 
-/// What becomes of the objects that refer to a deleted one.
-public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
-    /// They keep the ID of an object that is no more.
-    case noAction
-    /// Their reference becomes absent, or loses the object.
-    case nullify
-    /// They are deleted too.
-    case cascade
-    /// The object is not deleted while they are there.
-    case deny
-}
-
 /// Whether history is kept of what happens to an entity's objects. How long it stays is said for the store (`Store.setRetention`).
 public enum HistoryPolicy: String, CaseIterable, Sendable, Hashable, Codable {
     /// Every change is part of history.

@@ -1,7 +1,5 @@
 // An entity as one schema version has it, looked up once: what makes reading and writing by position fast.
 
-internal import AnnalsFile
-
 /// Names and positions of an entity's attributes, for reading and writing without looking up names each time.
 ///
 /// It belongs to the schema version in which it was asked for. Reading with it goes on to work after the schema has changed: positions stay
@@ -20,7 +18,7 @@ public struct EntityHandle: Sendable {
         self.layout = layout
         name = layout.entity.name.text
         attributes = layout.entity.attributes.map(\.name.text)
-        types = layout.entity.attributes.map { AttributeType($0.type) }
+        types = layout.entity.attributes.map { $0.type }
     }
 
     /// The number of the entity in its store, which its objects' IDs begin with.

@@ -1,6 +1,5 @@
 // A place in the history of one store, as a value that programs keep.
 
-internal import AnnalsFile
 public import FoundationEssentials
 
 /// The end of one transaction of one store: everything up to it, and nothing after it.
@@ -26,7 +25,7 @@ public struct HistoryToken: Hashable, Sendable {
 
 extension HistoryToken: Comparable {
     public static func < (left: HistoryToken, right: HistoryToken) -> Bool {
-        let (a, b) = (left.storeIdentifier.file, right.storeIdentifier.file)
+        let (a, b) = (left.storeIdentifier.stored, right.storeIdentifier.stored)
         return (a.high, a.low, left.number, left.tag) < (b.high, b.low, right.number, right.tag)
     }
 }
@@ -36,7 +35,7 @@ extension HistoryToken: CustomStringConvertible {
 
     /// The text form.
     public var description: String {
-        let store = storeIdentifier.file
+        let store = storeIdentifier.stored
         let text = "\(Self.version).\(Self.digits(store.high))\(Self.digits(store.low)).\(number).\(Self.digits(tag))"
         return text + "." + Self.check(text)
     }

@@ -11,7 +11,6 @@
 // O3  No two records of `objects` speak of the same foreign object. Records are never taken away: an object that has one and is not there was
 //     deleted.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 enum ReservedEntity {
@@ -133,57 +132,12 @@ struct AppliedRecord {
     }
 
     /// In the order of the entity's attributes.
-    var values: [FileValue] {
-        func int(_ number: UInt64?) -> FileValue { number.map { .int(Int64(bitPattern: $0)) } ?? .absent }
+    var values: [StoredValue] {
+        func int(_ number: UInt64?) -> StoredValue { number.map { .int(Int64(bitPattern: $0)) } ?? .absent }
         return [
-            .uuid(token.storeIdentifier.file), int(token.number), int(token.tag), int(previous?.number),
-            int(previous?.tag), .bool(isSkipped), first.map { .uuid($0.storeIdentifier.file) } ?? .absent,
+            .uuid(token.storeIdentifier.stored), int(token.number), int(token.tag), int(previous?.number),
+            int(previous?.tag), .bool(isSkipped), first.map { .uuid($0.storeIdentifier.stored) } ?? .absent,
             int(first?.number), int(first?.tag), int(firstPrevious?.number), int(firstPrevious?.tag), .bool(isState),
         ]
-    }
-}
-
-extension HistoryTransactionView {
-    /// What the store noted when it applied this transaction; nil for one that was made here.
-    func appliedRecord() throws(StoreError) -> AppliedRecord? { try appliedRecords(limit: 1).first }
-
-    /// The places of other stores that the state holds which this transaction has applied.
-    func heldPlaces() throws(StoreError) -> [HistoryToken] {
-        let records = try appliedRecords()
-        guard let origin = records.first?.origin else { return [] }
-        return records.dropFirst().map(\.token).filter { $0.storeIdentifier != origin.storeIdentifier }
-    }
-
-    private func appliedRecords(limit: Int = .max) throws(StoreError) -> [AppliedRecord] {
-        let context = context
-        let view = context.pointee.view
-        guard !view.reservedEntities.isEmpty,
-            let number = view.catalog.number(ofEntity: ReservedEntity.origins.name)
-        else { return [] }
-        var records: [AppliedRecord] = []
-        try mapping { () throws(FileError) in
-            try context.pointee.transaction.forEachChange { (change) throws(FileError) in
-                guard change.object.entity == number else { return false }
-                do throws(StoreError) {
-                    guard let row = try HistoryChangeView(change, context).after(),
-                        let record = AppliedRecord(row.values)
-                    else { return false }
-                    records.append(record)
-                } catch {
-                    context.pointee.fail(error)
-                    return false
-                }
-                return records.count < limit
-            }
-        }
-        try context.pointee.throwFailure()
-        return records
-    }
-
-    /// The transaction of another store that this one is the applied form of, as it was first made; nil for one that was made here. Throws
-    /// `damaged`.
-    public func origin() throws(StoreError) -> HistoryToken? {
-        guard let record = try appliedRecord(), !record.isSkipped else { return nil }
-        return record.origin
     }
 }

@@ -1,7 +1,5 @@
 // What a store lacks of the entities that a program declares when it opens it.
 
-package import AnnalsFile
-
 extension SchemaPlan {
     /// The changes that add what is declared and not there: entities, attributes, indexes, keys.
     ///
@@ -60,7 +58,7 @@ extension SchemaPlan {
         try requireSameReference(declared, there, of: entity)
         if let value = declared.defaultValue {
             // As the store keeps it: dates are rounded, sets are sorted.
-            let kept = try Value(try value.fileValue())
+            let kept = try Value(try value.storedValue())
             guard kept == there.defaultValue ?? .null else {
                 throw mismatch(
                     declared, of: entity,

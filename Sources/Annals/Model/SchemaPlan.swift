@@ -4,8 +4,6 @@
 // S1  A number that the catalog ever used for an entity, or for an attribute of that entity, is given to no other.
 // S2  The definitions given back are exactly those that differ from the newest version's, by ascending number.
 
-package import AnnalsFile
-
 /// The newest schema version of a catalog while it is changed.
 package struct SchemaPlan {
     private let catalog: SchemaCatalog
@@ -48,7 +46,7 @@ package struct SchemaPlan {
         }
         changed.sort { $0.number < $1.number }
         guard !changed.isEmpty else { return [] }
-        do throws(FileError) {
+        do throws(StoreError) {
             try catalog.check(SchemaDefinition(version: catalog.newestVersion &+ 1, entities: changed))
         } catch {
             throw StoreError(.schemaRefused, error.message + " Change the description.")
@@ -200,8 +198,8 @@ package struct SchemaPlan {
         }
         let number = try nextAttributeNumber(in: index)
         let definition = AttributeDefinition(
-            number: number, type: attribute.type.file, flags: AttributeFlags(attribute),
-            deleteRule: attribute.deleteRule.file, name: attribute.name,
+            number: number, type: attribute.type, flags: AttributeFlags(attribute),
+            deleteRule: attribute.deleteRule, name: attribute.name,
             defaultValue: try Self.defaultBytes(attribute, of: entity))
         entities[index].attributes.insert(definition, at: position)
         guard let target = attribute.target else { return }
@@ -234,7 +232,7 @@ package struct SchemaPlan {
                 "The default of “\(attribute.name)” of “\(entity.name)” is not of the type \(attribute.type).")
         }
         var writer = ByteWriter()
-        try value.fileValue().appendContent(to: &writer)
+        try value.storedValue().appendContent(to: &writer)
         guard writer.count <= FormatLimits.maximumInlineValueBytes else {
             throw StoreError(
                 .tooLarge,
@@ -358,10 +356,13 @@ extension AttributeFlags {
 
 extension StoreError {
     static func unknownEntity(_ name: String) -> StoreError {
-        StoreError(.unknownEntity, "The schema has no entity “\(name)”: check the name, or add the entity.")
+        StoreError(
+            .unknownEntity, "The schema has no entity “\(name)”: check the name, or add the entity.", ObjectFacts(name))
     }
 
     static func unknownAttribute(_ name: String, of entity: String) -> StoreError {
-        StoreError(.unknownAttribute, "“\(entity)” has no attribute “\(name)”: check the name, or add the attribute.")
+        StoreError(
+            .unknownAttribute, "“\(entity)” has no attribute “\(name)”: check the name, or add the attribute.",
+            ObjectFacts(entity, [name]))
     }
 }

@@ -5,7 +5,6 @@
 //     returned, and a row can neither be copied nor kept. So referring to them without counting is sound, and costs a scan nothing.
 // R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is translated.
 
-internal import AnnalsFile
 public import FoundationEssentials
 
 /// An object's values in one state of the store, looked at in place. It lives until the closure that was given it returns.
@@ -17,14 +16,14 @@ public import FoundationEssentials
 /// Reading costs a few nanoseconds for each attribute asked for, plus what a `String`, `Data` or `Decimal` costs to make.
 public struct RowView: ~Copyable {
     public let id: ObjectID
-    private let row: UnsafePointer<FileRowView>
+    private let row: UnsafePointer<RowImage>
     private let isCurrent: Bool
     private let view: Unmanaged<View>
     private let layout: Unmanaged<RowLayout>
 
     @inline(__always)
-    init(_ id: FileObjectID, _ row: UnsafePointer<FileRowView>, view: View, layout: RowLayout) {
-        self.id = ObjectID(id)
+    init(_ id: ObjectID, _ row: UnsafePointer<RowImage>, view: View, layout: RowLayout) {
+        self.id = id
         self.row = row
         isCurrent = row.pointee.isLike(layout)
         self.view = .passUnretained(view)
@@ -51,7 +50,7 @@ public struct RowView: ~Copyable {
         }
         guard let byte = row.pointee.cells.bool(place) else { return nil }
         if byte <= 1 { return byte == 1 }
-        return try mapping { () throws(FileError) in try row.pointee.bool(at: place) }
+        return try row.pointee.bool(at: place)
     }
 
     /// Nil where it is absent.
@@ -96,10 +95,10 @@ public struct RowView: ~Copyable {
     /// Nil where it is absent. Throws `damaged`.
     public func object(at position: Int) throws(StoreError) -> ObjectID? {
         guard let place = isCurrent ? position : place(of: position) else {
-            if case .object(let object) = fallback(position) { return ObjectID(object) }
+            if case .object(let object) = fallback(position) { return object }
             return nil
         }
-        return try mapping { () throws(FileError) in try row.pointee.object(at: place) }.map { ObjectID($0) }
+        return try row.pointee.object(at: place)
     }
 
     /// The text of a string or of JSON; nil where it is absent. Throws `damaged`.
@@ -133,7 +132,7 @@ public struct RowView: ~Copyable {
     private func withOtherBytes(
         at place: Int, _ body: (UnsafeRawBufferPointer) -> Void
     ) throws(StoreError) -> Bool {
-        let variable = try mapping { () throws(FileError) in try row.pointee.variable(at: place) }
+        let variable = try row.pointee.variable(at: place)
         switch variable {
         case .absent: return false
         case .inline(let bytes):
@@ -143,7 +142,7 @@ public struct RowView: ~Copyable {
         }
     }
 
-    private static func withBytes(of value: FileValue, _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
+    private static func withBytes(of value: StoredValue, _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
         switch value {
         case .string(var text), .json(var text):
             text.withUTF8 { (utf8: UnsafeBufferPointer<UInt8>) -> Void in body(UnsafeRawBufferPointer(utf8)) }
@@ -183,13 +182,13 @@ public struct RowView: ~Copyable {
     }
 
     @inline(never)
-    private func fallback(_ position: Int) -> FileValue {
+    private func fallback(_ position: Int) -> StoredValue {
         layout.takeUnretainedValue().entity.attributes[position].valueBeforeItExisted
     }
 
     @inline(never)
-    private func whole(_ place: Int) throws(StoreError) -> FileValue {
+    private func whole(_ place: Int) throws(StoreError) -> StoredValue {
         let view = view.takeUnretainedValue()
-        return try mapping { () throws(FileError) in try view.value(row.pointee, at: place) }
+        return try view.value(row.pointee, at: place)
     }
 }

@@ -3,7 +3,6 @@
 // 1. A value that comes out of the file and goes back is the same bytes, dates far from today excepted (see `Microseconds`).
 // 2. Nothing is cut, rounded or put right in silence, but that dates are kept to the nearest microsecond, which is documented.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 /// Dates as the file has them.
@@ -67,7 +66,7 @@ extension UUID {
             uuid: withUnsafeBytes(of: (uuid.high.bigEndian, uuid.low.bigEndian)) { $0.loadUnaligned(as: uuid_t.self) })
     }
 
-    var file: UUIDBytes {
+    var stored: UUIDBytes {
         withUnsafeBytes(of: uuid) { bytes in
             UUIDBytes(
                 high: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
@@ -78,7 +77,7 @@ extension UUID {
 
 extension Value {
     /// As the file has it. Throws `valueOutOfRange` for what the file has no form for.
-    package func fileValue() throws(StoreError) -> FileValue {
+    package func storedValue() throws(StoreError) -> StoredValue {
         switch self {
         case .null: return .absent
         case .bool(let bool): return .bool(bool)
@@ -86,11 +85,11 @@ extension Value {
         case .double(let double): return .double(double)
         case .string(let text): return .string(text)
         case .data(let data): return .data(Array(data))
-        case .uuid(let uuid): return .uuid(uuid.file)
+        case .uuid(let uuid): return .uuid(uuid.stored)
         case .json(let text): return .json(text)
-        case .object(let object): return .object(object.file)
-        case .orderedObjects(let objects): return .orderedObjects(objects.map(\.file))
-        case .objects(let objects): return .objectSet(objects.map(\.file))
+        case .object(let object): return .object(object)
+        case .orderedObjects(let objects): return .orderedObjects(objects)
+        case .objects(let objects): return .objectSet(objects)
         case .date(let date):
             guard let microseconds = Microseconds.from(date) else {
                 throw StoreError(
@@ -107,7 +106,7 @@ extension Value {
     }
 
     /// From the file's value, which must be whole, not a reference. Throws `valueOutOfRange` where `Decimal` cannot hold a decimal.
-    package init(_ value: FileValue) throws(StoreError) {
+    package init(_ value: StoredValue) throws(StoreError) {
         switch value {
         case .absent: self = .null
         case .bool(let bool): self = .bool(bool)
@@ -118,9 +117,9 @@ extension Value {
         case .date(let microseconds): self = .date(Microseconds.date(microseconds))
         case .uuid(let uuid): self = .uuid(UUID(uuid))
         case .json(let text): self = .json(text)
-        case .object(let object): self = .object(ObjectID(object))
-        case .orderedObjects(let objects): self = .orderedObjects(objects.map(ObjectID.init))
-        case .objects(let objects): self = .objects(objects.map(ObjectID.init))
+        case .object(let object): self = .object(object)
+        case .orderedObjects(let objects): self = .orderedObjects(objects)
+        case .objects(let objects): self = .objects(objects)
         case .decimal(let value):
             guard let decimal = value.decimal else {
                 throw StoreError(

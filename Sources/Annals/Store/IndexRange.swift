@@ -1,7 +1,5 @@
 // The two ends of a range over an index, as the engine wants them, and what it leaves to its caller: values too long for a key.
 
-internal import AnnalsFile
-
 /// Bounds of a range. Where they are not exact, the engine lends more rows than belong to it, and `contains` tells.
 struct IndexRange {
     let lower: IndexBound
@@ -57,21 +55,21 @@ struct IndexRange {
                 .invalidArgument, "A bound has more values than its key has attributes: leave the last ones out.")
         }
         for (value, attribute) in zip(bound.values, attributes) {
-            guard value.isNull || value.type == AttributeType(attribute.type) else {
+            guard value.isNull || value.type == attribute.type else {
                 throw StoreError(
                     .typeMismatch,
-                    "The bound for “\(attribute.name)” is not of its type, which is \(AttributeType(attribute.type)).")
+                    "The bound for “\(attribute.name)” is not of its type, which is \(attribute.type).")
             }
         }
         let values = try fileValues(bound)
         let types = attributes.map(\.type)
-        let made = try mapping { () throws(FileError) in
+        let made = try { () throws(StoreError) in
             switch bound {
             case .unbounded, .including: try IndexKey.bound(values: values, types: types, isIncluded: true)
             case .excluding: try IndexKey.bound(values: values, types: types, isIncluded: false)
             case .prefix: try IndexKey.prefixBound(values: values, types: types)
             }
-        }
+        }()
         return (made.bound, made.isExact)
     }
 
@@ -80,16 +78,14 @@ struct IndexRange {
         _ bound: RangeBound, _ attributes: [AttributeDefinition]
     ) throws(StoreError) -> [UInt8] {
         let values = try fileValues(bound)
-        return try mapping { () throws(FileError) in
-            var writer = ByteWriter()
-            try IndexKey.append(values: values, types: attributes.map(\.type), to: &writer)
-            return Array(writer.bytes)
-        }
+        var writer = ByteWriter()
+        try IndexKey.append(values: values, types: attributes.map(\.type), to: &writer)
+        return Array(writer.bytes)
     }
 
-    private static func fileValues(_ bound: RangeBound) throws(StoreError) -> [FileValue] {
-        var values: [FileValue] = []
-        for value in bound.values { values.append(try value.fileValue()) }
+    private static func fileValues(_ bound: RangeBound) throws(StoreError) -> [StoredValue] {
+        var values: [StoredValue] = []
+        for value in bound.values { values.append(try value.storedValue()) }
         return values
     }
 
@@ -102,8 +98,8 @@ struct IndexRange {
     }
 
     /// Whether the row lies between the ends, by its whole values.
-    func contains(_ row: FileRowView, _ view: View) throws(FileError) -> Bool {
-        var values: [FileValue] = []
+    func contains(_ row: RowImage, _ view: View) throws(StoreError) -> Bool {
+        var values: [StoredValue] = []
         for attribute in attributes.prefix(max(from.count, to.count)) {
             if let position = row.layout.position(ofAttribute: attribute.number) {
                 values.append(try view.value(row, at: position))
@@ -121,7 +117,7 @@ struct IndexRange {
     }
 
     /// Bytes that compare as the values do, however long they are.
-    private static func key(_ values: [FileValue]) -> [UInt8] {
+    private static func key(_ values: [StoredValue]) -> [UInt8] {
         var writer = ByteWriter()
         for value in values {
             switch value {

@@ -1,7 +1,5 @@
 // Finding objects through an index: equality and ranges, in both directions.
 
-internal import AnnalsFile
-
 /// Where a range over an index begins or ends: values for the first attributes of the key.
 public enum RangeBound: Sendable, Hashable {
     /// The range has no end on this side.
@@ -65,22 +63,20 @@ extension Snapshot {
         // What is beside an inexact range does not count.
         var passed = ends.isExact ? 0 : max(0, offset)
         var failure: StoreError?
-        try mapping { () throws(FileError) in
-            try view.range(
-                index, from: ends.lower, to: ends.upper, after: object?.file, offset: ends.isExact ? offset : 0,
-                reversed: reversed
-            ) { (object, row) throws(FileError) in
-                if !ends.isExact, !(try ends.contains(row, view)) { return true }
-                if passed > 0 {
-                    passed -= 1
-                    return true
-                }
-                do throws(StoreError) {
-                    return try lend(object, row, layout, body)
-                } catch {
-                    failure = error
-                    return false
-                }
+        try view.range(
+            index, from: ends.lower, to: ends.upper, after: object, offset: ends.isExact ? offset : 0,
+            reversed: reversed
+        ) { (object, row) throws(StoreError) in
+            if !ends.isExact, !(try ends.contains(row, view)) { return true }
+            if passed > 0 {
+                passed -= 1
+                return true
+            }
+            do throws(StoreError) {
+                return try lend(object, row, layout, body)
+            } catch {
+                failure = error
+                return false
             }
         }
         if let failure { throw failure }
@@ -97,15 +93,13 @@ extension Snapshot {
         let handle = try self.entity(entity)
         let index = try index(of: handle, attributes)
         let ends = try IndexRange(index, handle.layout, lower, upper)
-        return try mapping { () throws(FileError) in
-            if ends.isExact { return try view.count(index, from: ends.lower, to: ends.upper) }
-            var count: UInt64 = 0
-            try view.range(index, from: ends.lower, to: ends.upper) { (_, row) throws(FileError) in
-                if try ends.contains(row, view) { count += 1 }
-                return true
-            }
-            return count
+        if ends.isExact { return try view.count(index, from: ends.lower, to: ends.upper) }
+        var count: UInt64 = 0
+        try view.range(index, from: ends.lower, to: ends.upper) { (_, row) throws(StoreError) in
+            if try ends.contains(row, view) { count += 1 }
+            return true
         }
+        return count
     }
 
     /// The IDs of the objects in a range of an index.

@@ -1,6 +1,5 @@
 // One state of a store, to read from for as long as one likes.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 /// A state of a store, which no later commit changes. Any thread may read from it, any number may be held, and none holds anybody up.
@@ -95,13 +94,11 @@ public struct Snapshot: Sendable {
         guard layout.entity.number == object.entityNumber else { return false }
         try checkKnown(object.entityNumber)
         var failure: StoreError?
-        let isThere = try mapping { () throws(FileError) in
-            try view.withRow(object.file) { (row) throws(FileError) in
-                do throws(StoreError) {
-                    try lend(object.file, row, layout, body)
-                } catch {
-                    failure = error
-                }
+        let isThere = try view.withRow(object) { (row) throws(StoreError) in
+            do throws(StoreError) {
+                try lend(object, row, layout, body)
+            } catch {
+                failure = error
             }
         }
         if let failure { throw failure }
@@ -111,7 +108,7 @@ public struct Snapshot: Sendable {
     /// Hands a row out for as long as `body` runs.
     @inline(__always)
     func lend<Result>(
-        _ object: FileObjectID, _ row: FileRowView, _ layout: RowLayout,
+        _ object: ObjectID, _ row: RowImage, _ layout: RowLayout,
         _ body: (borrowing RowView) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
         try withUnsafePointer(to: row) { (row) throws(StoreError) in
@@ -127,7 +124,7 @@ public struct Snapshot: Sendable {
     public func count(of entity: String) throws -> UInt64 {
         let number = try handle(ofEntity: entity).number
         try checkKnown(number)
-        return try mapping { () throws(FileError) in try view.count(entity: number) }
+        return try view.count(entity: number)
     }
 
     /// Gives `body` every object of the entity whose number is in the range, by ascending number or descending, until it returns false.
@@ -146,16 +143,14 @@ public struct Snapshot: Sendable {
         let layout = entity.layout
         try require(entity)
         var failure: StoreError?
-        try mapping { () throws(FileError) in
-            try view.scan(
-                entity: entity.number, from: numbers.lowerBound, through: numbers.upperBound, reversed: reversed
-            ) { (object, row) throws(FileError) in
-                do throws(StoreError) {
-                    return try lend(object, row, layout, body)
-                } catch {
-                    failure = error
-                    return false
-                }
+        try view.scan(
+            entity: entity.number, from: numbers.lowerBound, through: numbers.upperBound, reversed: reversed
+        ) { (object, row) throws(StoreError) in
+            do throws(StoreError) {
+                return try lend(object, row, layout, body)
+            } catch {
+                failure = error
+                return false
             }
         }
         if let failure { throw failure }

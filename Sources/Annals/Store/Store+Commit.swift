@@ -1,7 +1,5 @@
 // Writing: transactions and schema changes.
 
-internal import AnnalsFile
-
 extension Store {
     /// Makes changes, all of them or none, visible to every process when it returns.
     ///
@@ -25,10 +23,10 @@ extension Store {
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
             let (result, appended) = try generations.commit(
-                author: author, context: contextName, durability: (durability ?? options.durability).file
+                author: author, context: contextName, durability: (durability ?? options.durability)
             ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
-        } catch let error as FileError {
+        } catch let error as StoreError {
             throw consumerError(error)
         }
     }
@@ -46,10 +44,10 @@ extension Store {
     ) throws -> (result: Result, token: HistoryToken?) {
         do {
             let (result, appended) = try generations.write(
-                author: author, context: contextName, durability: (durability ?? options.durability).file
+                author: author, context: contextName, durability: (durability ?? options.durability)
             ) { pending in try Transaction.run(pending, self, body) }
             return (result, appended.map(token))
-        } catch let error as FileError {
+        } catch let error as StoreError {
             throw consumerError(error)
         }
     }
@@ -60,7 +58,7 @@ extension Store {
         _ body: (PendingTransaction, Engine) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         let (result, appended) = try generations.write(
-            author: author, context: context, durability: (durability ?? options.durability).file
+            author: author, context: context, durability: (durability ?? options.durability)
         ) { pending in try body(pending, engine(of: pending.base)) }
         return (result, appended.map(token))
     }
@@ -79,7 +77,7 @@ extension Store {
         do {
             return try commit(author: author) { transaction in try transaction.changeSchema(changes) }.token
         } catch {
-            guard let error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
+            guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
             throw error
         }
     }

@@ -1,6 +1,5 @@
 // Removing a store for good.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 extension Store {
@@ -10,7 +9,7 @@ extension Store {
     /// `notFound`; `notAStore` for a file that is something else; `busy` while somebody is writing; and what the system says. A store that is
     /// damaged behind its header can be destroyed.
     public static func destroy(at path: String) throws {
-        _ = try mapping { () throws(FileError) in try destroy(path) { (_) in true } }
+        _ = try destroy(path) { (_) in true }
     }
 
     /// Closes the store, and removes it where there was none before this handle and nobody else has written to it: for who could not do what the
@@ -33,26 +32,24 @@ extension Store {
     }
 
     private func removeUnlessUsed(_ ownTransactions: UInt64) throws(StoreError) -> Bool {
-        try mapping { () throws(FileError) in
-            try Self.destroy(path) { (header) throws(FileError) in
-                guard UUID(header.storeID) == identifier else { return false }
-                // Under the writer lock: what it says stays so until the file is gone.
-                let engine = try Engine.open(
-                    path, access: .readOnly, files: RealFileSystem(), environment: RealEnvironment())
-                defer { try? engine.close() }
-                let tracking = engine.tracking
-                return try engine.view().number == ownTransactions && tracking.consumers.isEmpty
-                    && tracking.retention == .standard
-            }
+        try Self.destroy(path) { (header) throws(StoreError) in
+            guard UUID(header.storeID) == identifier else { return false }
+            // Under the writer lock: what it says stays so until the file is gone.
+            let engine = try Engine.open(
+                path, access: .readOnly, files: RealFileSystem(), environment: RealEnvironment())
+            defer { try? engine.close() }
+            let tracking = engine.tracking
+            return try engine.view().number == ownTransactions && tracking.consumers.isEmpty
+                && tracking.retention == .standard
         }
     }
 
     /// Removes the store at a path if `condition`, which is asked with the writer lock, says so.
     private static func destroy(
-        _ path: String, if condition: (FileHeader) throws(FileError) -> Bool
-    ) throws(FileError) -> Bool {
+        _ path: String, if condition: (FileHeader) throws(StoreError) -> Bool
+    ) throws(StoreError) -> Bool {
         let files = RealFileSystem()
-        do throws(FileError) {
+        do throws(StoreError) {
             let place = try files.resolve(path)
             let directory = try files.openDirectory(place.directory)
             defer { files.close(directory) }
@@ -66,10 +63,10 @@ extension Store {
 
     private static func destroy(
         _ file: Descriptor, _ name: String, in directory: Descriptor, _ files: RealFileSystem,
-        _ condition: (FileHeader) throws(FileError) -> Bool
-    ) throws(FileError) -> Bool {
+        _ condition: (FileHeader) throws(StoreError) -> Bool
+    ) throws(StoreError) -> Bool {
         guard try files.status(file).isRegularFile else {
-            throw FileError(.notARegularFile, "A store is a regular file, this is something else.")
+            throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
         }
         let (header, _) = try Log.readHeader(ByteWindow(files, file, stepBytes: FormatLimits.pageBytes))
         let environment = RealEnvironment()
@@ -79,7 +76,7 @@ extension Store {
             longestPause: WriterLock.eagerPause)
         // The lock ends with the descriptor. The name may mean another file by now.
         guard try files.identity(of: name, in: directory) == files.status(file).identity else {
-            throw FileError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
+            throw StoreError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
         }
         guard try condition(header) else { return false }
         try files.unlink(name, in: directory)

@@ -1,7 +1,5 @@
 // Salvage: what can still be read of a damaged store, into a new one.
 
-internal import AnnalsFile
-
 extension Store {
     /// What salvage found, what of it is in the new store, and what is lost.
     public struct SalvageReport: Hashable, Sendable {
@@ -118,15 +116,13 @@ extension Store {
     public static func salvage(
         from source: String, to target: String, progress: (@Sendable (CompactionProgress) -> Bool)? = nil
     ) throws -> SalvageReport {
-        try mapping { () throws(FileError) in
-            var options = SalvageOptions()
-            options.context = "salvage"
-            if let progress {
-                options.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
-            }
-            let report = try Salvage.run(
-                from: source, to: target, options: options, files: RealFileSystem(), environment: RealEnvironment())
-            return SalvageReport(report)
+        var options = SalvageOptions()
+        options.context = "salvage"
+        if let progress {
+            options.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
         }
+        let report = try Salvage.run(
+            from: source, to: target, options: options, files: RealFileSystem(), environment: RealEnvironment())
+        return SalvageReport(report)
     }
 }

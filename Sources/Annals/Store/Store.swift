@@ -1,6 +1,5 @@
 // One open store: opening, closing, what it is, what it says.
 
-package import AnnalsFile
 public import FoundationEssentials
 
 /// An open store file. Any thread may use it, and several processes may have the file open at once.
@@ -24,22 +23,6 @@ public final class Store: Sendable {
         package var hub: ChangeHub?
 
         public init() {}
-    }
-
-    /// When a commit returns.
-    public enum Durability: Sendable, Hashable {
-        /// When it survives the loss of power.
-        case full
-        /// When it survives the death of the process. A sync follows in the background when one second or 16 MiB have gathered; what power loss
-        /// takes is a suffix, never a hole.
-        case relaxed
-
-        var file: AnnalsFile::Durability {
-            switch self {
-            case .full: .full
-            case .relaxed: .relaxed
-            }
-        }
     }
 
     public enum Access: Sendable, Hashable {
@@ -80,7 +63,7 @@ public final class Store: Sendable {
         at path: String, entities: [EntityDescription] = [], options: Options = Options()
     ) throws {
         self.options = options
-        let (engine, wasMade) = try mapping { () throws(FileError) in try Self.openEngine(path, options) }
+        let (engine, wasMade) = try Self.openEngine(path, options)
         self.wasMade = wasMade
         generations = Generations(engine, trigger: options.automaticCompaction?.trigger)
         self.path = engine.log.path
@@ -106,7 +89,7 @@ public final class Store: Sendable {
 
     private static func openEngine(
         _ path: String, _ options: Options
-    ) throws(FileError) -> (engine: Engine, wasMade: Bool) {
+    ) throws(StoreError) -> (engine: Engine, wasMade: Bool) {
         var chosen = EngineOptions()
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
         chosen.reading = options.reading == .mapped ? .mapped : .copied
@@ -133,13 +116,13 @@ public final class Store: Sendable {
                     + "for writing once.", path: path)
         }
         do {
-            _ = try generations.commit(author: nil, context: nil, durability: options.durability.file) { pending in
+            _ = try generations.commit(author: nil, context: nil, durability: options.durability) { pending in
                 let changes = try SchemaPlan.additions(of: entities, to: pending.catalog)
                 let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
                 if !definitions.isEmpty { try pending.changeSchema(definitions) }
             }
         } catch {
-            guard let error = StoreError(error) else { preconditionFailure("Nobody else's error can be met here.") }
+            guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
             throw error
         }
     }
@@ -148,7 +131,7 @@ public final class Store: Sendable {
     /// called from a body that reads rows or history: it would wait for that body.
     ///
     /// Throws what kept the last transactions from becoming durable; the store is closed all the same. A second time does nothing.
-    public func close() throws { try mapping { () throws(FileError) in try generations.close() } }
+    public func close() throws { try generations.close() }
 
     // MARK: What is in it
 
@@ -165,7 +148,7 @@ public final class Store: Sendable {
 
     /// The newest state, and the engine that it is of.
     func newest() throws(StoreError) -> (engine: Engine, view: View) {
-        try mapping { () throws(FileError) in try generations.newest() }
+        try generations.newest()
     }
 
     /// The entities of the newest schema, in the order in which they were added. Throws `StoreError`.
@@ -180,14 +163,14 @@ public final class Store: Sendable {
     public var statistics: StoreStatistics {
         get throws {
             let (engine, view) = try newest()
-            let statistics = try mapping { () throws(FileError) in try engine.statistics() }
+            let statistics = try engine.statistics()
             var objects: [String: UInt64] = [:]
             for entity in view.catalog.entities(version: view.catalog.newestVersion) where !entity.name.isReserved {
                 objects[entity.name.text] = statistics.liveObjects[entity.number] ?? 0
             }
             var bytes: [String: UInt64] = [:]
             for kind in FrameKind.allCases { bytes["\(kind)"] = statistics.frameBytes[kind] ?? 0 }
-            let use = try mapping { () throws(FileError) in try engine.spaceByUse(in: view) }
+            let use = try engine.spaceByUse(in: view)
             return StoreStatistics(
                 fileBytes: statistics.fileBytes, endBytes: statistics.end, transactions: statistics.transactions,
                 objects: objects, bytesByKind: bytes, dirtyNodeBytes: statistics.dirtyNodeBytes,

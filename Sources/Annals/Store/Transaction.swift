@@ -1,6 +1,5 @@
 // A transaction while its body runs.
 
-internal import AnnalsFile
 internal import FoundationEssentials
 
 /// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One thread uses it.
@@ -8,9 +7,6 @@ public final class Transaction {
     private let pending: PendingTransaction
     private let store: Store
     @exclusivity(unchecked) private var isOver = false
-    /// What the closure that sets a row's values has thrown, while the file layer ends what it began. Here and not in the function that calls the closure,
-    /// because each row would pay for a place there.
-    @exclusivity(unchecked) private var failure: StoreError?
 
     private init(_ pending: PendingTransaction, _ store: Store) {
         self.pending = pending
@@ -58,9 +54,7 @@ public final class Transaction {
         let pending = open()
         try store.checkOwner(from)
         try store.checkSeen(to)
-        try mapping { () throws(FileError) in
-            try pending.advance(name, from: from.place, to: to.place)
-        }
+        try pending.advance(name, from: from.place, to: to.place)
     }
 
     /// An entity as this transaction writes it, its own schema changes included. Throws `StoreError`: `unknownEntity`.
@@ -79,7 +73,7 @@ public final class Transaction {
         let pending = open()
         let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
         guard !definitions.isEmpty else { return }
-        try mapping { () throws(FileError) in try pending.changeSchema(definitions) }
+        try pending.changeSchema(definitions)
     }
 
     // MARK: Inserting
@@ -115,56 +109,25 @@ public final class Transaction {
                 .invalidArgument,
                 "“\(entity.name)” has \(entity.attributes.count) attributes, and \(values.count) values were given.")
         }
-        var row: [FileValue] = []
+        var row: [StoredValue] = []
         row.reserveCapacity(values.count)
         for (position, value) in values.enumerated() { row.append(try entity.checked(value, position)) }
         return try insert(entity.number, row)
     }
 
-    private func insert(_ entity: UInt16, _ row: [FileValue]) throws(StoreError) -> ObjectID {
+    private func insert(_ entity: UInt16, _ row: [StoredValue]) throws(StoreError) -> ObjectID {
         let pending = open()
-        return ObjectID(
-            try mapping { () throws(FileError) in
-                try pending.insert(entity: entity) { (writer) throws(FileError) in
-                    for position in row.indices { try writer.set(row[position], at: position) }
-                }
-            })
+        return try pending.insert(entity: entity) { (writer) throws(StoreError) in
+            for position in row.indices { try writer.set(stored: row[position], at: position) }
+        }
     }
 
     /// Inserts an object whose values `set` sets one by one: the fastest way. Throws `StoreError`.
     @discardableResult
     public func insert(
-        _ entity: EntityHandle, _ set: (borrowing RowWriter) throws(StoreError) -> Void
+        _ entity: EntityHandle, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws -> ObjectID {
-        let pending = open()
-        do throws(FileError) {
-            let object = try pending.insert(entity.layout) { (writer) throws(FileError) in
-                try call(set, &writer)
-            }
-            return ObjectID(object)
-        } catch {
-            throw takeFailure(error)
-        }
-    }
-
-    /// Our error cannot pass through the file layer as it is: it waits beside, and a stand-in takes its way.
-    @inline(__always)
-    private func call(
-        _ set: (borrowing RowWriter) throws(StoreError) -> Void, _ writer: inout FileRowWriter
-    ) throws(FileError) {
-        do throws(StoreError) {
-            // Sound: the pointer is used only by the row writer, which is lent for the call.
-            try withUnsafeMutablePointer(to: &writer) { (pointer) throws(StoreError) in try set(RowWriter(pointer)) }
-        } catch {
-            failure = error
-            throw FileError(.invalidArgument, error.message)
-        }
-    }
-
-    @inline(never)
-    private func takeFailure(_ error: FileError) -> StoreError {
-        defer { failure = nil }
-        return failure ?? StoreError(error)
+        try open().insert(entity.layout, set)
     }
 
     // MARK: Updating
@@ -185,7 +148,7 @@ public final class Transaction {
         _ object: ObjectID, pairs values: some Collection<(key: String, value: Value)>
     ) throws(StoreError) -> Bool {
         let handle = try entity(of: object)
-        var changes: [(position: Int, value: FileValue)] = []
+        var changes: [(position: Int, value: StoredValue)] = []
         changes.reserveCapacity(values.count)
         for (name, value) in values {
             let position = try handle.requirePosition(of: name)
@@ -205,32 +168,30 @@ public final class Transaction {
             throw StoreError(
                 .invalidArgument, "The object or the number of values is not that of the entity “\(entity.name)”.")
         }
-        var changes: [(position: Int, value: FileValue)] = []
+        var changes: [(position: Int, value: StoredValue)] = []
         changes.reserveCapacity(values.count)
         for (position, value) in values.enumerated() { changes.append((position, try entity.checked(value, position))) }
         return try update(object, changes)
     }
 
     private func update(
-        _ object: ObjectID, _ changes: [(position: Int, value: FileValue)]
+        _ object: ObjectID, _ changes: [(position: Int, value: StoredValue)]
     ) throws(StoreError) -> Bool {
         let pending = open()
-        return try mapping { () throws(FileError) in
-            try pending.update(object.file, try Self.withoutSameLargeValues(changes, object, pending))
-        }
+        return try pending.update(object, try Self.withoutSameLargeValues(changes, object, pending))
     }
 
     /// Leaves out long values that are there already: they stand outside the row, where the engine does not compare them.
     private static func withoutSameLargeValues(
-        _ changes: [(position: Int, value: FileValue)], _ object: ObjectID, _ pending: PendingTransaction
-    ) throws(FileError) -> [(position: Int, value: FileValue)] {
+        _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ pending: PendingTransaction
+    ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         let isLong = changes.contains { $0.value.variableBytes > longValueBytes }
         let catalog = pending.catalog
-        guard isLong, !pending.isChangedHere(object.file),
+        guard isLong, !pending.isChangedHere(object),
             let layout = catalog.layout(version: catalog.newestVersion, entity: object.entityNumber)
         else { return changes }
-        var different: [(position: Int, value: FileValue)] = []
-        let isThere = try pending.base.withRow(object.file) { (row) throws(FileError) in
+        var different: [(position: Int, value: StoredValue)] = []
+        let isThere = try pending.base.withRow(object) { (row) throws(StoreError) in
             for change in changes {
                 let number = layout.entity.attributes[change.position].number
                 if change.value.variableBytes > longValueBytes, let place = row.layout.position(ofAttribute: number),
@@ -254,24 +215,20 @@ public final class Transaction {
     /// Throws `StoreError`.
     @discardableResult
     public func update(
-        _ object: ObjectID, _ set: (borrowing RowWriter) throws(StoreError) -> Void
+        _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws -> Bool {
         let pending = open()
         guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {
             throw Self.notFound(object)
         }
-        do throws(FileError) {
-            return try pending.update(object.file) { (writer) throws(FileError) in try call(set, &writer) }
-        } catch {
-            throw takeFailure(error)
-        }
+        return try pending.update(object, set)
     }
 
     /// Deletes an object. Throws `StoreError`: `objectNotFound`.
     public func delete(_ object: ObjectID) throws {
         let pending = open()
         if pending.base.reservedEntities.contains(object.entityNumber) { throw Self.notFound(object) }
-        try mapping { () throws(FileError) in try pending.delete(object.file) }
+        try pending.delete(object)
     }
 
     // MARK: Reading
@@ -282,13 +239,11 @@ public final class Transaction {
         guard let handle = try? entity(of: object) else { return nil }
         var row: Row?
         var failure: StoreError?
-        _ = try mapping { () throws(FileError) in
-            try pending.withRow(object.file) { (stored) throws(FileError) in
-                do throws(StoreError) {
-                    row = try self.row(object, stored, handle, pending)
-                } catch {
-                    failure = error
-                }
+        _ = try pending.withRow(object) { (stored) throws(StoreError) in
+            do throws(StoreError) {
+                row = try self.row(object, stored, handle, pending)
+            } catch {
+                failure = error
             }
         }
         if let failure { throw failure }
@@ -297,13 +252,13 @@ public final class Transaction {
 
     /// A copy of a row, in the newest schema. What this transaction wrote stands in no file yet.
     private func row(
-        _ object: ObjectID, _ stored: FileRowView, _ handle: EntityHandle, _ pending: PendingTransaction
+        _ object: ObjectID, _ stored: RowImage, _ handle: EntityHandle, _ pending: PendingTransaction
     ) throws(StoreError) -> Row {
         var values: [Value] = []
         values.reserveCapacity(handle.attributes.count)
         for attribute in handle.layout.entity.attributes {
             if let place = stored.layout.position(ofAttribute: attribute.number) {
-                let value = try mapping { () throws(FileError) in try pending.value(stored, at: place) }
+                let value = try pending.value(stored, at: place)
                 values.append(try Value(value))
             } else {
                 values.append(try Value(attribute.valueBeforeItExisted))
@@ -328,26 +283,27 @@ public final class Transaction {
 
     private func requireCurrent(_ entity: EntityHandle) throws(StoreError) {
         let pending = open()
-        try mapping { () throws(FileError) in try pending.requireNewest(entity.layout) }
+        try pending.requireNewest(entity.layout)
     }
 }
 
 extension EntityHandle {
     /// The value as the file has it. Throws `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
-    func checked(_ value: Value, _ position: Int) throws(StoreError) -> FileValue {
+    func checked(_ value: Value, _ position: Int) throws(StoreError) -> StoredValue {
         guard let type = value.type else {
             guard layout.slots[position].isOptional else {
                 throw StoreError(
-                    .requiredMissing, "“\(attributes[position])” of “\(name)” is required: give it a value.")
+                    .requiredMissing, "“\(attributes[position])” of “\(name)” is required: give it a value.",
+                    ObjectFacts(name, [attributes[position]]))
             }
             return .absent
         }
         guard type == types[position] else {
             throw StoreError(
                 .typeMismatch,
-                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), and a value of the type \(type) was given."
-            )
+                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), and a value of the type \(type) was given.",
+                ObjectFacts(name, [attributes[position]]))
         }
-        return try value.fileValue()
+        return try value.storedValue()
     }
 }

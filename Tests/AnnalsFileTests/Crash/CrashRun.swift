@@ -1,6 +1,6 @@
 // A workload under the eyes of an oracle: what was attempted, what was acknowledged, and what every power cut must leave of it.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Synchronization
 
@@ -116,7 +116,7 @@ final class CrashRun: @unchecked Sendable {
         return transaction
     }
 
-    static func row(_ number: Int, _ bodyBytes: Int) -> [Value] {
+    static func row(_ number: Int, _ bodyBytes: Int) -> [StoredValue] {
         let body = bodyBytes == 0 ? nil : (0..<bodyBytes).map { UInt8(truncatingIfNeeded: number &* 31 &+ $0) }
         return Note.row("t\(number)", Int64(number), body)
     }
@@ -128,9 +128,10 @@ final class CrashRun: @unchecked Sendable {
         let position = expectation.attempts.count
         do {
             try commit()
-        } catch let error as FileError {
+        } catch let error as StoreError {
             // Only these leave it open whether the transaction is there.
-            let isUnknown = error.code == .durabilityUnknown || error.message == FileError.simulatedProcessDeath.message
+            let isUnknown =
+                error.code == .durabilityUnknown || error.message == StoreError.simulatedProcessDeath.message
             if !isUnknown { expectation.attempts.remove(at: position - 1) }
             throw error
         }
@@ -192,7 +193,7 @@ final class CrashRun: @unchecked Sendable {
     static func read(_ log: Log) throws -> Recovered {
         var found = Recovered()
         var first: UInt64?
-        try log.forEachFrame { (frame, state) throws(FileError) in
+        try log.forEachFrame { (frame, state) throws(StoreError) in
             guard frame.header.kind == .transaction || frame.header.kind == .part else { return }
             let record = try TransactionRecord.decode(frame.table)
             var cursor = ChangeCursor(frame)
@@ -209,12 +210,12 @@ final class CrashRun: @unchecked Sendable {
     }
 
     /// The row's title tells which object it is.
-    private static func compare(_ change: ChangeView, _ frame: FrameView, _ state: LogState) throws(FileError) {
+    private static func compare(_ change: ChangeView, _ frame: FrameView, _ state: LogState) throws(StoreError) {
         guard let bytes = frame.row(of: change) else { return }
         let header = try RowHeader(bytes)
-        guard let layout = state.rowCatalog.layout(version: header.schemaVersion, entity: change.object.entity),
-            case .string(let title) = try RowView(bytes, layout: layout).value(at: 0),
+        guard let layout = state.rowCatalog.layout(version: header.schemaVersion, entity: change.object.entityNumber),
+            case .string(let title) = try RowImage(bytes, layout: layout).value(at: 0),
             title == "t\(change.object.number)"
-        else { throw FileError(.damaged, "A row is not that of its object.", offset: frame.offset) }
+        else { throw StoreError(.damaged, "A row is not that of its object.", offset: frame.offset) }
     }
 }

@@ -1,6 +1,6 @@
 // Every power cut, at every step of every workload.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import SimulatedDisk
 import Testing

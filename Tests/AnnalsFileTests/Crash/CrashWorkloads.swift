@@ -1,6 +1,6 @@
 // What is going on when the power is cut: each workload covers other frames, durabilities and hands on the store.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 enum CrashWorkloads {
@@ -191,7 +191,7 @@ enum CrashWorkloads {
     static func expectDeath(_ body: () throws -> Void) throws {
         do {
             try body()
-        } catch let error as FileError where error.message == FileError.simulatedProcessDeath.message {
+        } catch let error as StoreError where error.message == StoreError.simulatedProcessDeath.message {
             return
         }
         throw CrashFailure(description: "a process that should have died has not")
@@ -206,7 +206,7 @@ enum CrashWorkloads {
         do {
             try run.insert(log, count: 4, .full)
             throw CrashFailure(description: "a write to a full disk succeeded")
-        } catch let error as FileError where error.code == .noSpace {}
+        } catch let error as StoreError where error.code == .noSpace {}
         run.machine.disk.removeAllFaults()
         try run.insert(log, .full)
         try run.insert(log, .relaxed)
@@ -223,12 +223,12 @@ enum CrashWorkloads {
         do {
             try run.insert(log, .full)
             throw CrashFailure(description: "a commit whose sync failed was acknowledged")
-        } catch let error as FileError where error.code == .durabilityUnknown {}
+        } catch let error as StoreError where error.code == .durabilityUnknown {}
         run.machine.disk.removeAllFaults()
         do {
             try run.insert(log, .full)
             throw CrashFailure(description: "a handle whose sync failed went on")
-        } catch let error as FileError where error.code == .durabilityUnknown {
+        } catch let error as StoreError where error.code == .durabilityUnknown {
             // It was refused before anything was written.
             run.expectation.attempts.removeLast()
         }
@@ -251,7 +251,7 @@ enum CrashWorkloads {
         do {
             try run.insert(heard, .full)
             throw CrashFailure(description: "a handle did not hear of a failed write-back")
-        } catch let error as FileError where error.code == .durabilityUnknown {}
+        } catch let error as StoreError where error.code == .durabilityUnknown {}
         run.machine.disk.kill(1)
         run.machine.disk.kill(7)
         let next = try run.open(2)

@@ -1,6 +1,6 @@
 // A workload of the engine under the eyes of an oracle: the rows after each transaction, and how many of them must survive.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 /// The rows behind a transaction.
@@ -73,7 +73,7 @@ extension View {
         guard catalog.newestVersion > 0 else { return }
         var scanned: [UInt64: Int64] = [:]
         var areTitlesRight = true
-        try scan(entity: EngineNote.entity) { (object, row) throws(FileError) in
+        try scan(entity: EngineNote.entity) { (object, row) throws(StoreError) in
             scanned[object.number] = row.int(at: EngineNote.rank)
             if case .string("t\(object.number)") = try row.value(at: EngineNote.title) {
             } else {
@@ -136,7 +136,7 @@ final class EngineCrashRun: @unchecked Sendable {
     }
 
     static func object(_ number: UInt64) -> ObjectID {
-        guard let object = ObjectID(entity: EngineNote.entity, number: number) else {
+        guard let object = ObjectID(entityNumber: EngineNote.entity, number: number) else {
             preconditionFailure("Tests use object numbers from 1.")
         }
         return object
@@ -193,10 +193,10 @@ final class EngineCrashRun: @unchecked Sendable {
         let number = expectation.states.count - 1
         do {
             try commit()
-        } catch let error as FileError {
+        } catch let error as StoreError {
             // Only these leave it open whether the transaction is there.
             let isUnknown =
-                error.code == .durabilityUnknown || error.message.contains(FileError.simulatedProcessDeath.message)
+                error.code == .durabilityUnknown || error.message.contains(StoreError.simulatedProcessDeath.message)
             if !isUnknown { expectation.states.removeLast() }
             throw error
         }

@@ -1,6 +1,6 @@
 // Every power cut, at every step of workloads that write index nodes, checkpoints and hints; and an error of every call of one of them.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import SimulatedDisk
 import Testing
@@ -265,7 +265,7 @@ enum EngineCrashWorkloads {
     private static func expectUnknown(_ body: () throws -> Void) throws {
         do {
             try body()
-        } catch let error as FileError where error.code == .durabilityUnknown { return }
+        } catch let error as StoreError where error.code == .durabilityUnknown { return }
         throw CrashFailure(description: "a commit whose sync failed was acknowledged")
     }
 
@@ -365,7 +365,7 @@ enum EngineCrashWorkloads {
             run.machine.disk.addFault(Fault(.failure(28), on: .write, occurrence: occurrence))
             do {
                 try run.define(engine)
-            } catch let error as FileError where error.code == .noSpace { refusals += 1 }
+            } catch let error as StoreError where error.code == .noSpace { refusals += 1 }
             run.machine.disk.removeAllFaults()
             if try hasIndex(engine) { break }
             try run.change(engine, 1, 1, 1, .full)

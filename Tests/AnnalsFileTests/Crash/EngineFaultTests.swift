@@ -1,6 +1,6 @@
 // An error of every call that the engine makes, once and for ever: what was acknowledged is there, the indexes are those of the rows.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -108,7 +108,7 @@ import Testing
         for step in steps {
             do {
                 try step(engine)
-            } catch let error as FileError {
+            } catch let error as StoreError {
                 guard let fault else { throw error }
                 if fault.effect == .synchronize(.cacheReverted) {
                     // A file system that drops what it could not write takes what was only acknowledged as relaxed with it.
@@ -132,7 +132,7 @@ import Testing
                     } else {
                         try run.change(engine, 1, 1, 1, .full)
                     }
-                } catch let later as FileError {
+                } catch let later as StoreError {
                     guard later.code == .durabilityUnknown, mayPoison(fault) else {
                         throw CrashFailure(description: "after \(error.code), with the fault gone: \(later)")
                     }
@@ -152,7 +152,7 @@ import Testing
                 }
                 _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("refused", 1))
             }
-        } catch let error as FileError where error.code == .durabilityUnknown { return }
+        } catch let error as StoreError where error.code == .durabilityUnknown { return }
         throw CrashFailure(description: "a poisoned handle went on")
     }
 
@@ -168,7 +168,7 @@ import Testing
     private static func tolerating<Result>(_ fault: Fault?, _ body: () throws -> Result) throws -> Result? {
         do {
             return try body()
-        } catch let error as FileError {
+        } catch let error as StoreError {
             if fault == nil { throw error }
             return nil
         }

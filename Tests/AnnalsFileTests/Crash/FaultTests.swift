@@ -1,6 +1,6 @@
 // An error of every call that the log makes, of every kind, once and for ever: nothing acknowledged is lost, nothing is reported wrongly.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -89,7 +89,7 @@ import Testing
             let content = run.machine.disk.contents(of: Machine.path)
             do {
                 try step(log)
-            } catch let error as FileError {
+            } catch let error as StoreError {
                 guard let fault else { throw error }
                 // A file system that drops what it could not write takes what was only acknowledged as relaxed with it.
                 if fault.effect == .synchronize(.cacheReverted) { run.expectation.visible = run.expectation.durable }
@@ -104,7 +104,7 @@ import Testing
                 do {
                     if log.current.schemaVersion == 0 { try run.define(log) } else { try run.insert(log, .full) }
                     if isPoisoned { throw CrashFailure(description: "a poisoned handle went on") }
-                } catch let later as FileError {
+                } catch let later as StoreError {
                     guard isPoisoned, later.code == .durabilityUnknown else {
                         throw CrashFailure(description: "after \(error.code), with the fault gone: \(later)")
                     }
@@ -131,7 +131,7 @@ import Testing
     ) throws -> Result? {
         do {
             return try body()
-        } catch let error as FileError {
+        } catch let error as StoreError {
             if fault == nil { throw error }
             return nil
         }

@@ -1,6 +1,6 @@
 // What must hold of every disk that a power cut leaves.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 /// Recovers an image, twice; commits on top; cuts the power again; and, for some images, during all of that.

@@ -5,7 +5,7 @@
 // B2  The baton goes over at a preemption of the schedule, when a process sleeps, and when one has ended: nothing else decides, so equal schedules give
 //     equal runs.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked.

@@ -1,6 +1,6 @@
 // The file system of a simulated process that takes turns with another one: a turn may end before every call.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Synchronization
 
@@ -43,7 +43,7 @@ final class InterleavedFiles: FileSystem {
         return file
     }
 
-    private func step(_ call: CallKind, _ file: Descriptor? = nil) throws(FileError) {
+    private func step(_ call: CallKind, _ file: Descriptor? = nil) throws(StoreError) {
         // Without a baton nobody would see to it that only one of them runs.
         if isDead || baton.isStuck { throw .simulatedProcessDeath }
         if let file, isOwn(file) { return baton.countCall() }
@@ -62,17 +62,17 @@ final class InterleavedFiles: FileSystem {
 
     // MARK: Names
 
-    func resolve(_ path: String) throws(FileError) -> (directory: String, name: String) {
+    func resolve(_ path: String) throws(StoreError) -> (directory: String, name: String) {
         baton.countCall()
         return try process.resolve(path)
     }
 
-    func openDirectory(_ path: String) throws(FileError) -> Descriptor {
+    func openDirectory(_ path: String) throws(StoreError) -> Descriptor {
         baton.countCall()
         return keep(try process.openDirectory(path))
     }
 
-    func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(FileError) -> Descriptor {
+    func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
         let isStore = Machine.path.hasSuffix("/" + name)
         if isStore { try step(.open) } else { baton.countCall() }
         let file = try process.open(name, in: directory, access: access)
@@ -84,35 +84,35 @@ final class InterleavedFiles: FileSystem {
         return file
     }
 
-    func createUnnamed(in directory: Descriptor, mode: UInt32) throws(FileError) -> Descriptor {
+    func createUnnamed(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
         baton.countCall()
         return keep(try process.createUnnamed(in: directory, mode: mode))
     }
 
-    func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(FileError) {
+    func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(StoreError) {
         try step(.publish)
         try process.publish(file, as: name, in: directory)
         own.withLock { _ = $0.remove(file) }
     }
 
-    func createExclusively(_ name: String, in directory: Descriptor, mode: UInt32) throws(FileError) -> Descriptor {
+    func createExclusively(_ name: String, in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
         try step(.createExclusively)
         return keep(try process.createExclusively(name, in: directory, mode: mode))
     }
 
-    func rename(_ name: String, to newName: String, in directory: Descriptor) throws(FileError) {
+    func rename(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError) {
         try step(.rename)
         try process.rename(name, to: newName, in: directory)
         baton.changed(by: index)
     }
 
-    func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(FileError) {
+    func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError) {
         try step(.rename)
         try process.renameExclusively(name, to: newName, in: directory)
         baton.changed(by: index)
     }
 
-    func unlink(_ name: String, in directory: Descriptor) throws(FileError) {
+    func unlink(_ name: String, in directory: Descriptor) throws(StoreError) {
         try step(.unlink)
         try process.unlink(name, in: directory)
     }
@@ -125,7 +125,7 @@ final class InterleavedFiles: FileSystem {
         baton.released(by: index)
     }
 
-    func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity {
+    func identity(of name: String, in directory: Descriptor) throws(StoreError) -> FileIdentity {
         try step(.identity)
         if let identity = firstStore.withLock({ $0 }) { return identity }
         return try process.identity(of: name, in: directory)
@@ -134,7 +134,7 @@ final class InterleavedFiles: FileSystem {
     /// What was written and not synchronised may be on the disk or not anyhow.
     func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {}
 
-    func synchronizeDirectory(_ directory: Descriptor) throws(FileError) {
+    func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) {
         try step(.synchronizeDirectory)
         if sabotage == .noSynchronizeDirectory { return }
         try process.synchronizeDirectory(directory)
@@ -144,57 +144,57 @@ final class InterleavedFiles: FileSystem {
 
     func read(
         _ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         try step(.read, file)
         return try process.read(file, at: offset, into: buffer)
     }
 
-    func write(_ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer) throws(FileError) -> Int {
+    func write(_ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer) throws(StoreError) -> Int {
         try step(.write, file)
         let count = try process.write(file, at: offset, from: bytes)
         if !isOwn(file) { baton.changed(by: index) }
         return count
     }
 
-    func allocate(_ file: Descriptor, offset: UInt64, count: UInt64) throws(FileError) {
+    func allocate(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError) {
         try step(.allocate, file)
         try process.allocate(file, offset: offset, count: count)
     }
 
-    func setSize(_ file: Descriptor, to size: UInt64) throws(FileError) {
+    func setSize(_ file: Descriptor, to size: UInt64) throws(StoreError) {
         try step(.setSize, file)
         try process.setSize(file, to: size)
     }
 
-    func size(_ file: Descriptor) throws(FileError) -> UInt64 {
+    func size(_ file: Descriptor) throws(StoreError) -> UInt64 {
         try step(.size, file)
         return try process.size(file)
     }
 
-    func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64? {
+    func content(_ file: Descriptor, from offset: UInt64) throws(StoreError) -> UInt64? {
         try step(.content, file)
         return try process.content(file, from: offset)
     }
 
-    func synchronize(_ file: Descriptor) throws(FileError) {
+    func synchronize(_ file: Descriptor) throws(StoreError) {
         try step(.synchronize, file)
         if sabotage == .noSynchronize { return }
         try process.synchronize(file)
     }
 
-    func status(_ file: Descriptor) throws(FileError) -> FileStatus {
+    func status(_ file: Descriptor) throws(StoreError) -> FileStatus {
         try step(.status, file)
         return try process.status(file)
     }
 
-    func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(FileError) {
+    func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError) {
         try step(.setPermissions, file)
         try process.setPermissions(file, mode: mode, owner: owner, group: group)
     }
 
     // MARK: Locks and mappings
 
-    func tryLock(_ file: Descriptor, _ range: LockRange) throws(FileError) -> LockAttempt {
+    func tryLock(_ file: Descriptor, _ range: LockRange) throws(StoreError) -> LockAttempt {
         try step(.tryLock, file)
         if sabotage == .noLocks { return .acquired }
         let attempt = try process.tryLock(file, range)
@@ -204,7 +204,7 @@ final class InterleavedFiles: FileSystem {
         return attempt
     }
 
-    func unlock(_ file: Descriptor, _ range: LockRange) throws(FileError) {
+    func unlock(_ file: Descriptor, _ range: LockRange) throws(StoreError) {
         try step(.unlock, file)
         try process.unlock(file, range)
         baton.released(by: index)

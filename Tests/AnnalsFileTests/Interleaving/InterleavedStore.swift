@@ -1,6 +1,6 @@
 // The store of an interleaving, what transactions make of its rows, and what was promised about them.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 /// Something that must not be, said in a sentence.
@@ -74,7 +74,7 @@ struct InterleavedStore: Sendable {
         number = view.number
         firstNumber = engine.tracking.horizon + 1
         var tags: [UInt64: UInt64] = [:]
-        try engine.forEachTransaction(after: firstNumber - 1, in: view) { (transaction) in
+        try engine.tracked(view).forEachTransaction(after: firstNumber - 1) { (transaction) in
             tags[transaction.number] = transaction.tag
             return true
         }
@@ -146,7 +146,7 @@ struct InterleavedStore: Sendable {
         var next = number
         var tag = tags[number]
         var areTagsKept = true
-        try engine.forEachTransaction(after: number, in: view) { (transaction) in
+        try engine.tracked(view).forEachTransaction(after: number) { (transaction) in
             next += 1
             tag = transaction.tag
             if let known = journal.tags[next], known != transaction.tag { areTagsKept = false }
@@ -178,7 +178,7 @@ struct InterleavedStore: Sendable {
     private func check(_ view: View, rows: [String: Int64]) throws {
         var found: [String: Int64] = [:]
         var titles: [UInt64: String] = [:]
-        try view.scan(entity: EngineNote.entity) { (object, row) throws(FileError) in
+        try view.scan(entity: EngineNote.entity) { (object, row) throws(StoreError) in
             if case .string(let title) = try row.value(at: EngineNote.title) {
                 found[title] = row.int(at: EngineNote.rank)
                 titles[object.number] = title

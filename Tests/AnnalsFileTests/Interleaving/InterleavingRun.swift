@@ -1,6 +1,6 @@
 // One schedule of one scenario: the race, and what must hold behind it and of every power cut in it.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 /// What the schedules of a scenario have come to. Sound although it is shared: only who has the baton touches it, and a test while nobody runs.

@@ -1,6 +1,6 @@
 // What two processes do at once.
 
-import AnnalsFile
+import Annals
 import Testing
 
 struct InterleavingScenario: Sendable, CustomTestStringConvertible {
@@ -16,7 +16,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
     var first: @Sendable (Player) throws -> Void
     var second: @Sendable (Player) throws -> Void
     /// The errors that may come of it where a process does not go on for longer than the other one waits.
-    var allowed: Set<FileError.Code> = []
+    var allowed: Set<StoreError.Code> = []
     /// Whose transactions must be there in the end, where nobody was killed.
     var authors: Set<String>
     /// What must have been seen in at least one schedule: else the scenario does not test what it is for.

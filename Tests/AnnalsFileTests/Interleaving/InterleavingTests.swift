@@ -2,7 +2,7 @@
 //
 // All with three preemptions: Tests/interleavings.sh.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import SimulatedDisk
 import Synchronization

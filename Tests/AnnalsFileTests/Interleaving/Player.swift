@@ -1,6 +1,6 @@
 // One process of an interleaving: what it can do, and what it makes sure of on the way.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 /// Sound although it is shared: its thread uses it while it has the baton, and the test before and after.
@@ -16,7 +16,7 @@ final class Player: @unchecked Sendable {
     private(set) var store: Generations?
     /// Taken before the other one begins.
     private var earlier: (engine: Engine, view: View, authors: [String])?
-    var failure: FileError?
+    var failure: StoreError?
     var violation: String?
     /// What scenarios count on to have happened at least once, over all schedules.
     var seen: Set<String> = []
@@ -35,7 +35,7 @@ final class Player: @unchecked Sendable {
     func run(_ body: (Player) throws -> Void) {
         do {
             try body(self)
-        } catch let error as FileError {
+        } catch let error as StoreError {
             failure = error
         } catch {
             violation = "\(error)"
@@ -83,7 +83,7 @@ final class Player: @unchecked Sendable {
     func giveBackLock() throws { try opened().newest().engine.log.giveBackIdleLock() }
 
     func clean(before number: UInt64) throws {
-        _ = try opened().onNewest { (engine) throws(FileError) in
+        _ = try opened().onNewest { (engine) throws(StoreError) in
             try engine.deleteHistory(before: number, durability: .full)
         }
     }
@@ -118,15 +118,15 @@ final class Player: @unchecked Sendable {
         }
         let found = number == view.number ? view.tag : try engine.view(asOf: number).tag
         guard found == tag else { throw InterleavingFailure("the token of \(number) is said to have diverged") }
-        if let hidden = try engine.lastHidden(after: number, in: view) {
+        if let hidden = try engine.tracked(view).lastHidden(after: number) {
             throw InterleavingFailure("\(hidden) is said to be hidden")
         }
         var next = number + 1
-        try engine.forEachTransaction(after: number, in: view) { (transaction) throws(FileError) in
+        try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
             guard transaction.number == next else { return false }
             if let tag = model.tags[next] ?? journal.tags[next], tag != transaction.tag { return false }
             // A token of the past is read with its values.
-            try transaction.forEachChange { (change) throws(FileError) in
+            try transaction.forEachChange { (change) throws(StoreError) in
                 _ = try view.withRow(after: change) { _ in }
                 return true
             }
@@ -148,7 +148,7 @@ final class Player: @unchecked Sendable {
         var authors: [String] = []
         while true {
             let (engine, view) = try opened().newest()
-            try engine.forEachTransaction(after: last, in: view) { (transaction) in
+            try engine.tracked(view).forEachTransaction(after: last) { (transaction) in
                 guard transaction.number == last + 1 else { return false }
                 last += 1
                 authors.append(transaction.author ?? "nobody")

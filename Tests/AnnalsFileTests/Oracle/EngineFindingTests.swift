@@ -1,6 +1,6 @@
 // What random operations have found in the engine, each as a test of its own.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -19,9 +19,9 @@ import Testing
         return engine
     }
 
-    private func value(_ view: View, _ id: ObjectID, _ position: Int) throws -> Value? {
-        var value: Value?
-        _ = try view.withRow(id) { (row) throws(FileError) in value = try row.value(at: position) }
+    private func value(_ view: View, _ id: ObjectID, _ position: Int) throws -> StoredValue? {
+        var value: StoredValue?
+        _ = try view.withRow(id) { (row) throws(StoreError) in value = try row.value(at: position) }
         return value
     }
 
@@ -32,7 +32,7 @@ import Testing
         let id = try engine.commit { try $0.insert(entity: 1, [.string("a"), .absent]) }.result
         rank.flags = [.indexed]
         _ = try engine.commit { try $0.changeSchema([note([title, rank])]) }
-        #expect(throws: FileError.self) {
+        #expect(throws: StoreError.self) {
             _ = try engine.commit { try $0.update(id, [(0, .string("b"))]) }
         }
         rank.defaultValue = [7, 0, 0, 0, 0, 0, 0, 0]
@@ -41,7 +41,8 @@ import Testing
         let view = try engine.view()
         #expect(try value(view, id, 1) == .int(7))
         var positions: [Int] = []
-        try engine.forEachTransaction(after: (appended?.number ?? 0) - 1, in: view) { (transaction) throws(FileError) in
+        try engine.tracked(view).forEachTransaction(after: (appended?.number ?? 0) - 1) {
+            (transaction) throws(StoreError) in
             try transaction.forEachChange { (change) in
                 positions = change.attributePositions
                 return true
@@ -113,7 +114,7 @@ import Testing
             let id = try transaction.insert(entity: 1, EngineNote.row("a", 1))
             try transaction.delete(id)
             for attempt in 0..<2 {
-                do throws(FileError) {
+                do throws(StoreError) {
                     if attempt == 0 {
                         try transaction.delete(id)
                     } else {

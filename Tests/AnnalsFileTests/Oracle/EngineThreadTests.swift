@@ -1,6 +1,6 @@
 // Real threads on one engine and the real file system: every view is one state, no read fails, and no increment is lost.
 
-import AnnalsFile
+import Annals
 import Synchronization
 import TestSupport
 import Testing
@@ -71,15 +71,15 @@ import Testing
                 var random = SeededRandom(UInt64(reader + 2))
                 while !isDone.load(ordering: .relaxed) {
                     let object = ids[Int.random(in: 0..<count, using: &random)]
-                    guard try engine.view().withRow(object, { (_) throws(FileError) in }) else {
-                        throw FileError(.damaged, "an object is gone")
+                    guard try engine.view().withRow(object, { (_) throws(StoreError) in }) else {
+                        throw StoreError(.damaged, "an object is gone")
                     }
                 }
             }
         }
         try onThreads(bodies)
         var ranks: [Int64] = []
-        try engine.view().range(EngineNote.rankIndex) { (_, row) throws(FileError) in
+        try engine.view().range(EngineNote.rankIndex) { (_, row) throws(StoreError) in
             ranks.append(row.int(at: EngineNote.rank) ?? -1)
             return true
         }
@@ -191,10 +191,10 @@ import Testing
     private static func checkHistory(_ engine: Engine, _ view: View, after number: UInt64) throws {
         var next = number + 1
         var sum: Int64 = 0
-        try engine.forEachTransaction(after: number, in: view) { (transaction) throws(FileError) in
-            guard transaction.number == next else { throw FileError(.damaged, "a gap in history") }
+        try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
+            guard transaction.number == next else { throw StoreError(.damaged, "a gap in history") }
             next += 1
-            try transaction.forEachChange { (change) throws(FileError) in
+            try transaction.forEachChange { (change) throws(StoreError) in
                 _ = try view.withRow(after: change) { (row) in sum += row.int(at: EngineNote.rank) ?? 0 }
                 _ = try view.withRow(before: change) { (row) in sum -= row.int(at: EngineNote.rank) ?? 0 }
                 return true
@@ -275,7 +275,7 @@ import Testing
                         }
                         if reads.add(1, ordering: .relaxed).oldValue == 0 { open.add(1, ordering: .relaxed) }
                     }
-                } catch let error as FileError where error.code == .closed {}
+                } catch let error as StoreError where error.code == .closed {}
             }
         }
         bodies.append {
@@ -285,7 +285,7 @@ import Testing
                         try $0.insert(entity: EngineNote.entity, EngineNote.row("late \(number)", 1))
                     }
                 }
-            } catch let error as FileError where error.code == .closed {}
+            } catch let error as StoreError where error.code == .closed {}
         }
         bodies.append {
             while reads.load(ordering: .relaxed) < 3 * round { SystemThread.pause() }
@@ -293,7 +293,7 @@ import Testing
             try engine.close()
         }
         try onThreads(bodies)
-        #expect(throws: FileError.self) { try engine.view() }
+        #expect(throws: StoreError.self) { try engine.view() }
         try expectIntact(path)
     }
 }

@@ -1,15 +1,15 @@
 // A transaction in the making as the oracle sees it, change by change beside the engine's.
 
-import AnnalsFile
+import Annals
 
 /// What an operation on a transaction in the making must come to.
 enum OracleOutcome: Equatable {
     case done
     /// An update that writes nothing.
     case nothing
-    case refused(FileError.Code)
+    case refused(StoreError.Code)
     /// Either of the two: the order of the checks is the engine's own.
-    case nothingOr(FileError.Code)
+    case nothingOr(StoreError.Code)
 }
 
 struct OracleDraft {
@@ -36,7 +36,7 @@ struct OracleDraft {
         return vanished.contains(object) ? nil : model.row(object, asOf: base)
     }
 
-    func isLarge(_ value: Value) -> Bool {
+    func isLarge(_ value: StoredValue) -> Bool {
         switch value {
         case .string, .json, .data, .orderedObjects, .objects: value.variableBytes > inlineBytes
         default: false
@@ -46,7 +46,7 @@ struct OracleDraft {
     // MARK: Changes
 
     /// The row that an insert with these values writes; nil where a required value is missing.
-    func rowToInsert(_ entity: EntityDefinition, _ values: [Value]) -> ModelRow? {
+    func rowToInsert(_ entity: EntityDefinition, _ values: [StoredValue]) -> ModelRow? {
         var row = ModelRow(entity: entity, values: values)
         for (position, attribute) in entity.attributes.enumerated() {
             guard case .absent = values[position] else { continue }
@@ -62,9 +62,9 @@ struct OracleDraft {
 
     /// Works out what an update must come to; `take` is then told whether it was done.
     func update(
-        _ object: ObjectID, _ values: [(position: Int, value: Value)], _ model: OracleModel
+        _ object: ObjectID, _ values: [(position: Int, value: StoredValue)], _ model: OracleModel
     ) -> (outcome: OracleOutcome, change: ModelChange?) {
-        guard let entity = schema.entities[object.entity] else { return (.refused(.invalidArgument), nil) }
+        guard let entity = schema.entities[object.entityNumber] else { return (.refused(.invalidArgument), nil) }
         guard let old = row(object, model) else { return (.refused(.objectNotFound), nil) }
         var new = ModelRow(entity: entity, values: [])
         var changed = Set<UInt16>()
@@ -99,12 +99,12 @@ struct OracleDraft {
     mutating func take(_ object: ObjectID, _ change: ModelChange?) { if let change { changes[object] = change } }
 
     func canDelete(_ object: ObjectID, _ model: OracleModel) -> OracleOutcome {
-        if schema.entities[object.entity] == nil { return .refused(.invalidArgument) }
+        if schema.entities[object.entityNumber] == nil { return .refused(.invalidArgument) }
         return row(object, model) == nil ? .refused(.objectNotFound) : .done
     }
 
     mutating func delete(_ object: ObjectID, _ model: OracleModel) {
-        guard let old = row(object, model), let entity = schema.entities[object.entity] else { return }
+        guard let old = row(object, model), let entity = schema.entities[object.entityNumber] else { return }
         let first = changes[object]
         guard first?.kind != .insert else {
             changes[object] = nil
@@ -138,7 +138,7 @@ struct OracleDraft {
         for entity in schema.entities.values {
             let known = model.schema.entities[entity.number].map { IndexID.all(of: $0) } ?? []
             for id in IndexID.all(of: entity) {
-                var rows = changes.filter { $0.key.entity == entity.number }.compactMap(\.value.after)
+                var rows = changes.filter { $0.key.entityNumber == entity.number }.compactMap(\.value.after)
                 if changesSchema, !known.contains(id) {
                     rows += model.objects(of: entity.number, asOf: model.number).map(\.row)
                 }

@@ -1,6 +1,6 @@
 // What a store must hold, kept in dictionaries: the oracle that random operations are compared with.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 struct OracleFailure: Error, CustomStringConvertible {
@@ -11,10 +11,10 @@ struct OracleFailure: Error, CustomStringConvertible {
 /// A row as it was written: the entity's definition then, and one value for each of its attributes.
 struct ModelRow {
     var entity: EntityDefinition
-    var values: [Value]
+    var values: [StoredValue]
 
     /// What the row reads as for an attribute of a later definition.
-    func value(of attribute: AttributeDefinition) -> Value {
+    func value(of attribute: AttributeDefinition) -> StoredValue {
         guard let position = entity.attributes.firstIndex(where: { $0.number == attribute.number }) else {
             return attribute.valueBeforeItExisted
         }
@@ -124,12 +124,12 @@ struct OracleModel {
     }
 
     private mutating func add(_ object: ObjectID) {
-        var list = objects[object.entity] ?? []
-        objects[object.entity] = nil
+        var list = objects[object.entityNumber] ?? []
+        objects[object.entityNumber] = nil
         var place = list.count
         while place > 0, list[place - 1] > object { place -= 1 }
         list.insert(object, at: place)
-        objects[object.entity] = list
+        objects[object.entityNumber] = list
     }
 
     private mutating func revive(_ object: ObjectID) {
@@ -155,11 +155,11 @@ struct OracleModel {
         for (id, taken) in keys {
             guard let entity = schema.entities[id.entity] else { continue }
             var freed = Set<[UInt8]>()
-            for (object, change) in draft.changes where object.entity == id.entity {
+            for (object, change) in draft.changes where object.entityNumber == id.entity {
                 if let before = change.before, let key = ModelKey.unique(before, id, entity) { freed.insert(key) }
             }
             var added = Set<[UInt8]>()
-            for (object, change) in draft.changes where object.entity == id.entity {
+            for (object, change) in draft.changes where object.entityNumber == id.entity {
                 guard let after = change.after, let key = ModelKey.unique(after, id, entity) else { continue }
                 guard added.insert(key).inserted, taken[key] == nil || freed.contains(key) || taken[key] == object
                 else { return true }
@@ -182,7 +182,7 @@ struct OracleModel {
                     guard draft.changes[object] == nil, let key = ModelKey.unique(row, id, entity) else { continue }
                     after.insert(key)
                 }
-                for (object, change) in draft.changes where object.entity == entity.number {
+                for (object, change) in draft.changes where object.entityNumber == entity.number {
                     guard let row = change.after, let key = ModelKey.unique(row, id, entity) else { continue }
                     if !after.insert(key).inserted { return true }
                 }
@@ -212,10 +212,10 @@ struct OracleModel {
         uniqueKeys = nil
         for id in Array(keys.keys) {
             guard let entity = schema.entities[id.entity] else { continue }
-            for (object, change) in transaction.changes where object.entity == id.entity {
+            for (object, change) in transaction.changes where object.entityNumber == id.entity {
                 if let before = change.before, let key = ModelKey.unique(before, id, entity) { keys[id]?[key] = nil }
             }
-            for (object, change) in transaction.changes where object.entity == id.entity {
+            for (object, change) in transaction.changes where object.entityNumber == id.entity {
                 if let after = change.after, let key = ModelKey.unique(after, id, entity) { keys[id]?[key] = object }
             }
         }
@@ -241,7 +241,7 @@ enum ModelKey {
         return hasAbsent ? nil : key
     }
 
-    private static func append(_ value: Value, _ key: inout ByteWriter) -> Bool {
+    private static func append(_ value: StoredValue, _ key: inout ByteWriter) -> Bool {
         switch value {
         case .bool(let bool): OrderedKey.append(bool: bool, to: &key)
         case .int(let int): OrderedKey.append(int: int, to: &key)

@@ -1,6 +1,6 @@
 // Random schemas and values: few enough distinct ones that they meet, and now and then very long ones.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 /// Makes schemas and values from a seed.
@@ -28,12 +28,12 @@ struct OracleRandom {
     // MARK: Values
 
     /// A value for an attribute, or none where it may have none.
-    mutating func value(for attribute: AttributeDefinition, isInIndex: Bool, canBeAbsent: Bool = true) -> Value {
+    mutating func value(for attribute: AttributeDefinition, isInIndex: Bool, canBeAbsent: Bool = true) -> StoredValue {
         if canBeAbsent, chance(1, in: attribute.isOptional ? 5 : 150) { return .absent }
         return value(of: attribute.type, span: attribute.flags.contains(.unique) ? 8000 : 60, isInIndex: isInIndex)
     }
 
-    private mutating func value(of type: AttributeType, span: Int, isInIndex: Bool) -> Value {
+    private mutating func value(of type: AttributeType, span: Int, isInIndex: Bool) -> StoredValue {
         switch type {
         case .bool: .bool(chance(1, in: 2))
         case .int: .int(number(span))
@@ -86,7 +86,7 @@ struct OracleRandom {
     }
 
     private mutating func object() -> ObjectID {
-        guard let object = ObjectID(entity: UInt16(1 + below(4)), number: UInt64(1 + below(80))) else {
+        guard let object = ObjectID(entityNumber: UInt16(1 + below(4)), number: UInt64(1 + below(80))) else {
             preconditionFailure("Neither number is zero.")
         }
         return object

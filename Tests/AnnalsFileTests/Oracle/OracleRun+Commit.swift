@@ -1,6 +1,6 @@
 // Random transactions: what the engine makes of them must be what the oracle makes of them.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 
 extension OracleRun {
@@ -57,7 +57,7 @@ extension OracleRun {
         } catch is ThrownByBody {
             guard throwsAtEnd else { throw OracleFailure("an error out of nowhere") }
             return .refused
-        } catch let error as FileError {
+        } catch let error as StoreError {
             return try take(error, draft, (author, context), handle, mayDie: mayDie, mayBeFull: mayBeFull)
         }
     }
@@ -96,11 +96,11 @@ extension OracleRun {
     }
 
     private func take(
-        _ error: FileError, _ draft: OracleDraft, _ names: (String?, String?), _ handle: OracleHandle, mayDie: Bool,
+        _ error: StoreError, _ draft: OracleDraft, _ names: (String?, String?), _ handle: OracleHandle, mayDie: Bool,
         mayBeFull: Bool
     ) throws -> CommitOutcome {
         counts.refusals += 1
-        if mayDie, error.message.contains(FileError.simulatedProcessDeath.message) {
+        if mayDie, error.message.contains(StoreError.simulatedProcessDeath.message) {
             // It may be there or not.
             record(draft, names, tag: nil)
             return .died
@@ -170,7 +170,7 @@ extension OracleRun {
             let entity = draft.schema.entities[number]
         else { return }
         let indexed = Set(IndexID.all(of: entity).flatMap(\.attributes))
-        var values: [Value] = []
+        var values: [StoredValue] = []
         for attribute in entity.attributes {
             values.append(random.value(for: attribute, isInIndex: indexed.contains(attribute.number)))
         }
@@ -182,7 +182,7 @@ extension OracleRun {
                 throw OracleFailure("an object number was given twice")
             }
             draft.insert(object, row)
-        } catch let error as FileError where error.code == .requiredMissing && row == nil {
+        } catch let error as StoreError where error.code == .requiredMissing && row == nil {
             counts.refusals += 1
         }
     }
@@ -191,18 +191,20 @@ extension OracleRun {
     private func object(_ draft: OracleDraft) -> ObjectID? {
         if random.chance(1, in: 6), let object = random.element(draft.changes.keys.sorted()) { return object }
         if random.chance(1, in: 30), let entity = random.element(draft.schema.entities.keys.sorted()) {
-            return ObjectID(entity: entity, number: UInt64(1 + random.below(3000)))
+            return ObjectID(entityNumber: entity, number: UInt64(1 + random.below(3000)))
         }
-        guard let object = random.element(model.live), draft.schema.entities[object.entity] != nil else { return nil }
+        guard let object = random.element(model.live), draft.schema.entities[object.entityNumber] != nil else {
+            return nil
+        }
         return object
     }
 
     private func update(_ draft: inout OracleDraft, _ pending: PendingTransaction) throws {
-        guard let object = object(draft), let entity = draft.schema.entities[object.entity] else { return }
+        guard let object = object(draft), let entity = draft.schema.entities[object.entityNumber] else { return }
         let indexed = Set(IndexID.all(of: entity).flatMap(\.attributes))
         let positions = Array(entity.attributes.indices).shuffled(using: &random.generator)
             .prefix(random.below(4))
-        var values: [(position: Int, value: Value)] = []
+        var values: [(position: Int, value: StoredValue)] = []
         for position in positions {
             let attribute = entity.attributes[position]
             values.append(
@@ -228,7 +230,7 @@ extension OracleRun {
     private func outcome(_ body: () throws -> Bool) throws -> OracleOutcome {
         do {
             return try body() ? .done : .nothing
-        } catch let error as FileError {
+        } catch let error as StoreError {
             counts.refusals += 1
             return .refused(error.code)
         }
@@ -245,10 +247,10 @@ extension OracleRun {
     }
 
     private func read(_ draft: OracleDraft, _ pending: PendingTransaction) throws {
-        guard let object = object(draft), draft.schema.entities[object.entity] != nil else { return }
+        guard let object = object(draft), draft.schema.entities[object.entityNumber] != nil else { return }
         let expected = draft.row(object, model)
         var difference: String?
-        let isThere = try pending.withRow(object) { (row) throws(FileError) in
+        let isThere = try pending.withRow(object) { (row) throws(StoreError) in
             guard let expected else { return }
             for (position, value) in expected.values.enumerated() {
                 let found = try row.value(at: position)

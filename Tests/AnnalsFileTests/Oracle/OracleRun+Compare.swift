@@ -1,6 +1,6 @@
 // Views and history against the oracle: a little often, everything now and then.
 
-import AnnalsFile
+import Annals
 
 extension OracleRun {
     // MARK: Views
@@ -24,7 +24,7 @@ extension OracleRun {
         do {
             _ = try handle.engine.view(asOf: UInt64(model.number + 1 + random.below(3)))
             throw OracleFailure("there is a view of a transaction that there is not")
-        } catch let error as FileError where error.code == .invalidArgument {}
+        } catch let error as StoreError where error.code == .invalidArgument {}
     }
 
     func compareAll(_ handle: OracleHandle) throws {
@@ -54,8 +54,8 @@ extension OracleRun {
         }
         for entity in 1...UInt16(8) {
             guard let definition = schema.entities[entity] else {
-                try view.scan(entity: entity) { (_, _) throws(FileError) in
-                    throw FileError(.invalidArgument, "A removed entity has objects.")
+                try view.scan(entity: entity) { (_, _) throws(StoreError) in
+                    throw StoreError(.invalidArgument, "A removed entity has objects.")
                 }
                 continue
             }
@@ -78,7 +78,7 @@ extension OracleRun {
         var place = 0
         var difference: String?
         try view.scan(entity: entity, from: lower, through: upper, reversed: isReversed) {
-            (object, row) throws(FileError) in
+            (object, row) throws(StoreError) in
             if place >= expected.count || expected[place].object != object {
                 difference = "\(object.number) stands at \(place)"
             } else {
@@ -100,11 +100,11 @@ extension OracleRun {
     private func compareObject(_ view: View, _ number: Int) throws {
         let entities = model.schema(asOf: number).entities
         let isAny = random.chance(1, in: 5)
-        let any = ObjectID(entity: UInt16(1 + random.below(5)), number: UInt64(1 + random.below(4000)))
+        let any = ObjectID(entityNumber: UInt16(1 + random.below(5)), number: UInt64(1 + random.below(4000)))
         guard let object = isAny ? any : random.element(model.live) else { return }
-        let expected = entities[object.entity] == nil ? nil : model.row(object, asOf: number)
+        let expected = entities[object.entityNumber] == nil ? nil : model.row(object, asOf: number)
         var difference: String?
-        let isThere = try view.withRow(object) { (row) throws(FileError) in
+        let isThere = try view.withRow(object) { (row) throws(StoreError) in
             if let expected { difference = try self.difference(view, row, expected) }
         }
         counts.comparisons += 1
@@ -113,7 +113,7 @@ extension OracleRun {
         }
     }
 
-    func difference(_ view: View, _ row: RowView, _ expected: ModelRow) throws(FileError) -> String? {
+    func difference(_ view: View, _ row: RowImage, _ expected: ModelRow) throws(StoreError) -> String? {
         let attributes = row.layout.entity.attributes
         guard attributes.count == expected.values.count else { return "a row has another layout" }
         for position in attributes.indices {
@@ -188,7 +188,7 @@ extension OracleRun {
     }
 
     /// Some bytes at the beginning of a text or data, now and then.
-    private func beginning(of value: Value) -> Value? {
+    private func beginning(of value: StoredValue) -> StoredValue? {
         guard random.chance(1, in: 3) else { return nil }
         switch value {
         case .string(let text): return .string(String(text.prefix(random.below(text.count + 1))))
@@ -197,7 +197,7 @@ extension OracleRun {
         }
     }
 
-    private func keyValues(_ row: ModelRow, _ id: IndexID, _ entity: EntityDefinition) -> [Value] {
+    private func keyValues(_ row: ModelRow, _ id: IndexID, _ entity: EntityDefinition) -> [StoredValue] {
         id.attributes.compactMap { number in
             entity.attributes.first { $0.number == number }.map { row.value(of: $0) }
         }
@@ -212,7 +212,7 @@ extension OracleRun {
         if expected.isEmpty { return }
         try view.range(
             id, from: bounds.0, to: bounds.1, after: start.after, offset: start.offset, reversed: isReversed
-        ) { (object, row) throws(FileError) in
+        ) { (object, row) throws(StoreError) in
             if expected[place].object != object {
                 difference = "\(object.number) instead of \(expected[place].object.number) stands at \(place)"
             } else {
@@ -254,7 +254,7 @@ extension OracleRun {
         var next = number + 1
         var difference: String?
         let limit = random.chance(1, in: 5) ? 1 << 40 : 30
-        try handle.engine.forEachTransaction(after: UInt64(number), in: view) { (transaction) throws(FileError) in
+        try handle.engine.tracked(view).forEachTransaction(after: UInt64(number)) { (transaction) throws(StoreError) in
             difference = try self.difference(transaction, next, view)
             next += 1
             return difference == nil && next <= number + limit
@@ -268,7 +268,7 @@ extension OracleRun {
 
     private func difference(
         _ transaction: TransactionView, _ number: Int, _ view: View
-    ) throws(FileError) -> String? {
+    ) throws(StoreError) -> String? {
         guard number <= model.number, transaction.number == UInt64(number) else { return "it has another number" }
         let expected = model.transactions[number - 1]
         if let tag = expected.tag, tag != transaction.tag { return "it has another tag" }
@@ -280,7 +280,7 @@ extension OracleRun {
         else { return "it has \(transaction.totalChanges) changes instead of \(expected.changes.count)" }
         var seen = Set<ObjectID>()
         var difference: String?
-        try transaction.forEachChange { (change) throws(FileError) in
+        try transaction.forEachChange { (change) throws(StoreError) in
             seen.insert(change.object)
             difference = try self.difference(change, expected.changes[change.object], view, number)
             return difference == nil
@@ -290,19 +290,19 @@ extension OracleRun {
 
     private func difference(
         _ change: ChangeView, _ expected: ModelChange?, _ view: View, _ number: Int
-    ) throws(FileError) -> String? {
+    ) throws(StoreError) -> String? {
         guard let expected, expected.kind == change.kind else { return "\(change.object) has another kind of change" }
-        let attributes = model.schema(asOf: number).entities[change.object.entity]?.attributes ?? []
+        let attributes = model.schema(asOf: number).entities[change.object.entityNumber]?.attributes ?? []
         let positions = change.attributePositions
         guard Set(positions.map { $0 < attributes.count ? attributes[$0].number : 0 }) == expected.attributes else {
             return "\(change.object) has other attributes changed"
         }
         var difference: String?
-        let hasBefore = try view.withRow(before: change) { (row) throws(FileError) in
+        let hasBefore = try view.withRow(before: change) { (row) throws(StoreError) in
             if let before = expected.before { difference = try self.difference(view, row, before) }
         }
         if let difference { return "before \(change.object): \(difference)" }
-        let hasAfter = try view.withRow(after: change) { (row) throws(FileError) in
+        let hasAfter = try view.withRow(after: change) { (row) throws(StoreError) in
             if let written = expected.written { difference = try self.difference(view, row, written) }
         }
         if let difference { return "after \(change.object): \(difference)" }

@@ -1,6 +1,6 @@
 // Random operations on one store of a simulated machine, each compared with the oracle.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Synchronization
 
@@ -183,7 +183,7 @@ final class OracleRun {
                 guard model.schema(asOf: held.number).entities[1] == nil else {
                     throw OracleFailure("a view of a closed store is read")
                 }
-            } catch let error as FileError where error.code == .closed {}
+            } catch let error as StoreError where error.code == .closed {}
         }
     }
 

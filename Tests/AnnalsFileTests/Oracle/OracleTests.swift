@@ -1,6 +1,6 @@
 // Random operations from a seed against the oracle: a slice in every test run, a million with `Tests/oracle.sh`.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import Testing
 

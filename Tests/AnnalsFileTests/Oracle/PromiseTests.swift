@@ -1,6 +1,6 @@
 // The promises about the file, measured: what an insert costs, which bytes never change, how much opening reads.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Synchronization
 import TestSupport
@@ -23,7 +23,7 @@ import Testing
 
     private static func text(_ bytes: Int) -> String { String(repeating: "x", count: bytes) }
 
-    private static func row(_ random: inout SeededRandom) -> [Value] {
+    private static func row(_ random: inout SeededRandom) -> [StoredValue] {
         [
             .string(text(Int.random(in: 16...32, using: &random))),
             .string(text(Int.random(in: 52...68, using: &random))),
@@ -110,7 +110,7 @@ import Testing
         #expect(try engine.view().count(entity: 1) == 66_000)
         // One row costs the block that it stands in.
         var found = false
-        if let id = ObjectID(entity: 1, number: 17) { found = try engine.view().withRow(id) { (_) in } }
+        if let id = ObjectID(entityNumber: 1, number: 17) { found = try engine.view().withRow(id) { (_) in } }
         #expect(found && UInt64(counting.bytesRead) - read < 4 << 20)
         try engine.close()
         #expect(try Checker.check(EngineMachine.path, files: machine.machine.files()).isIntact)
@@ -128,62 +128,62 @@ final class CountingFileSystem: FileSystem {
 
     func read(
         _ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer
-    ) throws(FileError) -> Int {
+    ) throws(StoreError) -> Int {
         let count = try base.read(file, at: offset, into: buffer)
         bytes.add(count, ordering: .relaxed)
         return count
     }
 
-    func resolve(_ path: String) throws(FileError) -> (directory: String, name: String) { try base.resolve(path) }
-    func openDirectory(_ path: String) throws(FileError) -> Descriptor { try base.openDirectory(path) }
-    func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(FileError) -> Descriptor {
+    func resolve(_ path: String) throws(StoreError) -> (directory: String, name: String) { try base.resolve(path) }
+    func openDirectory(_ path: String) throws(StoreError) -> Descriptor { try base.openDirectory(path) }
+    func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
         try base.open(name, in: directory, access: access)
     }
-    func createUnnamed(in directory: Descriptor, mode: UInt32) throws(FileError) -> Descriptor {
+    func createUnnamed(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
         try base.createUnnamed(in: directory, mode: mode)
     }
-    func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(FileError) {
+    func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(StoreError) {
         try base.publish(file, as: name, in: directory)
     }
-    func createExclusively(_ name: String, in directory: Descriptor, mode: UInt32) throws(FileError) -> Descriptor {
+    func createExclusively(_ name: String, in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
         try base.createExclusively(name, in: directory, mode: mode)
     }
-    func rename(_ name: String, to newName: String, in directory: Descriptor) throws(FileError) {
+    func rename(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError) {
         try base.rename(name, to: newName, in: directory)
     }
 
-    func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(FileError) {
+    func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError) {
         try base.renameExclusively(name, to: newName, in: directory)
     }
-    func unlink(_ name: String, in directory: Descriptor) throws(FileError) { try base.unlink(name, in: directory) }
+    func unlink(_ name: String, in directory: Descriptor) throws(StoreError) { try base.unlink(name, in: directory) }
     func close(_ file: Descriptor) { base.close(file) }
-    func write(_ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer) throws(FileError) -> Int {
+    func write(_ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer) throws(StoreError) -> Int {
         try base.write(file, at: offset, from: bytes)
     }
-    func allocate(_ file: Descriptor, offset: UInt64, count: UInt64) throws(FileError) {
+    func allocate(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError) {
         try base.allocate(file, offset: offset, count: count)
     }
-    func setSize(_ file: Descriptor, to size: UInt64) throws(FileError) { try base.setSize(file, to: size) }
-    func size(_ file: Descriptor) throws(FileError) -> UInt64 { try base.size(file) }
-    func content(_ file: Descriptor, from offset: UInt64) throws(FileError) -> UInt64? {
+    func setSize(_ file: Descriptor, to size: UInt64) throws(StoreError) { try base.setSize(file, to: size) }
+    func size(_ file: Descriptor) throws(StoreError) -> UInt64 { try base.size(file) }
+    func content(_ file: Descriptor, from offset: UInt64) throws(StoreError) -> UInt64? {
         try base.content(file, from: offset)
     }
-    func synchronize(_ file: Descriptor) throws(FileError) { try base.synchronize(file) }
+    func synchronize(_ file: Descriptor) throws(StoreError) { try base.synchronize(file) }
     func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {
         base.startWriting(file, offset: offset, count: count)
     }
-    func synchronizeDirectory(_ directory: Descriptor) throws(FileError) { try base.synchronizeDirectory(directory) }
-    func status(_ file: Descriptor) throws(FileError) -> FileStatus { try base.status(file) }
-    func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(FileError) {
+    func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) { try base.synchronizeDirectory(directory) }
+    func status(_ file: Descriptor) throws(StoreError) -> FileStatus { try base.status(file) }
+    func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError) {
         try base.setPermissions(file, mode: mode, owner: owner, group: group)
     }
-    func identity(of name: String, in directory: Descriptor) throws(FileError) -> FileIdentity {
+    func identity(of name: String, in directory: Descriptor) throws(StoreError) -> FileIdentity {
         try base.identity(of: name, in: directory)
     }
-    func tryLock(_ file: Descriptor, _ range: LockRange) throws(FileError) -> LockAttempt {
+    func tryLock(_ file: Descriptor, _ range: LockRange) throws(StoreError) -> LockAttempt {
         try base.tryLock(file, range)
     }
-    func unlock(_ file: Descriptor, _ range: LockRange) throws(FileError) { try base.unlock(file, range) }
+    func unlock(_ file: Descriptor, _ range: LockRange) throws(StoreError) { try base.unlock(file, range) }
     func map(_ file: Descriptor, reservedBytes: Int) -> Mapping? { base.map(file, reservedBytes: reservedBytes) }
     func unmap(_ mapping: Mapping) { base.unmap(mapping) }
 }

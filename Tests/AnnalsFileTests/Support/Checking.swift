@@ -1,6 +1,6 @@
 // The checker in tests: every test that makes a store ends with it.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -42,7 +42,7 @@ extension Note {
         try encoded(row(title, rank, body), version: version)
     }
 
-    static func encoded(_ values: [Value], version: UInt16 = 1, isDeletion: Bool = false) throws -> [UInt8] {
+    static func encoded(_ values: [StoredValue], version: UInt16 = 1, isDeletion: Bool = false) throws -> [UInt8] {
         var writer = ByteWriter()
         try RowEncoder.append(
             values, layout: RowLayout.make(definition), entryDistance: 0, schemaVersion: version,

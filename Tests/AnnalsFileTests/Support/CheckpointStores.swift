@@ -1,6 +1,6 @@
 // Stores with checkpoints in few bytes: for the golden files and the fuzz corpus.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -17,7 +17,7 @@ enum CheckpointStores {
             keys: [KeyDefinition(isUnique: false, attributes: [4, 2])])
     }()
 
-    private static func everythingRow(_ number: Int) -> [Value] {
+    private static func everythingRow(_ number: Int) -> [StoredValue] {
         everything.attributes.map { attribute in
             let values = Samples.values(of: attribute.type).filter { $0.variableBytes < 4096 }
             return number == 5 ? .absent : values[number % values.count]

@@ -1,6 +1,6 @@
 // A store with a checkpoint, as bytes, whose nodes and documents a test can change with all checksums agreeing again.
 
-import AnnalsFile
+import Annals
 import FuzzTargets
 import SimulatedDisk
 import Testing

@@ -1,6 +1,6 @@
 // Compacted stores in few bytes, with consumers and cleaning: for the golden files and the fuzz corpus.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -63,7 +63,7 @@ enum CompactedStores {
                     EngineNote.definition, definition(2, "Log", isOff: true), definition(3, "Draft", isOff: true),
                 ])
             }
-            let long = Value.data((0..<2000).map { UInt8(truncatingIfNeeded: $0 / 5) })
+            let long = StoredValue.data((0..<2000).map { UInt8(truncatingIfNeeded: $0 / 5) })
             let ids = try store.commit(author: "golden") { transaction in
                 try [1, 2, 3, 2, 3].enumerated().map { (index, entity) in
                     try transaction.insert(entity: entity, EngineNote.row("row \(index)", Int64(index)))
@@ -106,7 +106,7 @@ enum CompactedStores {
         }
         machine.disk.addFault(Fault(.death(afterBytes: 0), on: .rename, process: 2))
         let engine = try open(machine, 2)
-        #expect(throws: FileError.self) { try Generations(engine).compact(.lowered) }
+        #expect(throws: StoreError.self) { try Generations(engine).compact(.lowered) }
         machine.disk.removeAllFaults()
         machine.disk.kill(2)
         return try contents(machine)
@@ -128,7 +128,7 @@ enum CompactedStores {
         file.schemaVersion = 1
         let first = file.addValue([UInt8](repeating: 1, count: 640), of: 1000, isMember: false)
         file.addValue([UInt8](repeating: 2, count: 360), of: 1000, position: 640, first: first.offset, isMember: false)
-        let large = Value.large(
+        let large = StoredValue.large(
             try #require(LargeValueReference(offset: first.offset, valueBytes: 1000, checksum: first.checksum)))
         let rows = [[.string("large"), .absent, large], Note.row("two", 2)]
         let base = file.addRows(
@@ -229,7 +229,7 @@ enum CompactedStores {
     ) throws {
         let log = try machine.open(9, access: .readOnly)
         var tags = [log.header.baseNumber: log.header.baseTag]
-        try log.forEachFrame { (frame, _) throws(FileError) in
+        try log.forEachFrame { (frame, _) throws(StoreError) in
             guard frame.header.kind == .transaction else { return }
             tags[frame.header.number] = try TransactionRecord.decode(frame.table).tag
         }

@@ -1,6 +1,6 @@
 // A simulated machine with one store on it, and a schema for tests of the engine.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -37,7 +37,7 @@ enum EngineNote {
     static let rankIndex = IndexID(entity: entity, attributes: [2], isUnique: false)
     static let titleIndex = IndexID(entity: entity, attributes: [1], isUnique: true)
 
-    static func row(_ title: String, _ rank: Int64?) -> [Value] {
+    static func row(_ title: String, _ rank: Int64?) -> [StoredValue] {
         [.string(title), rank.map { .int($0) } ?? .absent, .absent]
     }
 
@@ -96,7 +96,7 @@ extension Engine {
 extension View {
     func title(_ id: ObjectID) throws -> String? {
         var title: String?
-        _ = try withRow(id) { (row) throws(FileError) in
+        _ = try withRow(id) { (row) throws(StoreError) in
             if case .string(let text) = try row.value(at: EngineNote.title) { title = text }
         }
         return title
@@ -110,7 +110,7 @@ extension View {
 
     func titles() throws -> [String] {
         var titles: [String] = []
-        try scan(entity: EngineNote.entity) { (_, row) throws(FileError) in
+        try scan(entity: EngineNote.entity) { (_, row) throws(StoreError) in
             if case .string(let text) = try row.value(at: EngineNote.title) { titles.append(text) }
             return true
         }

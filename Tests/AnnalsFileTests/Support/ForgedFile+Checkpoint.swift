@@ -1,6 +1,6 @@
 // A checkpoint that says whatever a test wants, with all its checksums right.
 
-import AnnalsFile
+import Annals
 
 extension ForgedFile {
     /// Adds a checkpoint, and a hint for it where asked.

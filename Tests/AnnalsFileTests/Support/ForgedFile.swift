@@ -1,6 +1,6 @@
 // Makes store files by hand, with right checksums, so that a test can break one rule and no other.
 
-import AnnalsFile
+import Annals
 
 /// A change as it will stand in a frame.
 struct ForgedChange {

@@ -1,6 +1,6 @@
 // The stored inputs of the record target: each kind of record out of real stores, and with boundary values.
 
-import AnnalsFile
+import Annals
 import FuzzTargets
 import SimulatedDisk
 import Testing
@@ -34,7 +34,7 @@ extension FuzzCorpus {
         add(.headerPage, [1] + store[..<128])
         let machine = Machine()
         machine.disk.install(store, at: Machine.path)
-        try machine.open(access: .readOnly).forEachFrame { (frame, state) throws(FileError) in
+        try machine.open(access: .readOnly).forEachFrame { (frame, state) throws(StoreError) in
             let table = Array(frame.table)
             switch frame.header.kind {
             case .transaction, .part:
@@ -58,15 +58,16 @@ extension FuzzCorpus {
     }
 
     private static func addRow(_ change: ChangeView, _ frame: FrameView, _ state: LogState, _ add: Add)
-        throws(FileError)
+        throws(StoreError)
     {
         guard let bytes = frame.row(of: change) else { return }
         let header = try RowHeader(bytes)
-        guard let layout = state.rowCatalog.layout(version: header.schemaVersion, entity: change.object.entity) else {
+        guard let layout = state.rowCatalog.layout(version: header.schemaVersion, entity: change.object.entityNumber)
+        else {
             return
         }
         let choices = layout.slots.map { slot in
-            (slot.type.rawValue - 1) | (slot.isOptional ? 0x80 : 0) | (slot.isPreservedOnDeletion ? 0x40 : 0)
+            (slot.type.code - 1) | (slot.isOptional ? 0x80 : 0) | (slot.isPreservedOnDeletion ? 0x40 : 0)
         }
         let count = UInt8(layout.count) | (change.kind == .delete ? 0x80 : 0)
         add(.row, [count] + choices + bytes.prefix((header.rowBytes + 7) & ~7))
@@ -77,7 +78,7 @@ extension FuzzCorpus {
             for value in Samples.values(of: type) where value.variableBytes < 1000 {
                 var writer = ByteWriter()
                 value.appendContent(to: &writer)
-                add(.content, [type.rawValue - 1] + writer.bytes)
+                add(.content, [type.code - 1] + writer.bytes)
                 if let (component, key) = key(of: value) { add(.orderedKey, [1, component] + key) }
             }
         }
@@ -85,7 +86,7 @@ extension FuzzCorpus {
     }
 
     /// What the record target calls the component's type, and its key.
-    private static func key(of value: Value) -> (UInt8, [UInt8])? {
+    private static func key(of value: StoredValue) -> (UInt8, [UInt8])? {
         var key = ByteWriter()
         let component: UInt8
         switch value {

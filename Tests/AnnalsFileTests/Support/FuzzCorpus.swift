@@ -1,6 +1,6 @@
 // The stored inputs of the fuzz targets, and how they are made: `ANNALS_WRITE_CORPUS=1 swift test` writes them anew.
 
-import AnnalsFile
+import Annals
 import FoundationEssentials
 import FuzzTargets
 import Testing

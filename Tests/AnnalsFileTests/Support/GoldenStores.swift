@@ -1,6 +1,6 @@
 // The golden files: stores that show every feature of the format, always made the same way.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -73,7 +73,7 @@ enum GoldenStores {
     }
 
     private static func object(_ number: Int) -> ObjectID {
-        guard let object = ObjectID(entity: 7, number: UInt64(number)) else { preconditionFailure("From 1.") }
+        guard let object = ObjectID(entityNumber: 7, number: UInt64(number)) else { preconditionFailure("From 1.") }
         return object
     }
 
@@ -86,15 +86,15 @@ enum GoldenStores {
             try transaction.insert(Note.object(number), Note.row("note \(number)", Int64(number), body))
         }
         try log.commit(transaction)
-        var row: [Value] = []
-        try log.forEachFrame { (frame, state) throws(FileError) in
+        var row: [StoredValue] = []
+        try log.forEachFrame { (frame, state) throws(StoreError) in
             guard frame.header.kind == .transaction || frame.header.kind == .part else { return }
             var cursor = ChangeCursor(frame)
             while let change = try cursor.next() {
                 guard change.object.number == 60, let bytes = frame.row(of: change) else { continue }
                 let header = try RowHeader(bytes)
                 guard let layout = state.rowCatalog.layout(version: header.schemaVersion, entity: 1) else { continue }
-                row = try RowView(bytes, layout: layout).values()
+                row = try RowImage(bytes, layout: layout).values()
             }
         }
         row[0] = .string("renamed")
@@ -157,7 +157,7 @@ enum GoldenStores {
     /// Where the newest version of every object is.
     static func newestRows(_ log: Log) throws -> [ObjectID: PreviousVersion] {
         var newest: [ObjectID: PreviousVersion] = [:]
-        try log.forEachFrame { (frame, _) throws(FileError) in
+        try log.forEachFrame { (frame, _) throws(StoreError) in
             guard frame.header.kind == .transaction || frame.header.kind == .part else { return }
             var cursor = ChangeCursor(frame)
             while let change = try cursor.next() {

@@ -1,6 +1,6 @@
 // Stores for tests: a schema, rows, and a simulated machine to keep them on.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -60,13 +60,13 @@ enum Note {
     }
 
     static func object(_ number: Int) -> ObjectID {
-        guard let object = ObjectID(entity: entity, number: UInt64(number)) else {
+        guard let object = ObjectID(entityNumber: entity, number: UInt64(number)) else {
             preconditionFailure("Tests use object numbers from 1.")
         }
         return object
     }
 
-    static func row(_ title: String, _ rank: Int64? = nil, _ body: [UInt8]? = nil) -> [Value] {
+    static func row(_ title: String, _ rank: Int64? = nil, _ body: [UInt8]? = nil) -> [StoredValue] {
         [.string(title), rank.map { .int($0) } ?? .absent, body.map { .data($0) } ?? .absent]
     }
 }
@@ -83,7 +83,7 @@ extension Log {
 
     @discardableResult
     func insertNote(
-        _ number: Int, _ row: [Value], author: String = "tests", durability: Durability = .full
+        _ number: Int, _ row: [StoredValue], author: String = "tests", durability: Durability = .full
     ) throws -> AppendedTransaction {
         let transaction = makeTransaction()
         transaction.author = author

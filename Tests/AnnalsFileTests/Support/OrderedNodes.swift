@@ -1,6 +1,6 @@
 // Nodes of ordered indexes kept in memory, in a file's stead, and what tests ask of indexes.
 
-import AnnalsFile
+import Annals
 import Synchronization
 
 /// Keeps what `writeDirtyNodes` hands out. Offsets begin at 4096 and never come twice.
@@ -16,9 +16,9 @@ final class MemoryNodes: NodeSource, Sendable {
 
     var offsets: [UInt64] { nodes.withLock { $0.keys.sorted() } }
 
-    func node(at offset: UInt64) throws(FileError) -> UnsafeRawBufferPointer {
+    func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
         guard let address = nodes.withLock({ $0[offset] }) else {
-            throw FileError(.damaged, "F31: no node stands here.", offset: offset)
+            throw StoreError(.damaged, "F31: no node stands here.", offset: offset)
         }
         return UnsafeRawBufferPointer(start: UnsafeRawPointer(bitPattern: address), count: 4096)
     }
@@ -46,7 +46,7 @@ struct AlteredNodes: NodeSource {
     let offset: UInt64
     let bytes: UnsafeRawBufferPointer
 
-    func node(at offset: UInt64) throws(FileError) -> UnsafeRawBufferPointer {
+    func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
         offset == self.offset ? bytes : try nodes.node(at: offset)
     }
 }
@@ -89,7 +89,7 @@ extension OrderedIndex {
         limit: Int = .max, _ nodes: any NodeSource
     ) throws -> [IndexEntry] {
         var entries: [IndexEntry] = []
-        try forEach(from: from, to: to, reversed: reversed, nodes) { (key, object) throws(FileError) in
+        try forEach(from: from, to: to, reversed: reversed, nodes) { (key, object) throws(StoreError) in
             entries.append(IndexEntry(Array(key), object))
             return entries.count < limit
         }
@@ -102,13 +102,13 @@ extension OrderedIndex {
 
     @discardableResult
     mutating func write(to nodes: MemoryNodes) throws -> UInt64 {
-        try writeDirtyNodes { (bytes) throws(FileError) in nodes.add(bytes) }
+        try writeDirtyNodes { (bytes) throws(StoreError) in nodes.add(bytes) }
     }
 
     /// What the checker finds, in order.
     func validated(_ nodes: any NodeSource) throws -> [IndexEntry] {
         var entries: [IndexEntry] = []
-        try validate(nodes) { (key, object) throws(FileError) in entries.append(IndexEntry(Array(key), object)) }
+        try validate(nodes) { (key, object) throws(StoreError) in entries.append(IndexEntry(Array(key), object)) }
         return entries
     }
 }

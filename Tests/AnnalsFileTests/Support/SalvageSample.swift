@@ -1,7 +1,7 @@
 // Seeded stores to be damaged, what their frames held before, and what salvage must find of them then. Nothing here asks for checksums: what was not
 // damaged is known by comparing bytes.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -23,7 +23,7 @@ struct SalvageSample {
         var object: ObjectID
         var frame: Int
         /// By attribute number; nil for a deletion.
-        var values: [UInt16: Value]?
+        var values: [UInt16: StoredValue]?
         /// By attribute number: the frames of a value that does not stand in the row.
         var largeFrames: [UInt16: Range<Int>] = [:]
         var version: UInt16 = 0
@@ -41,7 +41,7 @@ struct SalvageSample {
         let log = try machine.open(access: .readOnly)
         var frames: [Frame] = []
         var changes: [Change] = []
-        try log.forEachFrame { (frame, state) throws(FileError) in
+        try log.forEachFrame { (frame, state) throws(StoreError) in
             var found = Frame(
                 range: Int(frame.offset)..<Int(frame.end), kind: frame.header.kind, isMember: frame.header.isMember,
                 number: frame.header.number)
@@ -65,20 +65,22 @@ struct SalvageSample {
 
     private static func change(
         _ change: ChangeView, in frame: FrameView, _ frames: [Frame], _ catalog: SchemaCatalog, _ log: Log
-    ) throws(FileError) -> Change {
+    ) throws(StoreError) -> Change {
         var found = Change(object: change.object, frame: frames.count)
         guard change.kind != .delete, let bytes = frame.row(of: change) else { return found }
         found.version = try RowHeader(bytes).schemaVersion
-        guard let layout = catalog.layout(version: found.version, entity: change.object.entity) else { return found }
-        var values: [UInt16: Value] = [:]
-        let row = try RowView(bytes, layout: layout)
+        guard let layout = catalog.layout(version: found.version, entity: change.object.entityNumber) else {
+            return found
+        }
+        var values: [UInt16: StoredValue] = [:]
+        let row = try RowImage(bytes, layout: layout)
         for (position, attribute) in layout.entity.attributes.enumerated() {
             let value = try row.value(at: position)
             values[attribute.number] = value
             guard case .large(let reference) = value else { continue }
             var content: [UInt8] = []
-            try log.readLargeValue(reference) { (piece) throws(FileError) in content += piece }
-            values[attribute.number] = content.withUnsafeBytes { Value($0, attribute.type) }
+            try log.readLargeValue(reference) { (piece) throws(StoreError) in content += piece }
+            values[attribute.number] = content.withUnsafeBytes { StoredValue($0, attribute.type) }
             guard let first = frames.firstIndex(where: { $0.range.lowerBound == Int(reference.offset) }) else {
                 continue
             }
@@ -173,7 +175,7 @@ struct SalvageSample {
 struct SalvageExpectation {
     enum Newest {
         case deleted
-        case row([UInt16: Value])
+        case row([UInt16: StoredValue])
         /// Its schema version may be lost.
         case unsure
     }
@@ -238,12 +240,14 @@ enum SalvageStores {
 
         mutating func chance(_ of: Int) -> Bool { Int.random(in: 0..<of, using: &random) == 0 }
 
-        private mutating func row() -> [Value] {
+        private mutating func row() -> [StoredValue] {
             count += 1
             let bytes = chance(4) ? Int.random(in: 500...9000, using: &random) : Int.random(in: 0...80, using: &random)
             let fill = UInt8.random(in: 0...255, using: &random)
             let body = (0..<bytes).map { fill ^ UInt8(truncatingIfNeeded: $0 / 64) }
-            let own: [Value] = [.string("note \(count)"), .int(Int64(count % 7)), chance(3) ? .absent : .data(body)]
+            let own: [StoredValue] = [
+                .string("note \(count)"), .int(Int64(count % 7)), chance(3) ? .absent : .data(body),
+            ]
             return own + attributes.dropFirst(3).map { _ in .int(Int64(count)) }
         }
 

@@ -1,6 +1,6 @@
 // Stores with every kind of frame that a log writes, for tests that damage them.
 
-import AnnalsFile
+import Annals
 import SimulatedDisk
 import Testing
 
@@ -43,7 +43,7 @@ struct SampleStore {
         var walk = try opened.walk()
         var frames = [(offset: 4096, state: walk.state)]
         var tags: [UInt64: UInt64] = [0: 0]
-        _ = try walk.toTheEnd(asker: .judge) { (frame, _, state) throws(FileError) in
+        _ = try walk.toTheEnd(asker: .judge) { (frame, _, state) throws(StoreError) in
             frames.append((Int(frame.end), state))
             tags[state.lastNumber] = state.lastTag
         }

@@ -1,11 +1,11 @@
 // Values and layouts that several tests use.
 
-import AnnalsFile
+import Annals
 import Synchronization
 
 enum Samples {
     /// Of every type: boundaries, empty values, and some in between.
-    static func values(of type: AttributeType) -> [Value] {
+    static func values(of type: AttributeType) -> [StoredValue] {
         switch type {
         case .bool: [.bool(false), .bool(true)]
         case .int: [.int(.min), .int(-1), .int(0), .int(.max)]
@@ -30,11 +30,11 @@ enum Samples {
         }
     }
 
-    static func object(_ number: UInt64) -> ObjectID { ObjectID(entity: 1, number: number)! }
+    static func object(_ number: UInt64) -> ObjectID { ObjectID(entityNumber: 1, number: number)! }
 
     static func text(_ bytes: Int) -> String { String(repeating: "x", count: bytes) }
 
-    static func decimal(_ mantissa: UInt128, _ exponent: Int16, _ isNegative: Bool = false) -> Value {
+    static func decimal(_ mantissa: UInt128, _ exponent: Int16, _ isNegative: Bool = false) -> StoredValue {
         .decimal(DecimalValue(isNegative: isNegative, mantissa: mantissa, exponent: Int(exponent))!)
     }
 
@@ -61,7 +61,7 @@ enum Samples {
         } catch { preconditionFailure("\(error)") }
     }
 
-    static func row(_ values: [Value], _ layout: RowLayout, isDeletion: Bool = false) throws -> [UInt8] {
+    static func row(_ values: [StoredValue], _ layout: RowLayout, isDeletion: Bool = false) throws -> [UInt8] {
         var writer = ByteWriter()
         try RowEncoder.append(
             values, layout: layout, entryDistance: 7, schemaVersion: 3, isDeletion: isDeletion, to: &writer)

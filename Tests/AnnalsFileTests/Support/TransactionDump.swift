@@ -1,6 +1,6 @@
 // Prints what a store holds, a JSON object a line, from the project's own reader: what a second reader is compared with.
 
-import AnnalsFile
+import Annals
 
 /// A line for each transaction: number, tag, time, names, and the changes with their rows. Before them one for each frame of rows without history, at
 /// last one with the horizon, hidden authors and consumers, where there is anything to tell of them.
@@ -8,7 +8,7 @@ enum TransactionDump {
     static func lines(_ log: Log) throws -> [String] {
         var lines: [String] = []
         var changes: [String] = []
-        try log.forEachFrame { (frame, state) throws(FileError) in
+        try log.forEachFrame { (frame, state) throws(StoreError) in
             guard [.transaction, .part, .rows].contains(frame.header.kind) else { return }
             var cursor = ChangeCursor(frame)
             while let change = try cursor.next() {
@@ -59,17 +59,17 @@ enum TransactionDump {
 
     private static func line(
         _ change: ChangeView, _ frame: FrameView, _ catalog: SchemaCatalog, _ log: Log
-    ) throws(FileError) -> String {
+    ) throws(StoreError) -> String {
         var text = "{\"kind\":\"\(change.kind)\",\"entity\":"
         var row = "null"
         var attributes: [String] = []
-        var entityName = catalog.entity(change.object.entity, version: catalog.newestVersion)?.name.text
+        var entityName = catalog.entity(change.object.entityNumber, version: catalog.newestVersion)?.name.text
         if let bytes = frame.row(of: change) {
             let header = try RowHeader(bytes)
-            guard let layout = catalog.layout(version: header.schemaVersion, entity: change.object.entity) else {
-                throw FileError(.damaged, "F21: a row of an unknown schema version.", offset: frame.offset)
+            guard let layout = catalog.layout(version: header.schemaVersion, entity: change.object.entityNumber) else {
+                throw StoreError(.damaged, "F21: a row of an unknown schema version.", offset: frame.offset)
             }
-            let view = try RowView(bytes, layout: layout)
+            let view = try RowImage(bytes, layout: layout)
             try view.validate(isDeletion: change.kind == .delete)
             entityName = layout.entity.name.text
             attributes = change.attributePositions.map { quoted(layout.entity.attributes[$0].name.text) }
@@ -84,7 +84,7 @@ enum TransactionDump {
         return text
     }
 
-    private static func value(_ value: Value, _ log: Log) throws(FileError) -> String {
+    private static func value(_ value: StoredValue, _ log: Log) throws(StoreError) -> String {
         switch value {
         case .absent: return "null"
         case .bool(let bool): return bool ? "true" : "false"
@@ -101,7 +101,7 @@ enum TransactionDump {
         case .objects(let list): return "{\"objects\":[" + list.map(pair).joined(separator: ",") + "]}"
         case .large(let reference):
             var content: [UInt8] = []
-            try log.readLargeValue(reference) { (piece) throws(FileError) in content.append(contentsOf: piece) }
+            try log.readLargeValue(reference) { (piece) throws(StoreError) in content.append(contentsOf: piece) }
             let hash = content.withUnsafeBytes { Checksum.hash($0, seed: 0) }
             return "{\"large\":\(content.count),\"hash\":\"\(hex(hash))\"}"
         }
@@ -111,7 +111,7 @@ enum TransactionDump {
         decimal == .notANumber ? "nan" : "\(decimal.isNegative ? "-" : "")\(decimal.mantissa)e\(decimal.exponent)"
     }
 
-    private static func pair(_ object: ObjectID) -> String { "[\(object.entity),\(object.number)]" }
+    private static func pair(_ object: ObjectID) -> String { "[\(object.entityNumber),\(object.number)]" }
 
     private static func hexByte(_ byte: UInt8) -> String {
         let text = String(byte, radix: 16)

@@ -1,7 +1,6 @@
 // Stores for tests: a small schema, a path of their own, and the checker at the end.
 
 import Annals
-import AnnalsFile
 import TestSupport
 import Testing
 

@@ -1,0 +1,94 @@
+// Reads little-endian fields from bytes that nobody vouches for, never beyond their end.
+
+/// A position in a piece of a file that is in memory.
+///
+/// Whatever does not fit what is left is an error of code `damaged` that names the offset in the file. The memory must stay
+/// as it is while the reader or anything it gave out is used; that is the caller's promise, as for every buffer pointer.
+/// Sound because every access first compares its size with the bytes remaining, and sizes are never negative.
+package struct ByteReader {
+    package let bytes: UnsafeRawBufferPointer
+    /// Where in the file the first of the bytes stands.
+    package let fileOffset: UInt64
+    /// Never above `bytes.count`.
+    package private(set) var position = 0
+
+    package init(_ bytes: UnsafeRawBufferPointer, fileOffset: UInt64 = 0) {
+        self.bytes = bytes
+        self.fileOffset = fileOffset
+    }
+
+    package var remaining: Int { bytes.count &- position }
+    package var isAtEnd: Bool { position == bytes.count }
+
+    // MARK: Integers
+
+    package mutating func readUInt8() throws(StoreError) -> UInt8 { try read(UInt8.self) }
+    package mutating func readUInt16() throws(StoreError) -> UInt16 { try read(UInt16.self) }
+    package mutating func readUInt32() throws(StoreError) -> UInt32 { try read(UInt32.self) }
+    package mutating func readUInt64() throws(StoreError) -> UInt64 { try read(UInt64.self) }
+    package mutating func readInt16() throws(StoreError) -> Int16 { try read(Int16.self) }
+    package mutating func readInt64() throws(StoreError) -> Int64 { try read(Int64.self) }
+
+    @inline(__always)
+    private mutating func read<Integer: FixedWidthInteger>(_: Integer.Type) throws(StoreError) -> Integer {
+        let size = MemoryLayout<Integer>.size
+        guard size <= remaining else { throw shortage() }
+        let value = bytes.loadUnaligned(fromByteOffset: position, as: Integer.self)
+        position &+= size
+        return Integer(littleEndian: value)
+    }
+
+    // MARK: Bytes
+
+    /// The next `count` bytes, not copied.
+    package mutating func readBytes(_ count: Int) throws(StoreError) -> UnsafeRawBufferPointer {
+        guard count >= 0, count <= remaining else { throw shortage() }
+        let slice = UnsafeRawBufferPointer(rebasing: bytes[position..<position &+ count])
+        position &+= count
+        return slice
+    }
+
+    /// A reader over the next `count` bytes, which this one skips.
+    package mutating func readPart(_ count: Int) throws(StoreError) -> ByteReader {
+        let offset = currentOffset
+        return ByteReader(try readBytes(count), fileOffset: offset)
+    }
+
+    /// The next `count` bytes as text; not valid UTF-8 is damage.
+    package mutating func readText(_ count: Int) throws(StoreError) -> String {
+        let start = currentOffset
+        guard let text = try readBytes(count).text else {
+            throw StoreError(.damaged, "A text is not valid UTF-8.", offset: start)
+        }
+        return text
+    }
+
+    /// Skips `count` bytes that must be zero.
+    package mutating func readZeros(_ count: Int) throws(StoreError) {
+        let start = currentOffset
+        for byte in try readBytes(count) where byte != 0 {
+            throw StoreError(.damaged, "Bytes that must be zero are not.", offset: start)
+        }
+    }
+
+    /// Skips the zeros up to the next multiple of 8, counted from the reader's first byte.
+    package mutating func readPadding() throws(StoreError) {
+        try readZeros((8 &- position & 7) & 7)
+    }
+
+    /// Everything must have been read.
+    package func finish() throws(StoreError) {
+        guard isAtEnd else { throw damaged("There are bytes behind the last field.") }
+    }
+
+    // MARK: Errors
+
+    package var currentOffset: UInt64 { fileOffset &+ UInt64(position) }
+
+    /// An error about the current position.
+    @inline(never)
+    package func damaged(_ message: String) -> StoreError { StoreError(.damaged, message, offset: currentOffset) }
+
+    @inline(never)
+    private func shortage() -> StoreError { damaged("A field reaches beyond the end of what holds it.") }
+}

@@ -1,0 +1,94 @@
+// Little-endian integers at byte offsets. Callers have checked that the bytes are there; debug builds check again.
+
+internal import Glibc
+
+extension UnsafeRawBufferPointer {
+    @inline(__always)
+    func integer<Integer: FixedWidthInteger & BitwiseCopyable>(at offset: Int, as type: Integer.Type) -> Integer {
+        Integer(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+
+    /// The bytes from `offset` on, as a buffer that counts from 0.
+    @inline(__always)
+    func slice(_ offset: Int, _ count: Int) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: self[offset..<(offset + count)])
+    }
+
+    func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+        // Only empty buffers may have no base address.
+        guard count == other.count, let left = baseAddress, let right = other.baseAddress else {
+            return isEmpty && other.isEmpty
+        }
+        return memcmp(left, right, count) == 0
+    }
+}
+
+extension UnsafeMutableRawBufferPointer {
+    @inline(__always)
+    func store<Integer: FixedWidthInteger & BitwiseCopyable>(_ value: Integer, at offset: Int) {
+        storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
+    }
+
+    @inline(__always)
+    func integer<Integer: FixedWidthInteger & BitwiseCopyable>(at offset: Int, as type: Integer.Type) -> Integer {
+        UnsafeRawBufferPointer(self).integer(at: offset, as: type)
+    }
+}
+
+extension String {
+    /// Whether both are the same UTF-8; `==` would take differently composed letters for the same.
+    func hasSameBytes(as other: String) -> Bool {
+        let isSame = utf8.withContiguousStorageIfAvailable { mine in
+            other.utf8.withContiguousStorageIfAvailable { others -> Bool in
+                UnsafeRawBufferPointer(mine).hasSameBytes(as: UnsafeRawBufferPointer(others))
+            }
+        }
+        if case .some(.some(let isSame)) = isSame { return isSame }
+        return utf8.elementsEqual(other.utf8)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// The bytes as text; nil where they are not valid UTF-8. Linear in the bytes.
+    ///
+    /// `String(validating:as:)` is generic code of the library that is not specialized, and takes four times as long.
+    package var text: String? { isEmpty ? "" : withValidText { String(copying: $0) } }
+
+    /// Whether the bytes are valid UTF-8. Linear in the bytes.
+    package var isText: Bool { isASCII || withValidText { _ in true } != nil }
+
+    /// Whether all bytes are below 128, or there are none: then they are valid UTF-8. Most texts are, and this asks less of each.
+    @inline(__always)
+    private var isASCII: Bool {
+        guard let start = baseAddress else { return true }
+        var bits: UInt64 = 0
+        guard count >= 8 else {
+            for offset in 0..<count { bits |= UInt64(start.load(fromByteOffset: offset, as: UInt8.self)) }
+            return bits < 0x80
+        }
+        // The last word overlaps the one before it.
+        let last = count &- 8
+        var offset = 0
+        while offset < last {
+            bits |= start.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            offset &+= 8
+        }
+        bits |= start.loadUnaligned(fromByteOffset: last, as: UInt64.self)
+        return bits & 0x8080_8080_8080_8080 == 0
+    }
+
+    /// Nil where they are not valid, or empty. Sound because bytes may always be read as `UInt8`, and the spans do not outlive the call.
+    @inline(__always)
+    private func withValidText<Result>(_ body: (borrowing UTF8Span) -> Result) -> Result? {
+        guard let first = baseAddress else { return nil }
+        let bytes = UnsafeBufferPointer(start: first.assumingMemoryBound(to: UInt8.self), count: count)
+        guard let text = try? UTF8Span(validating: bytes.span) else { return nil }
+        return body(text)
+    }
+}
+
+extension Int {
+    /// The next multiple of 8.
+    @inline(__always)
+    var paddedTo8: Int { (self &+ 7) & ~7 }
+}

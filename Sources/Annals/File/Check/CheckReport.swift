@@ -1,0 +1,121 @@
+// What a check of a whole store file found.
+
+package struct CheckOptions: Sendable {
+    /// Where the records of a large file are sorted: a directory on a disk with space, not the store's own.
+    package var spillDirectory = "/tmp"
+    /// Memory for sorting, all sorters together.
+    package var sortingBytes = 96 << 20
+    /// The file is read in steps of this.
+    package var windowBytes = 1 << 20
+    /// How many findings are kept; the others are counted.
+    package var maximumFindings = 100
+
+    package init() {}
+}
+
+/// Something in a file that is not as FileFormat.md says.
+package struct Finding: Equatable, Sendable {
+    /// The invariant that it breaks, "F1" to "F34".
+    package var rule: String
+    package var offset: UInt64
+    /// A sentence without contents of rows.
+    package var sentence: String
+    /// Without, it is a notice: what a crash may leave behind.
+    package var isDamage: Bool
+
+    package init(rule: String, offset: UInt64, sentence: String, isDamage: Bool) {
+        self.rule = rule
+        self.offset = offset
+        self.sentence = sentence
+        self.isDamage = isDamage
+    }
+}
+
+/// How much of everything counts in a file.
+package struct CheckCounts: Equatable, Sendable {
+    package var frames: UInt64 = 0
+    package var transactions: UInt64 = 0
+    package var changes: UInt64 = 0
+    package var rows: UInt64 = 0
+    /// Values that are present in rows.
+    package var values: UInt64 = 0
+    package var largeValues: UInt64 = 0
+    /// Bytes of frames, by the number of their kind.
+    package var frameBytes = [UInt64](repeating: 0, count: FrameKind.allCases.count + 1)
+
+    package init() {}
+
+    package func bytes(of kind: FrameKind) -> UInt64 { frameBytes[Int(kind.rawValue)] }
+
+    mutating func add(_ other: CheckCounts) {
+        frames += other.frames
+        transactions += other.transactions
+        changes += other.changes
+        rows += other.rows
+        values += other.values
+        largeValues += other.largeValues
+        for index in frameBytes.indices { frameBytes[index] += other.frameBytes[index] }
+    }
+}
+
+package struct CheckReport: Equatable, Sendable {
+    package struct TornTail: Equatable, Sendable {
+        package var offset: UInt64
+        /// What the file has from there on.
+        package var bytes: UInt64
+
+        package init(offset: UInt64, bytes: UInt64) {
+            self.offset = offset
+            self.bytes = bytes
+        }
+    }
+
+    /// Nil where the header page is not one.
+    package var header: FileHeader?
+    /// The end of what counts, as far as the file could be read.
+    package var end: UInt64 = 0
+    package var fileBytes: UInt64 = 0
+    package var lastNumber: UInt64 = 0
+    package var schemaVersion: UInt16 = 0
+    package var isSealed = false
+    /// A write that did not finish: a normal outcome of a crash.
+    package var tornTail: TornTail?
+    package var counts = CheckCounts()
+    package var findings: [Finding] = []
+    /// Findings beyond those that are kept.
+    package var omittedFindings = 0
+    /// Where the chain of frames is broken, or goes on in a way that this program does not know: nothing above was checked.
+    package var stoppedAt: UInt64?
+    package var hasDamage = false
+
+    /// Whether everything was read and nothing is damaged. A torn tail is no damage.
+    package var isIntact: Bool { !hasDamage && stoppedAt == nil }
+
+    package init() {}
+}
+
+/// Findings up to a limit, and the number of the others.
+struct FindingList {
+    private(set) var kept: [Finding] = []
+    private(set) var omitted = 0
+    private(set) var hasDamage = false
+    let maximum: Int
+
+    init(maximum: Int) { self.maximum = maximum }
+
+    mutating func add(_ rule: String, at offset: UInt64, _ sentence: String, isDamage: Bool = true) {
+        hasDamage = hasDamage || isDamage
+        if kept.count < maximum {
+            kept.append(Finding(rule: rule, offset: offset, sentence: sentence, isDamage: isDamage))
+        } else {
+            omitted += 1
+        }
+    }
+
+    /// Notes an error about the content. Its rule is the one that its message begins with, `rule` where it names none.
+    mutating func add(_ error: StoreError, rule: String, isDamage: Bool = true) {
+        let name = error.rule ?? rule
+        let sentence = error.rule.map { error.message.dropFirst($0.utf8.count + 2) } ?? error.message[...]
+        add(name, at: error.offset ?? 0, sentence.prefix(1).uppercased() + sentence.dropFirst(), isDamage: isDamage)
+    }
+}

@@ -1,0 +1,118 @@
+// What is sorted to check indexes: where nodes stand and are named, which rows are live, which entries there are.
+
+/// Nodes that stand together in a frame, or a reference to one.
+struct NodeRecord: SortRecord {
+    /// Offset of a node, with bit 0 for a reference from a row index, bit 1 for one from an ordered index.
+    private var place: UInt64
+    /// How many nodes follow each other there, or the checkpoint that the reference belongs to.
+    private var value: UInt64
+
+    init(nodes: Int, from first: UInt64) {
+        place = first
+        value = UInt64(nodes)
+    }
+
+    init(use offset: UInt64, rule: IndexRule, checkpoint: UInt64) {
+        place = offset & ~7 | rule.rawValue
+        value = checkpoint
+    }
+
+    static func < (left: NodeRecord, right: NodeRecord) -> Bool {
+        left.place != right.place ? left.place < right.place : left.value < right.value
+    }
+
+    /// Checks references that come sorted with the nodes.
+    static func check(_ nodes: ExternalSorter<NodeRecord>, into findings: inout FindingList) throws(StoreError) {
+        var first: UInt64 = 0
+        var bytes: UInt64 = 0
+        try nodes.drain { record throws(StoreError) in
+            guard let rule = IndexRule(rawValue: record.place & 7) else {
+                (first, bytes) = (record.place, record.value * UInt64(IndexNode.bytes))
+                return
+            }
+            let distance = (record.place & ~7) - first
+            guard distance < bytes, distance % UInt64(IndexNode.bytes) == 0 else {
+                return findings.add(rule.name, at: record.value, "An index names a place where no node stands.")
+            }
+        }
+    }
+}
+
+/// The rule that is about a kind of index.
+enum IndexRule: UInt64 {
+    case rowIndex = 1
+    case orderedIndex = 2
+
+    var name: String { self == .rowIndex ? "F30" : "F31" }
+}
+
+/// A row that is the newest version of its object as of a checkpoint, of an entity with ordered indexes.
+struct LiveRowRecord: SortRecord {
+    var offset: UInt64
+    var object: UInt64
+    /// Which of the checkpoints that are checked, or `theEnd`.
+    var checkpoint: UInt64
+    /// The state at the end of the file.
+    static let theEnd = UInt64.max
+
+    static func < (left: LiveRowRecord, right: LiveRowRecord) -> Bool {
+        left.offset != right.offset ? left.offset < right.offset : left.checkpoint < right.checkpoint
+    }
+}
+
+/// The key of an object in an index that is unique, as two hashes of it. No two keys have both the same by chance.
+struct UniqueKeyRecord: SortRecord {
+    /// Which of the indexes.
+    private let index: UInt64
+    private let low: UInt64
+    private let high: UInt64
+    let object: UInt64
+    /// Offset of the row.
+    let row: UInt64
+
+    init(index: Int, object: UInt64, row: UInt64, key: UnsafeRawBufferPointer) {
+        self.index = UInt64(index)
+        low = Checksum.hash(key, seed: 0)
+        high = Checksum.hash(key, seed: 1)
+        self.object = object
+        self.row = row
+    }
+
+    static func < (left: UniqueKeyRecord, right: UniqueKeyRecord) -> Bool {
+        if left.index != right.index { return left.index < right.index }
+        if left.low != right.low { return left.low < right.low }
+        return left.high != right.high ? left.high < right.high : left.object < right.object
+    }
+
+    func hasSameKey(as other: UniqueKeyRecord) -> Bool {
+        index == other.index && low == other.low && high == other.high
+    }
+}
+
+/// An entry of an ordered index, as the index has it or as a row asks for it: each object has one in each index.
+struct IndexEntryRecord: SortRecord {
+    /// Which of the checkpoints, and which of its indexes.
+    let checkpoint: UInt32
+    let index: UInt32
+    let object: UInt64
+    /// A hash of the key, and in the lowest bit whether a row asks for it.
+    private let mark: UInt64
+
+    init(checkpoint: Int, index: Int, object: ObjectID, key: UnsafeRawBufferPointer, isOfRow: Bool) {
+        self.checkpoint = UInt32(checkpoint)
+        self.index = UInt32(index)
+        self.object = object.rawValue
+        mark = Checksum.hash(key, seed: 0) & ~1 | (isOfRow ? 1 : 0)
+    }
+
+    static func < (left: IndexEntryRecord, right: IndexEntryRecord) -> Bool {
+        if left.checkpoint != right.checkpoint { return left.checkpoint < right.checkpoint }
+        if left.index != right.index { return left.index < right.index }
+        return left.object != right.object ? left.object < right.object : left.mark < right.mark
+    }
+
+    /// Whether one of the two is of the index, the other of a row, and both have the same key.
+    func isCounterpart(of other: IndexEntryRecord) -> Bool {
+        checkpoint == other.checkpoint && index == other.index && object == other.object && mark ^ other.mark == 1
+    }
+}

@@ -1,0 +1,70 @@
+// F32: the landmarks of a checkpoint are frames that begin where and with the numbers that they say.
+
+/// Notes where frames begin, and holds the landmarks of checkpoints against that.
+final class LandmarkChecker {
+    private let reader: CheckpointReader
+    private let window: ByteWindow
+    private let salt: UInt64
+    /// The first frame of each MiB that has been read.
+    private var first = Landmarks()
+    /// Frames full of landmarks that an earlier checkpoint named: later ones name the same, and more.
+    private var checked: [UInt64] = []
+
+    init(_ files: any FileSystem, _ file: Descriptor, salt: UInt64, _ reader: CheckpointReader) {
+        self.reader = reader
+        self.salt = salt
+        window = ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes)
+    }
+
+    func note(_ frame: FrameView) { _ = first.note(frame.offset, number: frame.header.number) }
+
+    /// Throws `damaged` under F32.
+    func check(_ content: CheckpointContent, at checkpoint: UInt64) throws(StoreError) {
+        for (place, offset) in content.landmarkFrames.enumerated() {
+            if place < checked.count, checked[place] == offset { continue }
+            checked.removeSubrange(min(place, checked.count)...)
+            for (entry, landmark) in try stored(at: offset, below: checkpoint).enumerated() {
+                try check(landmark, place * LandmarkField.inNode + entry, below: checkpoint)
+            }
+            checked.append(offset)
+        }
+        checked.removeSubrange(min(content.landmarkFrames.count, checked.count)...)
+        for (entry, landmark) in content.landmarks.enumerated() {
+            let index = content.landmarkFrames.count * LandmarkField.inNode + entry
+            try check(Landmark(offset: landmark.offset, number: landmark.number), index, below: checkpoint)
+        }
+    }
+
+    private func stored(at offset: UInt64, below checkpoint: UInt64) throws(StoreError) -> [Landmark] {
+        guard offset < checkpoint else { throw damaged("A frame of landmarks does not stand below its checkpoint.") }
+        do throws(StoreError) {
+            return try reader.landmarks(inFrameAt: offset)
+        } catch  where error.isAboutContent {
+            throw damaged("A frame of landmarks is not where a checkpoint says.")
+        }
+    }
+
+    private func check(_ landmark: Landmark, _ index: Int, below checkpoint: UInt64) throws(StoreError) {
+        guard landmark.offset >> Landmarks.stepBits == UInt64(index), landmark.offset < checkpoint,
+            try number(ofFrameAt: landmark.offset) == landmark.number
+        else { throw damaged("A landmark is not a frame of its MiB, or has another number.") }
+    }
+
+    /// The number of the frame that begins there; nil where none does. Walks from the first frame of that MiB.
+    private func number(ofFrameAt offset: UInt64) throws(StoreError) -> UInt64? {
+        guard let start = first.last(at: offset) else { return nil }
+        if start.offset == offset { return start.number }
+        var position = start.offset
+        while position <= offset {
+            let bytes = try window.bytes(at: position, count: FrameField.bytes)
+            guard bytes.count == FrameField.bytes,
+                case .good(let header) = FrameHeader.decode(bytes, offset: position, salt: salt)
+            else { return nil }
+            if position == offset { return header.number }
+            position += UInt64(header.frameBytes)
+        }
+        return nil
+    }
+
+    private func damaged(_ sentence: String) -> StoreError { StoreError(.damaged, "F32: " + sentence) }
+}

@@ -1,0 +1,69 @@
+// F23: every reference names a large value that is there; and F22: one of the form that its attribute asks for.
+
+/// A large value, or a reference to one.
+struct ValueRecord: SortRecord {
+    /// Offset of the value's first frame, with bit 0 for a reference.
+    private var place: UInt64
+    private var valueBytes: UInt64
+    private var checksum: UInt64
+    /// Of the transaction that it belongs to.
+    var number: UInt64
+    /// Offset of the row of a reference.
+    var row: UInt64
+    /// What the value is, or what the reference asks for.
+    private var forms: ValueForms
+
+    init(definedAt offset: UInt64, valueBytes: UInt64, checksum: UInt64, number: UInt64, forms: ValueForms) {
+        place = offset
+        self.valueBytes = valueBytes
+        self.checksum = checksum
+        self.number = number
+        row = 0
+        self.forms = forms
+    }
+
+    init(use reference: LargeValueReference, type: AttributeType, row: UInt64, number: UInt64) {
+        place = reference.offset | 1
+        valueBytes = reference.valueBytes
+        checksum = reference.checksum
+        self.number = number
+        self.row = row
+        forms = .needed(for: type)
+    }
+
+    private var isUse: Bool { place & 1 == 1 }
+
+    static func < (left: ValueRecord, right: ValueRecord) -> Bool {
+        left.place != right.place ? left.place < right.place : left.row < right.row
+    }
+
+    /// Checks values and references that come sorted, but those of transactions after `lastNumber`, which do not count.
+    static func check(
+        _ values: ExternalSorter<ValueRecord>, lastNumber: UInt64, into findings: inout FindingList
+    ) throws(StoreError) {
+        var value: ValueRecord?
+        try values.drain { record throws(StoreError) in
+            guard record.number <= lastNumber else { return }
+            guard record.isUse else {
+                value = record
+                return
+            }
+            if let (rule, sentence) = record.fault(of: value) { findings.add(rule, at: record.row, sentence) }
+        }
+    }
+
+    private func fault(of value: ValueRecord?) -> (rule: String, sentence: String)? {
+        guard let value, value.place | 1 == place else {
+            return ("F23", "A reference names a place where no large value begins.")
+        }
+        guard value.valueBytes == valueBytes, value.checksum == checksum else {
+            return ("F23", "A reference names a large value of another size or checksum.")
+        }
+        guard value.number <= number else {
+            return ("F23", "A reference names a large value of a later transaction.")
+        }
+        guard value.place < row else { return ("F23", "A reference stands before the large value that it names.") }
+        return forms.isSubset(of: value.forms)
+            ? nil : ("F22", "A large value is not one of the type of an attribute that refers to it.")
+    }
+}

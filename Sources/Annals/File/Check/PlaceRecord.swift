@@ -1,0 +1,57 @@
+// F3, F10 and F26: what marks, hints and seals name must be the end of a group, or a checkpoint.
+
+/// An offset that is something, or that is said to be something.
+struct PlaceRecord: SortRecord {
+    enum Role: UInt64 {
+        case groupEnd = 0
+        case checkpoint = 1
+        // Those that name one of these follow.
+        case durableMark = 2
+        case sealCheckpoint = 3
+        case hintEnd = 4
+        case hintCheckpoint = 5
+    }
+
+    /// The offset, and the role in the bits that it leaves free.
+    private var key: UInt64
+    /// Where it is said: the offset of a frame or a hint slot.
+    private var source: UInt64
+
+    init(_ role: Role, _ place: UInt64, source: UInt64) {
+        key = place & ~7 | role.rawValue
+        self.source = source
+    }
+
+    private var place: UInt64 { key & ~7 }
+    private var role: Role { Role(rawValue: key & 7) ?? .groupEnd }
+
+    static func < (left: PlaceRecord, right: PlaceRecord) -> Bool {
+        left.key != right.key ? left.key < right.key : left.source < right.source
+    }
+
+    /// Checks places that come sorted: at each offset first what is there, then who names it.
+    static func check(_ places: ExternalSorter<PlaceRecord>, into findings: inout FindingList) throws(StoreError) {
+        var groupEnd: UInt64 = 0
+        var checkpoint: UInt64 = 0
+        try places.drain { record throws(StoreError) in
+            switch record.role {
+            case .groupEnd: groupEnd = record.place
+            case .checkpoint: checkpoint = record.place
+            case .durableMark, .hintEnd:
+                if groupEnd != record.place { record.report(into: &findings) }
+            case .sealCheckpoint, .hintCheckpoint:
+                if checkpoint != record.place { record.report(into: &findings) }
+            }
+        }
+    }
+
+    func report(into findings: inout FindingList) {
+        switch role {
+        case .groupEnd, .checkpoint: break
+        case .durableMark: findings.add("F10", at: source, "A durable mark is not the end of a group.")
+        case .sealCheckpoint: findings.add("F26", at: source, "A seal names a checkpoint where there is none.")
+        case .hintEnd: findings.add("F3", at: source, "The durable end of a hint is not the end of a group.")
+        case .hintCheckpoint: findings.add("F3", at: source, "A hint names a checkpoint where there is none.")
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// Reads the row indexes of a checkpoint in the order of objects, from nodes that nobody vouches for.
+//
+// Invariants:
+// W1  Levels fall by one from node to node, so no path is longer than `maximumDepth`.
+// W2  Every node but those on the way to the lowest numbers leads to an object: so nodes that are read are bounded by objects that are handed out.
+
+/// Reads nodes below a checkpoint through copies, and notes where each should stand.
+///
+/// Sound although it lends its memory: of each level of an ordered index the last two nodes stay as they are, which is as many as a walk
+/// looks at; deeper than possible is damage before anything else of the node is looked at.
+final class CheckedNodes: NodeSource {
+    private let window: ByteWindow
+    private let nodes: ExternalSorter<NodeRecord>
+    private let checkpoint: UInt64
+    private let rule: IndexRule
+    private let memory: UnsafeMutableRawBufferPointer
+    private var turns = [Int](repeating: 0, count: CheckedNodes.levels)
+    private static let levels = OrderedLimits.maximumLevel + 2
+
+    init(_ window: ByteWindow, _ nodes: ExternalSorter<NodeRecord>, checkpoint: UInt64, _ rule: IndexRule) {
+        self.window = window
+        self.nodes = nodes
+        self.checkpoint = checkpoint
+        self.rule = rule
+        memory = .allocate(byteCount: Self.levels * 2 * IndexNode.bytes, alignment: 64)
+    }
+
+    deinit { memory.deallocate() }
+
+    /// The node's bytes, until the next call.
+    func read(_ offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        guard offset >= UInt64(FormatLimits.pageBytes), offset < checkpoint,
+            checkpoint - offset >= UInt64(IndexNode.bytes), offset % UInt64(FormatLimits.frameAlignment) == 0
+        else { throw damaged("an index names a place that is not below its checkpoint.") }
+        let bytes = try window.bytes(at: offset, count: IndexNode.bytes)
+        guard bytes.count == IndexNode.bytes else { throw damaged("a node is cut off.") }
+        try nodes.append(NodeRecord(use: offset, rule: rule, checkpoint: checkpoint))
+        return bytes
+    }
+
+    func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        let bytes = try read(offset)
+        let level = min(Int(bytes.integer(at: OrderedNodeField.level, as: UInt16.self)), Self.levels - 1)
+        turns[level] ^= 1
+        let place = (level * 2 + turns[level]) * IndexNode.bytes
+        let copy = UnsafeMutableRawBufferPointer(rebasing: memory[place..<place + IndexNode.bytes])
+        copy.copyMemory(from: bytes)
+        return UnsafeRawBufferPointer(copy)
+    }
+
+    func damaged(_ sentence: String) -> StoreError {
+        StoreError(.damaged, "\(rule.name): \(sentence)", offset: checkpoint)
+    }
+}
+
+/// The words of all objects in ascending order, one at a time.
+struct RowIndexStream {
+    struct Entry: Equatable {
+        var object: UInt64
+        var word: UInt64
+    }
+
+    private struct Level {
+        var words: [UInt64]
+        var position = 0
+        /// The first number below this node.
+        let first: UInt64
+        let isFirst: Bool
+        var hasObject = false
+    }
+
+    private let roots: [EntityRoot]
+    private let nodes: CheckedNodes
+    private var nextRoot = 0
+    private var path: [Level] = []
+    private var depth = 0
+
+    init(_ roots: [EntityRoot], _ nodes: CheckedNodes) {
+        self.roots = roots
+        self.nodes = nodes
+    }
+
+    /// The next object that ever was; nil behind the last. Throws `damaged` under F30.
+    mutating func next() throws(StoreError) -> Entry? {
+        while true {
+            guard let place = path.indices.last else {
+                guard nextRoot < roots.count else { return nil }
+                depth = Int(roots[nextRoot].depth)
+                try descend(to: roots[nextRoot].root, first: 0, isFirst: true)
+                nextRoot += 1
+                continue
+            }
+            let position = path[place].position
+            guard position < IndexNode.words else {
+                try ascend()
+                continue
+            }
+            path[place].position += 1
+            let word = path[place].words[position]
+            if word == 0 { continue }
+            let level = UInt64(depth - path.count)
+            let first = path[place].first + UInt64(position) << (level * IndexNode.bits)
+            if level == 0 { return try entry(first, word) }
+            try descend(to: word, first: first, isFirst: path[place].isFirst && position == 0)
+        }
+    }
+
+    private mutating func entry(_ number: UInt64, _ word: UInt64) throws(StoreError) -> Entry {
+        path[path.count - 1].hasObject = true
+        guard let object = ObjectID(entityNumber: roots[nextRoot - 1].entity, number: number), word & 6 == 0 else {
+            throw nodes.damaged("a node of the row index is malformed.")
+        }
+        return Entry(object: object.rawValue, word: word)
+    }
+
+    private mutating func descend(to offset: UInt64, first: UInt64, isFirst: Bool) throws(StoreError) {
+        guard first <= FormatLimits.maximumObjectNumber else {
+            throw nodes.damaged("the row index holds numbers that no object has.")
+        }
+        let bytes = try nodes.read(offset)
+        let words = (0..<IndexNode.words).map { bytes.integer(at: $0 * 8, as: UInt64.self) }
+        path.append(Level(words: words, first: first, isFirst: isFirst))
+    }
+
+    private mutating func ascend() throws(StoreError) {
+        guard let level = path.popLast() else { return }
+        guard level.hasObject || level.isFirst else { throw nodes.damaged("a node of the row index is empty.") }
+        if level.hasObject, !path.isEmpty { path[path.count - 1].hasObject = true }
+    }
+}

@@ -1,0 +1,84 @@
+// F18 and F19: the changes of each object, sorted, form one chain of versions.
+
+/// A change as far as these rules need it.
+struct ChangeRecord: SortRecord {
+    static let noPrevious = UInt64.max
+
+    var object: UInt64
+    /// Offset of the change entry in the file, and the change's kind in the bits that an offset leaves free.
+    var place: UInt64
+    /// Offset of the row in the file; 0 for none.
+    var row: UInt64
+    /// As the entry says it.
+    var previous: UInt64
+    /// Of the transaction.
+    var number: UInt64
+
+    init(_ change: ChangeView, number: UInt64, frameOffset: UInt64) {
+        object = change.object.rawValue
+        place = (frameOffset + UInt64(change.entryOffset)) | UInt64(change.kind.rawValue)
+        row = change.rowOffset.map { frameOffset + UInt64($0) } ?? 0
+        previous = change.previous?.rawValue ?? Self.noPrevious
+        self.number = number
+    }
+
+    var entryOffset: UInt64 { place & ~7 }
+    var kind: ChangeKind { ChangeKind(rawValue: UInt8(truncatingIfNeeded: place & 7)) ?? .base }
+
+    /// How a later change of the object must name this version.
+    var version: UInt64 { kind == .delete ? entryOffset | 1 : row }
+
+    static func < (left: ChangeRecord, right: ChangeRecord) -> Bool {
+        left.object != right.object ? left.object < right.object : left.place < right.place
+    }
+}
+
+/// Follows the versions of one object after the other.
+struct VersionChain {
+    /// The newest version of the object at hand.
+    private var newest: ChangeRecord?
+
+    /// Checks changes that come sorted, but those of transactions after `lastNumber`, which do not count, and hands on the others.
+    static func check(
+        _ changes: ExternalSorter<ChangeRecord>, lastNumber: UInt64, into findings: inout FindingList,
+        _ visit: (ChangeRecord) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        var chain = VersionChain()
+        try changes.drain { record throws(StoreError) in
+            guard record.number <= lastNumber else { return }
+            if let (rule, sentence) = chain.take(record) { findings.add(rule, at: record.entryOffset, sentence) }
+            try visit(record)
+        }
+    }
+
+    /// The rule that the next change breaks, if any. It counts as the newest version all the same.
+    mutating func take(_ record: ChangeRecord) -> (rule: String, sentence: String)? {
+        defer { newest = record }
+        guard let newest, newest.object == record.object else { return checkFirst(record) }
+        guard newest.number != record.number || record.kind == .base else {
+            return ("F19", "An object appears twice in a transaction.")
+        }
+        return checkNext(record, newest)
+    }
+
+    private func checkFirst(_ record: ChangeRecord) -> (rule: String, sentence: String)? {
+        switch record.kind {
+        case .base: nil
+        case .insert where record.previous == ChangeRecord.noPrevious: nil
+        case .insert: ("F18", "An object's first version names one before it.")
+        case .update, .delete: ("F18", "An object is changed that was never inserted.")
+        }
+    }
+
+    private func checkNext(_ record: ChangeRecord, _ newest: ChangeRecord) -> (rule: String, sentence: String)? {
+        switch record.kind {
+        case .base: return ("F18", "A row without history belongs to an object that is there already.")
+        case .insert where newest.kind != .delete: return ("F18", "An object is inserted that is there already.")
+        case .update where newest.kind == .delete, .delete where newest.kind == .delete:
+            return ("F18", "An object is changed that was deleted.")
+        case .insert, .update, .delete: break
+        }
+        return record.previous == newest.version
+            ? nil : ("F18", "The previous version that a change names is not the newest one.")
+    }
+}

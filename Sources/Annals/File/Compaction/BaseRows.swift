@@ -1,0 +1,59 @@
+// The rows of the state that a compacted file begins with.
+
+/// A rows frame in the making.
+struct BaseRows: ~Copyable {
+    private let limitBytes: Int
+    private var table = ByteWriter(capacity: 1 << 14)
+    private var body = ByteWriter(capacity: 1 << 16)
+    private var entries: UInt32 = 0
+
+    init(limitBytes: Int) {
+        self.limitBytes = limitBytes
+        reset()
+    }
+
+    private mutating func reset() {
+        entries = 0
+        body.truncate()
+        table.truncate()
+        table.appendZeros(FrameField.bytes + RowsField.bytes)
+    }
+
+    func hasRoom(for row: RowImage) -> Bool {
+        entries == 0 || table.count + body.count + ChangeField.bytes + row.rowBytes.paddedTo8 <= limitBytes
+    }
+
+    mutating func append(_ object: ObjectID, _ row: RowImage, _ copier: FrameCopier) throws(StoreError) {
+        table.append(object.rawValue)
+        // Where the row is in the body, for now.
+        table.append(UInt32(body.count))
+        table.append(UInt32(0))
+        let start = body.count
+        body.append(UnsafeRawBufferPointer(rebasing: row.bytes[..<row.rowBytes]))
+        body.appendPadding()
+        try copier.relocate(row, at: start, in: &body)
+        entries += 1
+    }
+
+    /// Appends the frame, and begins another.
+    mutating func write(_ target: Engine, _ appender: inout Appender) throws(StoreError) {
+        guard entries > 0 else { return }
+        let front = table.count
+        table.patch(entries, at: FrameField.bytes)
+        table.append(body.bytes)
+        for index in 0..<Int(entries) {
+            let entry = FrameField.bytes + RowsField.bytes + index * ChangeField.bytes
+            let row = front + Int(table.bytes.integer(at: entry + ChangeField.row, as: UInt32.self))
+            try RowMove.settle(&table, row: row, entry: entry)
+        }
+        let offset = appender.state.end
+        let bytes = table.mutableBytes(0..<table.count)
+        let tableBytes = front - FrameField.bytes
+        let header = try appender.append(copied: bytes, kind: .rows, isMember: false, tableBytes: tableBytes)
+        let frame = FrameView(
+            offset: offset, header: header, table: UnsafeRawBufferPointer(bytes.slice(FrameField.bytes, tableBytes)),
+            body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
+        try target.indexes.takeCopied(frame, maintainingOrdered: false)
+        reset()
+    }
+}

@@ -1,0 +1,397 @@
+// Compaction, which is history cleaning: what transactions up to the horizon have come to is written into a new file, every transaction behind it is
+// copied, and the new file takes the name of the old one.
+//
+// Invariants:
+// O1  Until the rename the store's file is as it was, but for a replacing frame at its end; after it, the new file has everything that was acknowledged.
+// O2  Only the last, short piece is copied while others wait.
+// O3  Memory is bounded: nodes of indexes go to the file when they take too much, keys are sorted in files; only the
+//     places of large values grow, 60 bytes for each.
+// O4  What was committed behind the state that compaction began with is copied whole, whatever the policy of its entity has become since.
+
+/// What compaction is to do, and who is told how far it is.
+package struct CompactionOptions: Sendable {
+    /// Copied behind the base and not waiting for others, when less than this is left.
+    package var finalBytes: UInt64 = 1 << 20
+    /// So much is copied in one hold of the new file's lock.
+    package var sliceBytes: UInt64 = 4 << 20
+    /// How long others wait at a time, and how long they can write in between, where they write about as fast as this copies. Who waits for the lock
+    /// sleeps for less than a turn.
+    package var holdMicroseconds: UInt64 = 10_000
+    package var turnMicroseconds: UInt64 = 2_000
+    /// Told what was copied, of how much; false ends the compaction, and `cancelled` is thrown.
+    package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
+    /// Called beside it as long as nobody waits: may sleep.
+    package var pace: (@Sendable () -> Void)?
+
+    package init() {}
+
+    package static var lowered: CompactionOptions {
+        var options = CompactionOptions()
+        options.finalBytes = 2048
+        options.sliceBytes = 8192
+        return options
+    }
+}
+
+package struct CompactionResult: Equatable, Sendable {
+    package var bytesBefore: UInt64
+    package var bytesAfter: UInt64
+    /// The last transaction that was folded.
+    package var baseNumber: UInt64
+}
+
+/// What a backup is a copy of.
+package struct BackupResult: Equatable, Sendable {
+    package var storeID: UUIDBytes
+    package var number: UInt64
+    package var tag: UInt64
+    package var bytes: UInt64
+}
+
+/// One compaction of one store. One use of one thread.
+final class Compactor {
+    let source: Engine
+    let options: CompactionOptions
+    let target: Engine
+    private let base: View
+    let folded: FoldedHistory
+    private let copier: FrameCopier
+    /// Up to here frames of the source were copied.
+    private(set) var position: UInt64
+    /// Whether the first, long round is done. Then consumers and cleaning marks are written as they were at that time, indexes are built, and all of it
+    /// is kept up to date by what is copied further.
+    private var isCaughtUp = false
+    /// Up to here the system was asked to bring the new file to the disk.
+    private var startedEnd: UInt64 = 0
+
+    /// Compacts the store of an engine. Afterwards the engine is of a file that was replaced.
+    ///
+    /// Throws `busy` where another process compacts or a writer does not end, `noSpace`, `cancelled` and what reading and writing throw: then the store
+    /// is as it was.
+    static func compact(_ source: Engine, _ options: CompactionOptions) throws(StoreError) -> CompactionResult {
+        guard source.log.access == .readWrite else {
+            throw StoreError(
+                .readOnly, "This handle was opened for reading only: open the store for writing to compact it.",
+                path: source.log.path)
+        }
+        try checkCanBeCounted(source)
+        try source.log.ledger.checkUsable()
+        let view = try source.view()
+        let before = view.end
+        let file = try CompactionFile(source.log)
+        defer { file.close() }
+        // In this order: the state is not older than the base, whoever cleans in between.
+        let base = try source.view(asOf: source.tracking.horizon)
+        let folded = try FoldedHistory(source, base, try source.view())
+        let header = header(source, source.log.header.storeID, base)
+        let compactor = Compactor(source, try file.make(header, targetOptions(source)), base, folded, options)
+        do throws(StoreError) {
+            try compactor.writeBase()
+            try compactor.copyTransactions()
+            let end = try compactor.finish(file)
+            return CompactionResult(bytesBefore: before, bytesAfter: end, baseNumber: compactor.base.number)
+        } catch {
+            compactor.target.log.retire()
+            throw error
+        }
+    }
+
+    /// Writes a compacted copy of the store, as it is now, to a new file. Others read and write meanwhile.
+    ///
+    /// Gives back the state that it is of, and whose it is. Throws `alreadyExists` and what reading and writing throw: then nothing is left of it.
+    static func backUp(
+        _ source: Engine, to path: String, newIdentity: Bool, _ options: CompactionOptions
+    ) throws(StoreError) -> BackupResult {
+        try checkCanBeCounted(source)
+        // In this order: the state is not older than the base, whoever cleans in between.
+        let base = try source.view(asOf: source.tracking.horizon)
+        let view = try source.view()
+        let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
+        let log = source.log
+        let model = try log.whileOpen { () throws(StoreError) in try log.files.status(log.file) }
+        let file = try UnfinishedStore(.backup, path, like: model, files: log.files, environment: log.environment)
+        defer { file.close() }
+        let target = try file.open(header(source, storeID, base), targetOptions(source))
+        let compactor = Compactor(source, target, base, try FoldedHistory(source, base, view), options)
+        do throws(StoreError) {
+            try compactor.writeBase()
+            try compactor.copyFolding()
+            try compactor.copy(to: view.end)
+            try compactor.writeTracking(withConsumers: !newIdentity)
+            try compactor.buildIndexes()
+            let bytes = target.log.current.end
+            try target.log.close(isPublished: false)
+            try file.publish()
+            return BackupResult(storeID: storeID, number: view.number, tag: view.tag, bytes: bytes)
+        } catch {
+            target.log.retire()
+            throw error
+        }
+    }
+
+    private static func checkCanBeCounted(_ source: Engine) throws(StoreError) {
+        guard source.log.header.generation < .max else {
+            throw StoreError(
+                .tooLarge, "The store has been compacted as often as can be counted: it stays as it is.",
+                path: source.log.path)
+        }
+    }
+
+    private static func header(_ source: Engine, _ storeID: UUIDBytes, _ base: View) -> FileHeader {
+        let environment = source.log.environment
+        return FileHeader(
+            storeID: storeID, generation: source.log.header.generation + 1, salt: environment.random(),
+            created: environment.wallClockMicroseconds(), baseNumber: base.number, baseTag: base.tag,
+            baseTime: base.time)
+    }
+
+    private static func targetOptions(_ source: Engine) -> EngineOptions {
+        var chosen = source.options
+        chosen.dirtyNodeBytes = min(chosen.dirtyNodeBytes, 16 << 20)
+        chosen.log.limits.expectedFileBytes = source.log.current.end
+        // Nobody relies on a part of it: it is synchronised when it is complete.
+        chosen.log.synchronizesInBackground = false
+        return chosen
+    }
+
+    private init(
+        _ source: Engine, _ target: Engine, _ base: View, _ folded: FoldedHistory, _ options: CompactionOptions
+    ) {
+        (self.source, self.target, self.base, self.folded, self.options) = (source, target, base, folded, options)
+        copier = FrameCopier(source, target, folded)
+        position = base.number == source.log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
+    }
+
+    /// Runs `body` with room for a slice in the new file, and takes in what it appended. A checkpoint that is due then is not written while others wait.
+    private func appending(
+        othersWait: Bool = false, _ body: (inout Appender) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try target.log.whileAppending(.relaxed) { (appender) throws(StoreError) in
+            let room = options.sliceBytes + UInt64(source.options.log.limits.maximumFrameBytes) * 2
+            try target.indexes.core.file.checkReach(appender.state.end + room)
+            try appender.prepare(bytes: room)
+            target.indexes.core.file.beginReading()
+            defer { target.indexes.core.file.endReading() }
+            try body(&appender)
+            try appender.flush()
+        }
+        if othersWait { return }
+        startWriting()
+        if target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
+    }
+
+    /// The disk is busy from the first slice on, and the one sync that counts finds little left to do.
+    private func startWriting() {
+        let log = target.log
+        let end = log.current.end
+        guard end > startedEnd else { return }
+        log.files.startWriting(log.file, offset: startedEnd, count: end - startedEnd)
+        startedEnd = end
+    }
+
+    private func report(_ done: UInt64) throws(StoreError) {
+        if !isCaughtUp { options.pace?() }
+        guard let progress = options.progress else { return }
+        guard progress(done, source.log.current.end) else {
+            throw StoreError(.cancelled, "It was cancelled: the store is as it was.", path: source.log.path)
+        }
+    }
+
+    // MARK: The base
+
+    private func writeBase() throws(StoreError) {
+        let names = source.log.current.names
+        try appending { (appender) throws(StoreError) in
+            var writer = StandaloneWriter(target)
+            for (index, name) in names.enumerated() {
+                try writer.add(.name(number: UInt32(index + 1), text: name), &appender)
+            }
+            // Of the state that this began with: what was deleted without history behind the base is not copied, and had numbers too.
+            let totals = folded.state.totals ?? StoreTotals()
+            for entity in 0..<totals.entityLimit {
+                let next = totals[UInt16(entity)].nextNumber
+                if next > 1 { try writer.add(.objectNumbers(entity: UInt16(entity), next: next), &appender) }
+            }
+            try writer.finish(&appender)
+        }
+        let newest = base.catalog.newestVersion
+        for version in 0..<newest {
+            try appending { (appender) throws(StoreError) in
+                let tables = try base.catalog.definition(version: version + 1).encodeTables(
+                    maximumTableBytes: FormatLimits.maximumFrameBytes - FrameField.bytes)
+                for table in tables {
+                    try StandaloneWriter(target).append(.schema, table, &appender)
+                    target.indexes.take(appender.state.catalog)
+                    target.indexes.dropOrdered()
+                }
+            }
+        }
+        for entity in base.catalog.entities(version: newest) where folded.through[entity.number] == nil {
+            try writeRows(of: entity.number, in: base)
+        }
+    }
+
+    /// Appends the rows that an entity has in a state of the source, without their history.
+    func writeRows(of entity: UInt16, in state: View) throws(StoreError) {
+        var next: UInt64 = 1
+        var isDone = false
+        while !isDone {
+            var rows = BaseRows(limitBytes: min(1 << 16, source.options.log.limits.maximumFrameBytes))
+            let limit = options.sliceBytes
+            try appending { (appender) throws(StoreError) in
+                let start = appender.state.end
+                isDone = true
+                try state.scan(entity: entity, from: next) { (object, row) throws(StoreError) in
+                    if !rows.hasRoom(for: row) { try rows.write(target, &appender) }
+                    if appender.state.end - start >= limit {
+                        isDone = false
+                        return false
+                    }
+                    try row.validate(hasPadding: false)
+                    try copier.copyValues(of: row, &appender)
+                    try rows.append(object, row, copier)
+                    next = object.number + 1
+                    return true
+                }
+                try rows.write(target, &appender)
+            }
+            try report(min(target.log.current.end, source.log.current.end))
+        }
+    }
+
+    // MARK: Transactions
+
+    /// Copies what there is, and then what was added meanwhile, until little is left.
+    private func copyTransactions() throws(StoreError) {
+        try copyFolding()
+        try copy(to: source.view().end)
+        try writeTracking()
+        try buildIndexes()
+        isCaughtUp = true
+        try catchUp()
+    }
+
+    /// Copies up to there; without what others need not wait for, where they wait.
+    func copy(to end: UInt64, othersWait: Bool = false) throws(StoreError) {
+        let limit = options.sliceBytes
+        copier.catalog = source.log.current.catalog
+        while position < end {
+            try appending(othersWait: othersWait) { (appender) throws(StoreError) in
+                let start = appender.state.reach
+                while position < end, appender.state.reach - start < limit || appender.state.open != nil {
+                    position = try source.indexes.core.reading { () throws(StoreError) in
+                        let frame = try source.indexes.core.frame(at: position)
+                        try copy(frame, &appender)
+                        return frame.end
+                    }
+                    if appender.state.reach - start >= limit { try appender.prepareMore(limit) }
+                }
+            }
+            if !othersWait { try report(position) }
+        }
+    }
+
+    /// Copies one frame of the source, or passes it over.
+    private func copy(_ frame: FrameView, _ appender: inout Appender) throws(StoreError) {
+        let maintaining = isCaughtUp
+        switch frame.header.kind {
+        case .transaction, .part: try copier.copy(frame, maintaining: maintaining, &appender)
+        case .value, .schema:
+            if frame.header.isMember { try copier.copy(frame, maintaining: maintaining, &appender) }
+        case .consumer where !isCaughtUp: break
+        case .consumer where frame.header.isMember: try copier.copy(frame, maintaining: maintaining, &appender)
+        case .consumer: try StandaloneWriter(target).append(frame.header.kind, Array(frame.table), &appender)
+        case .cleaning where isCaughtUp:
+            try StandaloneWriter(target).append(frame.header.kind, Array(frame.table), &appender)
+        case .metadata:
+            var writer = StandaloneWriter(target)
+            for record in try MetadataRecord.decodeAll(frame) {
+                switch record {
+                case .name(let number, _) where Int(number) <= appender.state.names.count: break
+                case .name, .clockStep: try writer.add(record, &appender)
+                case .retention where isCaughtUp: try writer.add(record, &appender)
+                case .retention, .objectNumbers: break
+                }
+            }
+            try writer.finish(&appender)
+        default: break
+        }
+    }
+
+    /// Who reads history, and what of it is hidden, as of what was copied.
+    private func writeTracking(withConsumers: Bool = true) throws(StoreError) {
+        let state = source.log.current
+        // Frames between what was copied and now say the same once more.
+        let tracking = state.tracking
+        try appending { (appender) throws(StoreError) in
+            let last = appender.state.lastNumber
+            var writer = StandaloneWriter(target)
+            if tracking.retention != .standard {
+                try writer.add(.retention(tracking.retention), &appender)
+                try writer.finish(&appender)
+            }
+            for var consumer in tracking.consumers where withConsumers {
+                // It has seen more than was copied by now.
+                if consumer.cursor > last { (consumer.cursor, consumer.tag) = (last, appender.state.lastTag) }
+                try writer.append(.consumer, consumer.encoded(), &appender)
+            }
+            var mark = CleaningRecord(before: 0, time: state.lastTime, hidden: tracking.hidden)
+            if tracking.horizon > appender.state.tracking.horizon { mark.before = min(tracking.horizon, last) + 1 }
+            for index in mark.hidden.indices { mark.hidden[index].before = min(mark.hidden[index].before, last + 1) }
+            if mark.before > 0 || !mark.hidden.isEmpty {
+                try writer.append(.cleaning, mark.encoded(), &appender)
+            }
+        }
+    }
+
+    // MARK: Indexes
+
+    /// Builds every ordered index that the newest schema asks for and that is not there.
+    private func buildIndexes() throws(StoreError) {
+        if let build = try IndexBuild(completing: target) {
+            build.progress = { [position] () throws(StoreError) in try self.report(position) }
+            try build.run()
+            try target.take(build)
+        }
+        try target.writeCheckpoint()
+    }
+
+    // MARK: The end
+
+    /// Copies the rest while others wait, and gives the new file the store's name. Gives back where it ends.
+    private func finish(_ file: CompactionFile) throws(StoreError) -> UInt64 {
+        var rounds = 0
+        while true {
+            // Who writes large transactions may always leave more than little, and waits for it then.
+            let most = rounds < Self.patientRounds ? options.finalBytes * 4 : .max
+            if let end = try finish(file, ifAtMost: most) { return end }
+            rounds += 1
+            // A schema change in the last piece may ask for an index: that is not built while others wait.
+            if !target.indexes.isComplete { try buildIndexes() }
+            try catchUp()
+        }
+    }
+
+    private static let patientRounds = 4
+
+    private func finish(_ file: CompactionFile, ifAtMost most: UInt64) throws(StoreError) -> UInt64? {
+        let log = source.log
+        // The lock of a file that was replaced is of no use to anybody.
+        return try log.whileAppending(.relaxed, longestPause: WriterLock.eagerPause, mayKeepLock: false) {
+            (appender) throws(StoreError) in
+            try log.checkIdentity()
+            // Much may have been written before this had the lock.
+            if appender.state.end - position > most { return nil }
+            try copy(to: appender.state.end, othersWait: true)
+            guard target.indexes.isComplete else { return nil }
+            let end = target.log.current.end
+            try target.log.close(isPublished: false)
+            let record = ReplacingRecord(
+                generation: target.log.header.generation, salt: target.log.header.salt,
+                time: log.environment.wallClockMicroseconds())
+            _ = try source.append(.replacing, record.encoded(), &appender)
+            try file.publish()
+            return end
+        }
+    }
+}

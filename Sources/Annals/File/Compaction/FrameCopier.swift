@@ -1,0 +1,345 @@
+// Copies transactions into another file: the same numbers, times, tags, changes and rows; what names places in the file names those of the other one.
+//
+// Invariants:
+// Q1  The target's row index holds the newest version of every object behind what was copied: so the previous version of a change is what the index
+//     says when the change is copied.
+// Q2  `values` knows where every large value went that a row copied later may name.
+// Q3  What is left out of a transaction is left out of its numbers too; its commit frame says that something is.
+
+/// Where a large value went, and what references to it must say.
+private struct CopiedValue {
+    let first: UInt64
+    let checksum: UInt64
+    let sourceChecksum: UInt64
+    let valueBytes: UInt64
+}
+
+/// Takes frames of one file in their order, and appends them to another. Damage in changes and rows is not copied.
+final class FrameCopier {
+    private let source: Engine
+    private let target: Engine
+    private let folded: FoldedHistory
+    private var values: [UInt64: CopiedValue] = [:]
+    private var validator = ChangesValidator()
+    /// Whether rows may name any: the first may come while this works.
+    private var hasValues: Bool
+    private var buffer = ByteWriter(capacity: 1 << 16)
+    /// What rows that are copied next are encoded with, as the source knows it: it has every version that they can be of.
+    var catalog: SchemaCatalog
+    /// Of the transaction that is being copied.
+    private var start: UInt64?
+    /// Of the value whose pieces are being copied.
+    private var openValue: UInt64 = 0
+
+    /// Of the transaction that is being copied: how many changes its parts have kept, whether any was left out, and the large values that rows which are
+    /// kept name; nil where none was looked for.
+    private var keptInParts: UInt64 = 0
+    private var lacksChanges = false
+    private var wantedValues: Set<UInt64>?
+
+    init(_ source: Engine, _ target: Engine, _ folded: FoldedHistory) {
+        (self.source, self.target, self.folded) = (source, target, folded)
+        catalog = folded.state.catalog
+        hasValues = source.hasFrames(.value)
+    }
+
+    /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes are to follow.
+    func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(StoreError) {
+        if frame.header.kind == .value {
+            hasValues = true
+            if try isLeftOut(value: frame) { return }
+        }
+        let offset = appender.state.reach
+        buffer.truncate()
+        buffer.appendZeros(FrameField.bytes)
+        switch frame.header.kind {
+        case .part, .transaction:
+            try validate(frame)
+            let kept = try appendChanges(of: frame, start: start ?? offset)
+            if kept == 0, lacksChanges, frame.header.kind == .part { return }
+        default:
+            buffer.append(frame.table)
+            buffer.append(frame.body)
+        }
+        if start == nil { start = offset }
+        let isCommit = frame.header.kind == .transaction
+        var tableBytes = frame.table.count
+        if isCommit || frame.header.kind == .part { tableBytes = copiedTableBytes }
+        if frame.header.kind == .value { try settleValue(frame, at: offset) }
+        let header = try appender.append(
+            copied: buffer.mutableBytes(0..<buffer.count), kind: frame.header.kind, isMember: !isCommit,
+            tableBytes: tableBytes)
+        if frame.header.kind == .value, offset == openValue { note(frame, at: offset, header.checksum) }
+        guard isCommit || frame.header.kind == .part else {
+            target.indexes.note(header, at: offset)
+            return
+        }
+        if isCommit {
+            let catalog = appender.state.catalog
+            if target.indexes.shape.catalog.newestVersion != catalog.newestVersion {
+                target.indexes.take(catalog)
+                // What had no index when its changes were copied may have one now.
+                touchesIndexes = true
+                if !maintaining { target.indexes.dropOrdered() }
+            }
+            start = nil
+            (keptInParts, lacksChanges, wantedValues) = (0, false, nil)
+        }
+        let copied = FrameView(buffer.bytes, header: header, offset: offset)
+        // Ordered indexes look at rows where they stand; else many frames are written at once.
+        let looksAtRows = maintaining && touchesIndexes
+        if looksAtRows { try appender.flush() }
+        try target.indexes.takeCopied(copied, maintainingOrdered: looksAtRows)
+    }
+
+    // MARK: Changes
+
+    private func validate(_ frame: FrameView) throws(StoreError) {
+        do throws(StoreError) {
+            try validator.validate(frame, catalog) { (_, _) in }
+        } catch {
+            throw error.at(offset: frame.offset)
+        }
+    }
+
+    private var copiedTableBytes = 0
+    /// Whether the frame changes objects of which there are ordered indexes.
+    private var touchesIndexes = false
+
+    /// The record, the entries with the links of the target, and the rows. Gives back how many changes were kept.
+    private func appendChanges(of frame: FrameView, start: UInt64) throws(StoreError) -> UInt32 {
+        var record = try TransactionRecord.decode(frame.table)
+        record.isCopied = true
+        record.start = start
+        buffer.appendZeros(TransactionField.bytes)
+        touchesIndexes = false
+        let number = frame.header.number
+        var kept: UInt32 = 0
+        // One section for all: entering one costs as much as looking up an object.
+        try target.indexes.core.reading { () throws(StoreError) in
+            var cursor = ChangeCursor(frame)
+            while let change = try cursor.next() {
+                if folded.leavesOut(change.object, in: number) { continue }
+                kept += 1
+                try append(change)
+            }
+        }
+        let isWhole = kept == record.changes
+        settle(&record, kept: kept, isCommit: frame.header.kind == .transaction)
+        record.encode(into: buffer.mutableBytes(FrameField.bytes..<FrameField.bytes + TransactionField.bytes))
+        copiedTableBytes = buffer.count - FrameField.bytes
+        let front = buffer.count
+        guard isWhole else {
+            try appendKeptRows(of: frame, front: front)
+            return kept
+        }
+        buffer.append(frame.body)
+        try settleRows(from: frame, front: front)
+        return kept
+    }
+
+    /// Counts what is kept, where anything was left out of the transaction.
+    private func settle(_ record: inout TransactionRecord, kept: UInt32, isCommit: Bool) {
+        if kept < record.changes { lacksChanges = true }
+        record.changes = kept
+        record.firstChange = keptInParts
+        keptInParts += UInt64(kept)
+        guard isCommit else { return }
+        record.totalChanges = keptInParts
+        record.lacksChanges = record.lacksChanges || lacksChanges
+    }
+
+    private func append(_ change: ChangeView) throws(StoreError) {
+        let previous = try target.indexes.rows.newest(change.object)
+        if !target.indexes.shape.indexes(of: change.object.entityNumber).isEmpty { touchesIndexes = true }
+        let isNeeded = change.kind == .update || change.kind == .delete
+        guard isNeeded == (previous != 0 && previous & 1 == 0) else { throw ReadCore.badLink(change.frameOffset) }
+        let words = change.attributeWords
+        let shape = UInt8(words.count / 8) | (previous != 0 ? ChangeField.previousBit : 0)
+        buffer.append(change.objectBits)
+        // Where the row is in the source: settled once the table is complete.
+        buffer.append(UInt32(change.rowOffset ?? 0))
+        buffer.append(change.kind.rawValue)
+        buffer.append(shape)
+        buffer.append(UInt16(0))
+        if previous != 0 { buffer.append(previous) }
+        buffer.append(words)
+    }
+
+    /// Tells entries and rows where they are to each other, and references where their values went.
+    private func settleRows(from frame: FrameView, front: Int) throws(StoreError) {
+        let shift = front - FrameField.bytes - frame.table.count
+        var position = FrameField.bytes + TransactionField.bytes
+        while position < front {
+            let change = ChangeView(
+                at: position - FrameField.bytes,
+                of: buffer.bytes.slice(FrameField.bytes, copiedTableBytes))
+            let bytes = change.entryBytes
+            let object = change.object
+            if let old = change.rowOffset {
+                let row = old + shift
+                try RowMove.settle(&buffer, row: row, entry: position)
+                if hasValues { try relocate(row: row, object) }
+            }
+            position += bytes
+        }
+    }
+
+    /// The rows of the entries that are there, each with what leads from one to the other.
+    private func appendKeptRows(of frame: FrameView, front: Int) throws(StoreError) {
+        let bodyStart = FrameField.bytes + frame.table.count
+        var position = FrameField.bytes + TransactionField.bytes
+        while position < front {
+            let change = ChangeView(
+                at: position - FrameField.bytes, of: buffer.bytes.slice(FrameField.bytes, copiedTableBytes))
+            let (bytes, object) = (change.entryBytes, change.object)
+            if let old = change.rowOffset {
+                let source = frame.body.slice(old - bodyStart, frame.body.count - (old - bodyStart))
+                let row = buffer.count
+                buffer.append(UnsafeRawBufferPointer(rebasing: source[..<(try RowHeader(source).rowBytes.paddedTo8)]))
+                try RowMove.settle(&buffer, row: row, entry: position)
+                if hasValues { try relocate(row: row, object) }
+            }
+            position += bytes
+        }
+    }
+
+    // MARK: Large values
+
+    /// Whether a piece is of a value that only rows name which are left out.
+    private func isLeftOut(value frame: FrameView) throws(StoreError) -> Bool {
+        guard frame.header.isMember, frame.header.number <= folded.last else { return false }
+        if wantedValues == nil { wantedValues = try valuesOfKeptRows(behind: frame) }
+        let first = try ValuePiece.decode(frame).first
+        return wantedValues.map { !$0.contains(first) } ?? false
+    }
+
+    /// The large values that the rows of a transaction name which are kept, behind its first value.
+    private func valuesOfKeptRows(behind value: FrameView) throws(StoreError) -> Set<UInt64> {
+        let number = value.header.number
+        var found: Set<UInt64> = []
+        var position = value.end
+        while true {
+            let frame = try source.indexes.core.frame(at: position)
+            guard frame.header.number == number else { throw ReadCore.badLink(position) }
+            position = frame.end
+            guard frame.header.kind == .part || frame.header.kind == .transaction else { continue }
+            var cursor = ChangeCursor(frame)
+            while let change = try cursor.next() {
+                guard !folded.leavesOut(change.object, in: number), let row = change.rowOffset else { continue }
+                let view = try source.indexes.core.row(
+                    at: frame.offset + UInt64(row), change.object.entityNumber, folded.state.shape)
+                for place in try view.referencePlaces() { found.insert(place.reference.offset) }
+            }
+            if frame.header.kind == .transaction { return found }
+        }
+    }
+
+    private func relocate(row: Int, _ object: ObjectID) throws(StoreError) {
+        let bytes = buffer.bytes.slice(row, buffer.count - row)
+        let version = try RowHeader(bytes).schemaVersion
+        guard let layout = catalog.layout(version: version, entity: object.entityNumber) else {
+            throw ReadCore.badLink(UInt64(row))
+        }
+        try relocate(row: row, try RowImage(bytes, layout: layout))
+    }
+
+    /// Gives the references of the row at `row` of the buffer the places of the target.
+    private func relocate(row: Int, _ view: RowImage) throws(StoreError) {
+        for place in try view.referencePlaces() {
+            let reference = place.reference
+            let value = try value(of: reference)
+            buffer.patch(value.first, at: row + place.position + ReferenceField.offset)
+            buffer.patch(value.checksum, at: row + place.position + ReferenceField.checksum)
+        }
+    }
+
+    private func value(of reference: LargeValueReference) throws(StoreError) -> CopiedValue {
+        guard let value = values[reference.offset], value.valueBytes == reference.valueBytes,
+            value.sourceChecksum == reference.checksum
+        else {
+            throw StoreError(
+                .damaged, "F23: a row names a large value that is not there. Restore the store from a backup.",
+                offset: reference.offset)
+        }
+        return value
+    }
+
+    private func settleValue(_ frame: FrameView, at offset: UInt64) throws(StoreError) {
+        if frame.table.integer(at: ValueField.position, as: UInt64.self) == 0 { openValue = offset }
+        buffer.patch(openValue, at: FrameField.bytes + ValueField.first)
+    }
+
+    private func note(_ frame: FrameView, at offset: UInt64, _ checksum: UInt64) {
+        values[frame.offset] = CopiedValue(
+            first: offset, checksum: checksum, sourceChecksum: frame.header.checksum,
+            valueBytes: frame.table.integer(at: ValueField.valueBytes, as: UInt64.self))
+    }
+
+    /// Copies the large values that a row of the base names, as frames of the base.
+    func copyValues(of row: RowImage, _ appender: inout Appender) throws(StoreError) {
+        guard hasValues else { return }
+        for place in try row.referencePlaces() where values[place.reference.offset] == nil {
+            var position = place.reference.offset
+            var left = place.reference.valueBytes
+            while left > 0 {
+                let frame = try source.indexes.core.frame(at: position)
+                let piece = try ValuePiece.decode(frame)
+                guard frame.header.kind == .value, UInt64(piece.pieceBytes) <= left,
+                    piece.valueBytes == place.reference.valueBytes, piece.position == piece.valueBytes - left
+                else {
+                    throw ReadCore.badLink(position)
+                }
+                let offset = appender.state.reach
+                buffer.truncate()
+                buffer.appendZeros(FrameField.bytes)
+                buffer.append(frame.table)
+                buffer.append(frame.body)
+                try settleValue(frame, at: offset)
+                let header = try appender.append(
+                    copied: buffer.mutableBytes(0..<buffer.count), kind: .value, isMember: false,
+                    tableBytes: frame.table.count)
+                target.indexes.note(header, at: offset)
+                if offset == openValue { note(frame, at: offset, header.checksum) }
+                left -= UInt64(piece.pieceBytes)
+                position = frame.end
+            }
+        }
+    }
+
+    /// Gives the references of a row of the base, which stands at `row` of `frame`, the places of the target.
+    func relocate(_ row: RowImage, at place: Int, in frame: inout ByteWriter) throws(StoreError) {
+        guard hasValues else { return }
+        for reference in try row.referencePlaces() {
+            let value = try value(of: reference.reference)
+            frame.patch(value.first, at: place + reference.position + ReferenceField.offset)
+            frame.patch(value.checksum, at: place + reference.position + ReferenceField.checksum)
+        }
+    }
+}
+
+/// Rows that stand elsewhere than they did.
+enum RowMove {
+    /// Writes into an entry where its row is, and into the row where its entry is; both count from the frame's start, as the buffer does.
+    static func settle(_ buffer: inout ByteWriter, row: Int, entry: Int) throws(StoreError) {
+        guard row > entry, (row - entry) % 8 == 0, let distance = UInt16(exactly: (row - entry) / 8),
+            row + RowField.bytes <= buffer.count
+        else { throw ReadCore.badLink(UInt64(entry)) }
+        buffer.patch(UInt32(row), at: entry + ChangeField.row)
+        buffer.patch(distance, at: row + RowField.entryDistance)
+    }
+}
+
+extension RowImage {
+    /// The references of the row to large values, and where in the row they stand.
+    func referencePlaces() throws(StoreError) -> [(position: Int, reference: LargeValueReference)] {
+        var places: [(position: Int, reference: LargeValueReference)] = []
+        for position in layout.variables {
+            guard case .large(let reference) = try variable(at: Int(position)),
+                let content = try variableBytes(Int(position)).0.baseAddress, let start = bytes.baseAddress
+            else { continue }
+            places.append((content - start, reference))
+        }
+        return places
+    }
+}

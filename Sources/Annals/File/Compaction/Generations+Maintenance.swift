@@ -1,0 +1,113 @@
+// Compaction by itself: when enough space would be regained.
+
+internal import Synchronization
+
+/// When a store is compacted by itself.
+package struct CompactionTrigger: Equatable, Sendable {
+    /// So much of the file would be given back, in 1/1024.
+    package var garbageShare: UInt64 = 512
+    /// Of a file of at least so many bytes.
+    package var minimumBytes: UInt64 = 16 << 20
+    /// By handles that are open for so long.
+    package var openMicroseconds: UInt64 = 10_000_000
+    /// After one that failed, not before so much time has passed.
+    package var pauseMicroseconds: UInt64 = 60_000_000
+
+    package init() {}
+}
+
+extension Generations {
+    // MARK: Consumers
+
+    /// Moves a consumer on, by one frame that all processes see at once.
+    ///
+    /// Throws `consumerUnknown`, `consumerConflict`, `consumerLost`, `readOnly`.
+    package func advance(_ advance: ConsumerAdvance) throws(StoreError) {
+        try onNewest { (engine) throws(StoreError) in try engine.advance([advance]) }
+    }
+
+    // MARK: Compaction by itself
+
+    /// Behind a commit: whether the file should be compacted. Cheap.
+    @inline(__always)
+    func noteCommit(_ engine: Engine) {
+        guard engine.garbage.load(ordering: .relaxed) > 0, let trigger else { return }
+        considerCompaction(engine, trigger)
+    }
+
+    @inline(never)
+    private func considerCompaction(_ engine: Engine, _ trigger: CompactionTrigger) {
+        let garbage = UInt64(engine.garbage.exchange(0, ordering: .relaxed))
+        let end = engine.log.current.end
+        guard end >= trigger.minimumBytes, garbage >= end / 1024 * trigger.garbageShare else { return }
+        let now = engine.log.environment.monotonicMicroseconds()
+        let earliest = max(opened &+ trigger.openMicroseconds, notBefore.load(ordering: .relaxed))
+        isCompactionDue.store(true, ordering: .relaxed)
+        wakeMaintenance(at: max(now, earliest))
+    }
+
+    // MARK: The thread
+
+    private func wakeMaintenance(at moment: UInt64) {
+        let isEarliest = nextMaintenance.withLock { next in
+            defer { next = min(next ?? moment, moment) }
+            return next.map { moment < $0 } ?? true
+        }
+        // A simulated clock is no measure for a thread: then `maintain` is called by whoever has it.
+        guard current.options.log.synchronizesInBackground else { return }
+        if maintenance.isStarted, !isEarliest { return }
+        // Sound: `deinit` and `close` wait until the thread has ended.
+        let handle = Unmanaged.passUnretained(self)
+        // Without a thread the next call, or closing, does it.
+        try? maintenance.start(name: "annals-compact") {
+            let generations = handle.takeUnretainedValue()
+            return withExtendedLifetime(generations) { generations.maintainStep() }
+        }
+        maintenance.wake()
+    }
+
+    /// What is due by now, for who has no thread for it.
+    package func maintain() { _ = maintainStep() }
+
+    private func maintainStep() -> BackgroundWork.Next {
+        let environment = current.log.environment
+        guard let due = nextMaintenance.withLock({ $0 }) else { return .wait }
+        if environment.monotonicMicroseconds() < due { return .again(at: due) }
+        nextMaintenance.withLock { $0 = nil }
+        compactIfDue(environment)
+        return nextMaintenance.withLock { $0.map { .again(at: $0) } } ?? .wait
+    }
+
+    private func compactIfDue(_ environment: any Environment) {
+        guard let trigger, isCompactionDue.load(ordering: .relaxed) else { return }
+        let now = environment.monotonicMicroseconds()
+        let earliest = max(opened &+ trigger.openMicroseconds, notBefore.load(ordering: .relaxed))
+        guard now >= earliest else { return wakeMaintenance(at: earliest) }
+        isCompactionDue.store(false, ordering: .relaxed)
+        var options = CompactionOptions()
+        options.progress = { (_, _) in !self.isStopping.load(ordering: .relaxed) }
+        options.pace = { [pace = Pace(environment)] in pace.pause() }
+        // Another process may be doing it, or there is no room: the next look at retention finds out again.
+        let result = try? compact(options)
+        let pause = result == nil ? trigger.pauseMicroseconds : trigger.openMicroseconds
+        notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
+    }
+
+    /// Lets others have as much time as the compaction takes.
+    private final class Pace: Sendable {
+        private let environment: any Environment
+        /// One thread alone asks; that is known to nobody who sends the closure.
+        private let last: Atomic<UInt64>
+
+        init(_ environment: any Environment) {
+            self.environment = environment
+            last = Atomic(environment.monotonicMicroseconds())
+        }
+
+        func pause() {
+            let worked = environment.monotonicMicroseconds() &- last.load(ordering: .relaxed)
+            environment.sleep(microseconds: min(worked, 100_000))
+            last.store(environment.monotonicMicroseconds(), ordering: .relaxed)
+        }
+    }
+}

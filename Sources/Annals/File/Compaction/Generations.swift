@@ -1,0 +1,234 @@
+// The engine of a store whose file may be replaced by a compacted one, while it is open here and elsewhere.
+//
+// Invariants:
+// W1  `current` is of the newest generation that this handle has met. Who holds an older engine reads on with it.
+// W2  A file takes another one's place here only if it is of the same store, of a higher generation, and has the last transaction that the
+//     other one was known to have: else `storeReplaced`.
+
+internal import Synchronization
+
+/// An open store, whichever generation its file is of. Any thread may call it.
+///
+/// Sound although it is shared: what changes is touched only with `monitor` locked, or in a child after `fork`, where one thread is left and changes
+/// nothing.
+package final class Generations: @unchecked Sendable {
+    private final class Weak {
+        weak var engine: Engine?
+        init(_ engine: Engine) { self.engine = engine }
+    }
+
+    private let process = OwnProcess()
+    private let monitor = Monitor()
+    private var engine: Engine
+    /// Those that somebody may still read.
+    private var older: [Weak] = []
+    private var isClosed = false
+    /// Whether `engine` is not the one that this handle began with.
+    private var hasMoved = false
+    /// When the store is compacted by itself; nil for never.
+    let trigger: CompactionTrigger?
+    /// On the monotonic clock.
+    let opened: UInt64
+    let maintenance = BackgroundWork()
+    /// On the monotonic clock; nil for never.
+    let nextMaintenance = Mutex<UInt64?>(nil)
+    let isCompactionDue = Atomic<Bool>(false)
+    let isStopping = Atomic<Bool>(false)
+    /// No compaction by itself before this moment of the monotonic clock.
+    let notBefore = Atomic<UInt64>(0)
+
+    package init(_ engine: Engine, trigger: CompactionTrigger? = nil) {
+        self.engine = engine
+        self.trigger = trigger
+        opened = engine.log.environment.monotonicMicroseconds()
+    }
+
+    deinit {
+        if process.wasForked { return }
+        stopMaintenance()
+    }
+
+    private func stopMaintenance() {
+        isStopping.store(true, ordering: .relaxed)
+        maintenance.stop()
+        maintenance.join()
+    }
+
+    package var current: Engine { whileUnchanged { engine } }
+
+    /// In a child nothing changes any more, and a thread that only the parent has may hold the lock for ever.
+    private func whileUnchanged<Result>(_ body: () -> Result) -> Result {
+        process.wasForked ? body() : monitor.withLock(body)
+    }
+
+    /// The engine that a view is of: nil where nobody has it any more.
+    package func engine(of view: View) -> Engine? {
+        whileUnchanged {
+            if engine.indexes.core === view.core { return engine }
+            return older.lazy.compactMap(\.engine).first { $0.indexes.core === view.core }
+        }
+    }
+
+    /// Whether an engine is of this store's handle, whichever generation.
+    package func has(_ engine: Engine) -> Bool {
+        whileUnchanged { self.engine === engine || older.contains { $0.engine === engine } }
+    }
+
+    // MARK: Whatever the generation
+
+    /// The newest state, and the engine that it is of.
+    package func newest() throws(StoreError) -> (engine: Engine, view: View) {
+        var engine = current
+        while true {
+            do throws(StoreError) {
+                return (engine, try engine.view())
+            } catch  where error.code == .storeReplaced {
+                engine = try successor(of: engine)
+            }
+        }
+    }
+
+    /// `Engine.commit`, on the newest generation: where the file was replaced meanwhile the body runs again.
+    package func commit<Result>(
+        author: String? = nil, context: String? = nil, durability: Durability = .full,
+        _ body: (PendingTransaction) throws -> Result
+    ) throws -> (result: Result, transaction: AppendedTransaction?) {
+        var engine = current
+        while true {
+            do {
+                let outcome = try engine.commit(author: author, context: context, durability: durability, body)
+                noteCommit(engine)
+                return outcome
+            } catch let error as StoreError where error.code == .storeReplaced {
+                engine = try successor(of: engine)
+            }
+        }
+    }
+
+    /// `Engine.write`, on the newest generation. The body runs once: who has the lock knows which generation it is.
+    package func write<Result>(
+        author: String? = nil, context: String? = nil, durability: Durability = .full,
+        _ body: (PendingTransaction) throws -> Result
+    ) throws -> (result: Result, transaction: AppendedTransaction?) {
+        var engine = current
+        while true {
+            do {
+                let outcome = try engine.write(author: author, context: context, durability: durability, body)
+                noteCommit(engine)
+                return outcome
+            } catch let error as StoreError where error.code == .storeReplaced {
+                engine = try successor(of: engine)
+            }
+        }
+    }
+
+    /// Runs `body` with the engine of the newest generation, again where that was replaced meanwhile.
+    package func onNewest<Result>(_ body: (Engine) throws(StoreError) -> Result) throws(StoreError) -> Result {
+        var engine = current
+        while true {
+            do throws(StoreError) {
+                return try body(engine)
+            } catch  where error.code == .storeReplaced {
+                engine = try successor(of: engine)
+            }
+        }
+    }
+
+    /// Compacts the store. Throws what `Compactor.compact` throws.
+    package func compact(_ options: CompactionOptions = CompactionOptions()) throws(StoreError) -> CompactionResult {
+        let result = try onNewest { (engine) throws(StoreError) in
+            try engine.checkNotWriting()
+            return try Compactor.compact(engine, options)
+        }
+        _ = try newest()
+        return result
+    }
+
+    /// Writes a copy of the store as it is now. Throws what `Compactor.backUp` throws.
+    package func backUp(
+        to path: String, newIdentity: Bool, _ options: CompactionOptions = CompactionOptions()
+    ) throws(StoreError) -> BackupResult {
+        try newest().engine.checkNotWriting()
+        return try onNewest { (engine) throws(StoreError) in
+            try Compactor.backUp(engine, to: path, newIdentity: newIdentity, options)
+        }
+    }
+
+    /// Closes the newest generation and all that are still read.
+    package func close() throws(StoreError) {
+        if process.wasForked { return }
+        try current.checkNotWriting()
+        stopMaintenance()
+        // Where others have compacted the store, what was committed here is in their file.
+        _ = try? newest()
+        let (engine, older, asksForName) = monitor.withLock {
+            defer { isClosed = true }
+            return (self.engine, self.older.compactMap(\.engine), hasMoved && !isClosed)
+        }
+        for engine in older { try? engine.log.closeReplaced() }
+        var failure: StoreError?
+        if asksForName, engine.log.access == .readWrite {
+            // As long as the name is not, nothing of a compacted file is durable.
+            do throws(StoreError) { try engine.log.makeNameDurable() } catch { failure = error }
+        }
+        do throws(StoreError) {
+            try engine.close()
+        } catch  where error.code == .storeReplaced {
+            try closeBehindCompaction(of: engine, error)
+        }
+        if let failure { throw failure }
+    }
+
+    /// Others have compacted the store while it was being closed, and this handle could not prove durable itself what it had begun with.
+    private func closeBehindCompaction(of engine: Engine, _ error: StoreError) throws(StoreError) {
+        let log = engine.log
+        let next = try Engine.open(
+            log.path, access: .readOnly, options: engine.options, files: log.files, environment: log.environment)
+        defer { try? next.close() }
+        guard try Self.isCompacted(next, of: engine) else { throw error }
+        try next.log.makeNameDurable()
+    }
+
+    // MARK: The next generation
+
+    /// The engine of the file that has taken an engine's place. Throws `storeReplaced` where that is not its compacted form.
+    private func successor(of old: Engine) throws(StoreError) -> Engine {
+        try monitor.withLock { () throws(StoreError) -> Engine in
+            guard engine === old, !isClosed else { return engine }
+            let next: Engine
+            do throws(StoreError) {
+                next = try Engine.open(
+                    old.log.path, access: old.log.access, options: old.options, files: old.log.files,
+                    environment: old.log.environment)
+            } catch  where error.code == .notFound {
+                throw StoreError(
+                    .storeRemoved, "The store file was removed or renamed: nothing is written to it any more.",
+                    path: old.log.path)
+            }
+            guard try Self.isCompacted(next, of: old) else {
+                try? next.log.closeReplaced()
+                throw StoreError(
+                    .storeReplaced, "Another store has taken the store's place: open the store again.",
+                    path: old.log.path)
+            }
+            old.log.retire()
+            older.removeAll { $0.engine == nil }
+            older.append(Weak(old))
+            engine = next
+            hasMoved = true
+            Retirement.begin(old)
+            return next
+        }
+    }
+
+    private static func isCompacted(_ next: Engine, of old: Engine) throws(StoreError) -> Bool {
+        guard next.log.header.storeID == old.log.header.storeID,
+            next.log.header.generation > old.log.header.generation
+        else { return false }
+        let known = old.log.current
+        // What was folded cannot be compared.
+        if known.lastNumber < next.log.header.baseNumber { return true }
+        guard known.lastNumber <= next.log.current.lastNumber else { return false }
+        return try next.view(asOf: known.lastNumber).tag == known.lastTag
+    }
+}

@@ -1,0 +1,36 @@
+// Metadata, marks, consumers and schemas of a file that compaction makes.
+
+/// Appends standalone frames to a file that compaction makes.
+struct StandaloneWriter {
+    private let target: Engine
+    private var records: [UInt8] = []
+    private static let maximumTableBytes = 1 << 15
+
+    init(_ target: Engine) { self.target = target }
+
+    /// Adds a record to a metadata frame.
+    mutating func add(_ record: MetadataRecord, _ appender: inout Appender) throws(StoreError) {
+        if records.count >= Self.maximumTableBytes { try finish(&appender) }
+        record.append(to: &records)
+        if case .objectNumbers(let entity, let next) = record { target.indexes.take(nextNumber: next, entity) }
+    }
+
+    mutating func finish(_ appender: inout Appender) throws(StoreError) {
+        if records.isEmpty { return }
+        try append(.metadata, records, &appender)
+        records = []
+    }
+
+    func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) {
+        let offset = appender.state.end
+        var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + table
+        var result: Result<FrameHeader, StoreError> = .failure(StoreError(.closed, "Nothing was appended."))
+        bytes.withUnsafeMutableBytes { bytes in
+            do throws(StoreError) {
+                result = .success(
+                    try appender.append(copied: bytes, kind: kind, isMember: false, tableBytes: table.count))
+            } catch { result = .failure(error) }
+        }
+        target.indexes.note(try result.get(), at: offset)
+    }
+}

@@ -1,0 +1,158 @@
+// The file that a backup or a salvage is written to: under a name beside the one that it gets when it is complete and durable.
+//
+// Invariants:
+// Q1  Nobody's file is replaced: both names are given only where they are free, or stand for what one that died has left.
+// Q2  Who writes the temporary file holds its compaction lock; without a holder it is left over.
+
+package struct UnfinishedStore {
+    /// What is written, by the end of the temporary name: one that nobody gives to a file by chance, so that what has it is taken for a leftover.
+    package enum Purpose: String, Sendable {
+        case backup = ".annals-backup"
+        case salvage = ".annals-salvage"
+    }
+
+    private let files: any FileSystem
+    private let environment: any Environment
+    private let place: (directory: String, name: String)
+    private let temporary: String
+    private let model: FileStatus
+    private let directory: Descriptor
+    private let file: Descriptor
+    private var path: String { place.directory + "/" + place.name }
+    /// Where the file will be, symbolic links followed.
+    package var directoryPath: String { place.directory }
+
+    /// The file gets the mode, owner and group of `model`, as far as this process may give them.
+    ///
+    /// Throws `alreadyExists` where the name is taken, `busy` where another process writes for the same purpose to it.
+    package init(
+        _ purpose: Purpose, _ path: String, like model: FileStatus, files: any FileSystem, environment: any Environment
+    ) throws(StoreError) {
+        (self.files, self.environment, self.model) = (files, environment, model)
+        do throws(StoreError) {
+            place = try files.resolve(path)
+            temporary = "." + place.name + purpose.rawValue
+            directory = try files.openDirectory(place.directory)
+            do throws(StoreError) {
+                try Self.checkFree(place.name, files, directory)
+                let range = WriterLock.compaction(processID: environment.processID())
+                file = try Self.make(temporary, model.mode & 0o707 | 0o600, range, purpose, files, directory)
+            } catch {
+                files.close(directory)
+                throw error
+            }
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    private static func checkFree(
+        _ name: String, _ files: any FileSystem, _ directory: Descriptor
+    ) throws(StoreError) {
+        do throws(StoreError) {
+            _ = try files.identity(of: name, in: directory)
+        } catch  where error.code == .notFound {
+            return
+        }
+        throw StoreError(.alreadyExists, "There is something of that name already: give another name, or remove it.")
+    }
+
+    private static func make(
+        _ name: String, _ mode: UInt32, _ range: LockRange, _ purpose: Purpose, _ files: any FileSystem,
+        _ directory: Descriptor
+    ) throws(StoreError) -> Descriptor {
+        let busy = StoreError(.busy, "Another process is writing a \(purpose) to that name: give another name.")
+        do throws(StoreError) {
+            return try create(name, mode, range, busy, files, directory)
+        } catch  where error.code == .alreadyExists {
+            try removeLeftover(name, range, purpose, busy, files, directory)
+        }
+        do throws(StoreError) {
+            return try create(name, mode, range, busy, files, directory)
+        } catch  where error.code == .alreadyExists {
+            throw busy
+        }
+    }
+
+    /// Always a new file: what has the name already may be anybody's, or have another name besides.
+    private static func create(
+        _ name: String, _ mode: UInt32, _ range: LockRange, _ busy: StoreError, _ files: any FileSystem,
+        _ directory: Descriptor
+    ) throws(StoreError) -> Descriptor {
+        let file = try files.createExclusively(name, in: directory, mode: mode)
+        do throws(StoreError) {
+            // Before it was locked, another one may have taken it for a leftover.
+            guard try files.tryLock(file, range) == .acquired,
+                try files.identity(of: name, in: directory) == files.status(file).identity
+            else { throw busy }
+        } catch {
+            files.close(file)
+            throw error.code == .notFound ? busy : error
+        }
+        return file
+    }
+
+    private static func removeLeftover(
+        _ name: String, _ range: LockRange, _ purpose: Purpose, _ busy: StoreError, _ files: any FileSystem,
+        _ directory: Descriptor
+    ) throws(StoreError) {
+        let file: Descriptor
+        do throws(StoreError) {
+            file = try files.open(name, in: directory, access: .readWrite)
+        } catch  where error.code == .notFound {
+            return
+        } catch  where error.code == .notARegularFile {
+            throw .nameTaken(name, by: "A \(purpose)")
+        }
+        defer { files.close(file) }
+        guard try files.tryLock(file, range) == .acquired else { throw busy }
+        do throws(StoreError) { try files.unlink(name, in: directory) } catch  where error.code == .notFound {}
+    }
+
+    /// Writes the header and opens the file as a store.
+    package func open(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
+        let spare = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
+        var failure: StoreError?
+        (header.encoded() + spare).withUnsafeBytes { bytes in
+            do throws(StoreError) { try files.writeAll(file, at: 0, bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        let engine = try Engine.open(
+            place.directory + "/" + temporary, options: options, files: files, environment: environment)
+        // Only now: a mode that does not allow writing would keep this process from opening the file.
+        try takePermissions()
+        return engine
+    }
+
+    /// Without the right to give files away the owner stays. If the group stays as well, it has no rights: they were for
+    /// another one.
+    private func takePermissions() throws(StoreError) {
+        let own = try files.status(file)
+        for owner in [model.owner, own.owner] {
+            do throws(StoreError) {
+                return try files.setPermissions(file, mode: model.mode, owner: owner, group: model.group)
+            } catch  where error.code == .permissionDenied {}
+        }
+    }
+
+    /// Gives the complete file its name, for good. Throws `alreadyExists` where somebody else has taken it meanwhile.
+    package func publish() throws(StoreError) {
+        do throws(StoreError) {
+            try files.renameExclusively(temporary, to: place.name, in: directory)
+            try files.synchronizeDirectory(directory)
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    /// What did not get its name goes.
+    package func close() {
+        if let named = try? files.identity(of: temporary, in: directory), let own = try? files.status(file).identity,
+            named.inode == own.inode, named.device == own.device
+        {
+            try? files.unlink(temporary, in: directory)
+        }
+        files.close(file)
+        files.close(directory)
+    }
+}

@@ -1,0 +1,20 @@
+// How a consumer's cursor moves: from a place that it says, so that of two who move it one is told.
+
+/// A transaction's number and tag.
+package struct TransactionPlace: Hashable, Sendable {
+    package var number: UInt64
+    package var tag: UInt64
+
+    package init(number: UInt64, tag: UInt64) { (self.number, self.tag) = (number, tag) }
+}
+
+/// A consumer has seen everything up to `to`, and had seen everything up to `from` before.
+package struct ConsumerAdvance: Hashable, Sendable {
+    package var name: String
+    package var from: TransactionPlace
+    package var to: TransactionPlace
+
+    package init(name: String, from: TransactionPlace, to: TransactionPlace) {
+        (self.name, self.from, self.to) = (name, from, to)
+    }
+}

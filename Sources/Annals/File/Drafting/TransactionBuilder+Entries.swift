@@ -1,0 +1,62 @@
+// Looking at the changes of a transaction, in the making or committed.
+
+extension TransactionBuilder {
+    /// What it takes in the file at least, names apart.
+    var bytes: UInt64 { spool.count + UInt64(frameBytes) }
+
+    /// Whether all its changes stand in its commit frame.
+    package var hasOneFrame: Bool { frames.isEmpty }
+
+    /// The table of the commit frame, its record first, as it stands in the file once the transaction is committed: row and entry offsets count
+    /// from `AppendedTransaction.commitFrame`. Lives as long as the transaction, which cannot change any more once this was asked for.
+    package var lastFrameTable: UnsafeRawBufferPointer {
+        let start = completed?.start ?? lastFrame().start
+        return UnsafeRawBufferPointer(body.mutableBytes(start..<body.count)).slice(FrameField.bytes, table.count)
+    }
+
+    /// Hands out all changes in their order, until `body` returns false. Offsets count from the start of each change's frame.
+    ///
+    /// With `withRows`, the row comes along where the change has one, with its padding; without, frames that wait in a file are read but for their
+    /// rows. `body` must not change the transaction; what it is given lives until it returns. Throws what it throws, and what reading throws.
+    package func forEachEntry(
+        withRows: Bool = false,
+        _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        guard !isLent else { throw unusable() }
+        for frame in frames {
+            guard case .part = frame.content else { continue }
+            let count = withRows ? Int(frame.frameBytes) : FrameField.bytes + Int(frame.tableBytes)
+            let goesOn = try spool.withBytes(at: frame.spoolOffset, count: count) { (bytes) throws(StoreError) in
+                let table = bytes.slice(FrameField.bytes, Int(frame.tableBytes))
+                return try Self.visit(table, rowShift: 0, body) { offset in
+                    withRows ? Self.row(at: offset, of: bytes) : nil
+                }
+            }
+            if !goesOn { return }
+        }
+        let rows = self.body.bytes.slice(headroom, self.body.count - headroom)
+        let front = FrameField.bytes + table.count
+        _ = try Self.visit(table.bytes, rowShift: table.count, body) { offset in
+            withRows ? Self.row(at: offset - front, of: rows) : nil
+        }
+    }
+
+    private static func visit(
+        _ table: UnsafeRawBufferPointer, rowShift: Int,
+        _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool,
+        row: (Int) -> UnsafeRawBufferPointer?
+    ) throws(StoreError) -> Bool {
+        var position = TransactionField.bytes
+        while position < table.count {
+            let change = ChangeView(at: position, of: table, rowShift: rowShift)
+            guard try body(change, change.rowOffset.flatMap(row)) else { return false }
+            position += change.entryBytes
+        }
+        return true
+    }
+
+    private static func row(at offset: Int, of bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        let rowBytes = Int(bytes.integer(at: offset + RowField.rowBytes, as: UInt32.self))
+        return bytes.slice(offset, rowBytes.paddedTo8)
+    }
+}

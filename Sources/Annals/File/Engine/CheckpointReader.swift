@@ -1,0 +1,129 @@
+// Reads a checkpoint: the document in its frame or in frames before it, and the landmarks that it names.
+
+package enum LandmarkField {
+    package static let offset = 0
+    package static let number = 8
+    package static let bytes = 16
+    static let inNode = IndexNode.bytes / bytes
+}
+
+/// Reads through private copies, each frame verified by itself: works before anything else of the file is known.
+struct CheckpointReader: Sendable {
+    private let files: any FileSystem
+    private let file: Descriptor
+    private let salt: UInt64
+
+    init(_ files: any FileSystem, _ file: Descriptor, salt: UInt64) {
+        self.files = files
+        self.file = file
+        self.salt = salt
+    }
+
+    /// A checkpoint frame, its document, and the frames that hold the document's beginning.
+    struct Stored {
+        let header: FrameHeader
+        let content: CheckpointContent
+        let pieces: [UInt64]
+    }
+
+    /// The checkpoint frame at an offset, with its document. Throws `damaged` where there is none.
+    func checkpoint(at offset: UInt64) throws(StoreError) -> Stored {
+        let window = self.window
+        defer { withExtendedLifetime(window) {} }
+        let frame = try self.frame(at: offset, .checkpoint, window)
+        let table = frame.table
+        guard table.count >= CheckpointField.bytes, table.integer(at: CheckpointField.zero, as: UInt32.self) == 0 else {
+            throw Self.malformed(offset)
+        }
+        let bytes = table.integer(at: CheckpointField.documentBytes, as: UInt64.self)
+        let pieces = Int(table.integer(at: CheckpointField.pieces, as: UInt32.self))
+        guard table.count == CheckpointField.bytes + pieces * 8,
+            bytes <= UInt64(pieces * FormatLimits.maximumNodeFrameBytes + frame.body.count)
+        else { throw Self.malformed(offset) }
+        let ending = Array(frame.body)
+        let offsets = (0..<pieces).map { table.integer(at: CheckpointField.bytes + $0 * 8, as: UInt64.self) }
+        var document: [UInt8] = []
+        var end: UInt64 = 0
+        for piece in offsets {
+            // One behind the other, so that nothing is taken into memory again and again.
+            guard piece >= end, piece < offset else { throw Self.malformed(offset) }
+            let frame = try self.frame(at: piece, .nodes, window)
+            document += frame.body
+            end = frame.end
+        }
+        document += ending
+        guard Int(bytes) <= document.count, document.count - Int(bytes) < IndexNode.bytes,
+            document[Int(bytes)...].allSatisfy({ $0 == 0 })
+        else { throw Self.malformed(offset) }
+        let content = try document.withContent(Int(bytes))
+        try content.checkCounts(below: offset)
+        let landmarks = UInt64(content.landmarkFrames.count * LandmarkField.inNode + content.landmarks.count)
+        guard landmarks <= offset >> Landmarks.stepBits + 1 else {
+            throw StoreError(.damaged, "F32: a checkpoint has more landmarks than MiB below it.", offset: offset)
+        }
+        return Stored(header: frame.header, content: content, pieces: offsets)
+    }
+
+    /// The landmarks that a checkpoint at `end` names.
+    func landmarks(_ content: CheckpointContent, below end: UInt64) throws(StoreError) -> Landmarks {
+        var stored: [Landmark] = []
+        var last: UInt64 = 0
+        for offset in content.landmarkFrames {
+            guard offset >= last else { throw Self.malformed(offset) }
+            last = offset + UInt64(FrameField.bytes + IndexNode.bytes)
+            stored += try landmarks(inFrameAt: offset)
+        }
+        stored += content.landmarks.map { Landmark(offset: $0.offset, number: $0.number) }
+        return try Landmarks(stored: stored, below: end)
+    }
+
+    /// The landmarks that fill the one node of a nodes frame.
+    func landmarks(inFrameAt offset: UInt64) throws(StoreError) -> [Landmark] {
+        let window = self.window
+        defer { withExtendedLifetime(window) {} }
+        let node = try frame(at: offset, .nodes, window).body
+        guard node.count == IndexNode.bytes else { throw Self.malformed(offset) }
+        return stride(from: 0, to: IndexNode.bytes, by: LandmarkField.bytes).map { entry in
+            Landmark(
+                offset: node.integer(at: entry + LandmarkField.offset, as: UInt64.self),
+                number: node.integer(at: entry + LandmarkField.number, as: UInt64.self))
+        }
+    }
+
+    /// A new one each time: who asks for it keeps it.
+    private var window: ByteWindow { ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes) }
+
+    private func frame(
+        at offset: UInt64, _ kind: FrameKind, _ window: ByteWindow
+    ) throws(StoreError) -> FrameView {
+        guard offset >= UInt64(FormatLimits.pageBytes), offset < FormatLimits.maximumFileBytes else {
+            throw Self.malformed(offset)
+        }
+        let start = try window.bytes(at: offset, count: FrameField.bytes)
+        guard case .good(let header) = FrameHeader.decode(start, offset: offset, salt: salt), header.kind == kind,
+            Int(header.frameBytes) <= FormatLimits.maximumNodeFrameBytes
+        else { throw Self.malformed(offset) }
+        let bytes = try window.bytes(at: offset, count: Int(header.frameBytes))
+        guard bytes.count == Int(header.frameBytes) else { throw Self.malformed(offset) }
+        let frame = FrameView(bytes, header: header, offset: offset)
+        guard frame.checksumsMatch(salt: salt) else { throw Self.malformed(offset) }
+        return frame
+    }
+
+    private static func malformed(_ offset: UInt64) -> StoreError {
+        StoreError(.damaged, "F29: what a checkpoint needs does not stand here.", offset: offset)
+    }
+}
+
+extension [UInt8] {
+    /// The document in the first bytes; what is behind them is padding.
+    fileprivate func withContent(_ bytes: Int) throws(StoreError) -> CheckpointContent {
+        var result: Result<CheckpointContent, StoreError> = .failure(StoreError(.damaged, "F29: no document."))
+        self.withUnsafeBytes { all in
+            do throws(StoreError) {
+                result = .success(try CheckpointContent.decode(UnsafeRawBufferPointer(rebasing: all[..<bytes])))
+            } catch { result = .failure(error) }
+        }
+        return try result.get()
+    }
+}

@@ -1,0 +1,242 @@
+// Writes a checkpoint behind the end while the writer lock is held: nodes, landmarks, the document.
+
+/// Collects nodes into frames, so that each node's offset is known when it is handed over.
+final class NodesWriter {
+    var appender: Appender
+    /// Those of the frames written here included.
+    private(set) var landmarks: Landmarks
+    /// The frame in the making, from its header on; empty where there is none.
+    private var frame = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
+    /// Where nodes begin in a frame.
+    private static let front = FrameField.bytes + NodesField.bytes
+    /// As many bytes of nodes as a frame holds.
+    private static let maximumBodyBytes =
+        (FormatLimits.maximumNodeFrameBytes - front) / IndexNode.bytes * IndexNode.bytes
+
+    init(_ appender: Appender, _ landmarks: Landmarks) {
+        self.appender = appender
+        self.landmarks = landmarks
+    }
+
+    /// Gives back where the node will stand.
+    func add(_ node: UnsafeRawBufferPointer) throws(StoreError) -> UInt64 {
+        if frame.count == Self.front + Self.maximumBodyBytes { try flush() }
+        if frame.count == 0 { frame.appendZeros(Self.front) }
+        let offset = appender.state.end + UInt64(frame.count)
+        frame.append(node)
+        return offset
+    }
+
+    /// Writes the nodes that were collected.
+    func flush() throws(StoreError) {
+        guard frame.count > 0 else { return }
+        frame.patch(UInt32((frame.count - Self.front) / IndexNode.bytes), at: FrameField.bytes)
+        try append(.nodes, tableBytes: NodesField.bytes)
+    }
+
+    /// A frame with this content alone, padded to whole nodes, where no nodes wait to be written. Gives back where the frame stands.
+    func addFrame(_ content: ArraySlice<UInt8>) throws(StoreError) -> UInt64 {
+        let offset = appender.state.end
+        frame.appendZeros(Self.front)
+        content.withUnsafeBytes { frame.append($0) }
+        frame.appendZeros((Self.front - frame.count) & (IndexNode.bytes - 1))
+        try flush()
+        return offset
+    }
+
+    /// Writes the frame in the making.
+    private func append(_ kind: FrameKind, tableBytes: Int) throws(StoreError) {
+        let offset = appender.state.end
+        defer { frame.truncate() }
+        try appender.appendStandalone(kind, frame.mutableBytes(0..<frame.count), tableBytes: tableBytes)
+        _ = landmarks.note(offset, number: appender.state.lastNumber)
+    }
+
+    /// Ends the checkpoint with its document, in frames of its own as far as the checkpoint frame does not hold it.
+    func finish(_ document: [UInt8]) throws(StoreError) {
+        let room = FormatLimits.maximumNodeFrameBytes - FrameField.bytes - CheckpointField.bytes
+        var pieces: [UInt64] = []
+        var rest = document[...]
+        while rest.count.paddedTo8 > room - pieces.count * 8 {
+            pieces.append(try addFrame(rest.prefix(Self.maximumBodyBytes)))
+            rest = rest.dropFirst(Self.maximumBodyBytes)
+            guard pieces.count * 8 < room / 2 else {
+                throw StoreError(.tooLarge, "The schemas and names of the store are too long for a checkpoint.")
+            }
+        }
+        frame.appendZeros(FrameField.bytes)
+        frame.append(UInt64(document.count))
+        frame.append(UInt32(pieces.count))
+        frame.append(UInt32(0))
+        for piece in pieces { frame.append(piece) }
+        let tableBytes = frame.count - FrameField.bytes
+        rest.withUnsafeBytes { frame.append($0) }
+        frame.appendPadding()
+        try append(.checkpoint, tableBytes: tableBytes)
+    }
+}
+
+/// What is written of a checkpoint behind a commit.
+enum CheckpointStep: Equatable {
+    case none
+    /// Nodes of so many bytes, which no checkpoint names yet: those that are changed again before the end are written again.
+    case part(bytes: Int)
+    /// What there is still to write, and the frame that names it all.
+    case end
+}
+
+/// What was written of a checkpoint in parts.
+struct CheckpointParts {
+    /// What there was to write when it began, has been written since, and was left behind the last part.
+    var dirtyAtFirst: Int
+    var written = 0
+    var dirtyBehind = 0
+}
+
+extension Engine {
+    /// With the writer lock, behind a transaction.
+    func nextCheckpointStep(_ end: UInt64, transactionBytes: UInt64) -> CheckpointStep {
+        if indexes.hasBuiltIndex { return .end }
+        guard indexes.parts != nil || isCheckpointDue(end) else { return .none }
+        let dirty = indexes.dirtyBytes
+        let least = options.indexSliceBytes
+        // Who writes that much is waited for anyway; and where nodes come faster than parts take them away, that has to end.
+        if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
+        guard let parts = indexes.parts else {
+            if dirty <= options.undividedCheckpointBytes { return .end }
+            return isAnotherWritingNodes(end, dirty) ? .none : .part(bytes: least)
+        }
+        // Twice what has come anew, so that it becomes less.
+        let part = max(least, (dirty - min(dirty, parts.dirtyBehind)) * 2)
+        return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
+    }
+
+    /// Whether another handle seems to be at it, who has the same to write: it ends with a checkpoint for all.
+    private func isAnotherWritingNodes(_ end: UInt64, _ dirty: Int) -> Bool {
+        indexes.parts == nil && indexes.foreignNodesEnd > indexes.checkpointEnd
+            && end - min(end, indexes.foreignNodesEnd) < UInt64(options.indexSliceBytes) * 8
+            && dirty < options.dirtyNodeBytes / 4 * 5
+    }
+
+    /// Where others have written a checkpoint meanwhile, there is nothing to do.
+    func write(_ step: CheckpointStep) throws(StoreError) {
+        try log.whileOpen { () throws(StoreError) in
+            try log.withWriterLock(.relaxed) { (appender) throws(StoreError) in
+                let end = appender.state.end
+                guard indexes.parts != nil || indexes.hasBuiltIndex || isCheckpointDue(end) else { return }
+                if case .part(let bytes) = step {
+                    if isAnotherWritingNodes(end, indexes.dirtyBytes) { return }
+                    if try writePart(ofBytes: bytes, &appender) { return }
+                    // There are no more nodes than those that only the end can write.
+                    log.publish(appender)
+                }
+                log.removeLeftover()
+                try writeCheckpoint(&appender)
+            }
+        }
+    }
+
+    /// Gives back whether there was so much.
+    private func writePart(ofBytes bytes: Int, _ appender: inout Appender) throws(StoreError) -> Bool {
+        indexes.core.file.beginReading()
+        defer { indexes.core.file.endReading() }
+        let count = bytes / IndexNode.bytes
+        var left = count
+        var leaves: [RowIndex.WrittenLeaf] = []
+        // Written from copies, which share what they do not change: should it fail, nothing has happened.
+        var ordered = indexes.ordered
+        try appendNodes(atMost: count, &appender) { (writer) throws(StoreError) in
+            leaves = try indexes.rows.writeLeaves(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
+            left -= leaves.count
+            for index in ordered.indices where left > 0 {
+                left -=
+                    try ordered[index]?.writeNodes(atMost: left) { (node) throws(StoreError) in try writer.add(node) }
+                    ?? 0
+            }
+        }
+        indexes.took(leaves, ordered)
+        return left == 0
+    }
+
+    /// Lets `body` write at most so many nodes behind the end, which no checkpoint names yet. With the writer lock; what is behind it in the hold must not
+    /// fail before this was published.
+    func appendNodes(
+        atMost count: Int, _ appender: inout Appender, _ body: (NodesWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let start = appender.state.end
+        let room = UInt64(count * IndexNode.bytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes)
+        let writer = try nodesWriter(room: room, &appender)
+        defer { appender = writer.appender }
+        let first = writer.appender.state.end
+        try body(writer)
+        try writer.flush()
+        let end = writer.appender.state.end
+        indexes.tookNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
+    }
+
+    /// A writer behind the end, with room made for it; a recovery frame that this takes is a landmark too. Its appender is to be taken back.
+    private func nodesWriter(room: UInt64, _ appender: inout Appender) throws(StoreError) -> NodesWriter {
+        let start = appender.state.end
+        try indexes.core.file.checkReach(start + room)
+        try appender.prepare(bytes: room)
+        var landmarks = indexes.landmarks
+        if appender.state.end > start { _ = landmarks.note(start, number: appender.state.lastNumber) }
+        return NodesWriter(appender, landmarks)
+    }
+
+    /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too much memory.
+    func isCheckpointDue(_ end: UInt64) -> Bool {
+        let tail = end - min(end, indexes.checkpointEnd)
+        // The common case first: asked behind every commit.
+        guard tail >= options.checkpointTailBytes || indexes.dirtyBytes >= options.dirtyNodeBytes else { return false }
+        let dirty = indexes.dirtyBytes
+        return dirty >= options.dirtyNodeBytes || tail >= 2 * UInt64(dirty)
+    }
+
+    /// Whether this handle has written so much since the last checkpoint that the next opening would read long.
+    func isCheckpointWorthClosing() -> Bool {
+        guard log.writer.withLock({ log.hasAppended }) else { return false }
+        return log.current.end > indexes.checkpointEnd + options.closingTailBytes
+    }
+
+    /// Writes the indexes into the file, so that opening need not read what stands below.
+    package func writeCheckpoint() throws(StoreError) {
+        try log.whileOpen { () throws(StoreError) in
+            try log.withWriterLock(.relaxed) { (appender) throws(StoreError) in
+                // Seldom enough, and often enough for handles that stay open for days.
+                log.removeLeftover()
+                try writeCheckpoint(&appender)
+            }
+        }
+    }
+
+    /// With the writer lock: the indexes are those of the appender's state. Where it fails they are as before.
+    func writeCheckpoint(_ appender: inout Appender) throws(StoreError) {
+        indexes.core.file.beginReading()
+        defer { indexes.core.file.endReading() }
+        let start = appender.state.end
+        let room = UInt64(indexes.dirtyBytes) * 9 / 8 + UInt64(FormatLimits.maximumNodeFrameBytes) * 2
+        let writer = try nodesWriter(room: room, &appender)
+        defer { appender = writer.appender }
+        let first = writer.appender.state.end
+        var content = indexes.content(writer.appender.state)
+        let roots = try indexes.rows.writeNodes { (node) throws(StoreError) in try writer.add(node) }
+        var ordered = indexes.ordered
+        for index in ordered.indices {
+            _ = try ordered[index]?.writeDirtyNodes { (node) throws(StoreError) in try writer.add(node) }
+        }
+        try writer.flush()
+        indexes.describe(roots, ordered, in: &content)
+        content.landmarkFrames = try indexes.storeLandmarks { (node) throws(StoreError) in try writer.addFrame(node) }
+        content.landmarks = writer.landmarks.all[(content.landmarkFrames.count * LandmarkField.inNode)...].map {
+            ($0.offset, $0.number)
+        }
+        content.countedEnd = writer.appender.state.end
+        content.frames = writer.appender.state.frames
+        content.frameBytes[Int(FrameKind.recovery.rawValue)] &+= first - start
+        content.frameBytes[Int(FrameKind.nodes.rawValue)] &+= content.countedEnd - first
+        try writer.finish(content.encoded())
+        guard let place = writer.appender.state.checkpoint else { return }
+        indexes.tookCheckpoint(roots, ordered, content, writer.landmarks, at: place)
+    }
+}

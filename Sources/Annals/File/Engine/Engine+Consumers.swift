@@ -1,0 +1,146 @@
+// Consumers of history: registered, moved on, removed; each by one frame.
+
+extension Engine {
+    /// Registers a consumer, or changes what a registered one does; its place stays then. Gives it back.
+    ///
+    /// - Parameters:
+    ///   - place: What it has seen already; nil for everything up to now. A place that cleaning has passed is for who wants to be told so.
+    ///   - isAtOldest: Whether it begins where history begins instead. Looked up with the writer lock, so that nobody
+    ///     cleans meanwhile.
+    package func register(
+        _ name: String, _ kind: ConsumerKind, at place: TransactionPlace? = nil, isAtOldest: Bool = false,
+        durability: Durability = .relaxed
+    ) throws(StoreError) -> ConsumerRecord {
+        try Self.check(name)
+        guard !kind.isEmpty else {
+            throw StoreError(.invalidArgument, "A consumer reads, or writes, or does both: say which.")
+        }
+        return try appendingConsumer(durability) { (state, now) throws(StoreError) in
+            if var known = state.tracking.consumer(name) {
+                guard known.kind != kind else { return (known, isNew: false) }
+                known.kind = kind
+                return (known, isNew: true)
+            }
+            guard state.tracking.consumers.count < FormatLimits.maximumConsumers else {
+                throw StoreError(
+                    .tooLarge,
+                    "A store has at most \(FormatLimits.maximumConsumers) consumers: remove those that are no more.")
+            }
+            var place = place
+            if isAtOldest {
+                let oldest = try oldest()
+                place = TransactionPlace(number: oldest.number, tag: oldest.tag)
+            }
+            let record = ConsumerRecord(
+                name: name, kind: kind, cursor: place?.number ?? state.lastNumber, tag: place?.tag ?? state.lastTag,
+                lastSeen: now, registered: now, processID: log.processID)
+            return (record, isNew: true)
+        }
+    }
+
+    /// Moves a consumer to a place wherever it stands now. Throws `consumerUnknown`.
+    @discardableResult
+    package func resetConsumer(
+        _ name: String, to place: TransactionPlace, durability: Durability = .relaxed
+    ) throws(StoreError) -> ConsumerRecord {
+        try appendingConsumer(durability) { (state, now) throws(StoreError) in
+            var record = try state.tracking.known(name)
+            (record.cursor, record.tag, record.lastSeen, record.processID) = (
+                place.number, place.tag, now, log.processID
+            )
+            return (record, isNew: true)
+        }
+    }
+
+    /// Moves consumers on. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`; then none has moved.
+    package func advance(_ advances: [ConsumerAdvance], durability: Durability = .relaxed) throws(StoreError) {
+        if advances.isEmpty { return }
+        try checkNotWriting()
+        var end: UInt64 = 0
+        try log.whileAppending(durability) { (appender) throws(StoreError) in
+            end = try append(advances, &appender)
+        }
+        if durability == .full { try log.makeDurable(through: end) }
+    }
+
+    /// With the writer lock.
+    func append(_ advances: [ConsumerAdvance], _ appender: inout Appender) throws(StoreError) -> UInt64 {
+        for record in try appender.state.records(for: advances, log) {
+            _ = try append(.consumer, record.encoded(), &appender)
+        }
+        return appender.state.end
+    }
+
+    /// False where there is none of that name.
+    package func removeConsumer(_ name: String, durability: Durability = .relaxed) throws(StoreError) -> Bool {
+        try checkNotWriting()
+        var end: UInt64?
+        try log.whileAppending(durability) { (appender) throws(StoreError) in
+            guard appender.state.tracking.consumer(name) != nil else { return }
+            end = try append(.consumer, ConsumerRecord.removal(of: name).encoded(), &appender)
+        }
+        guard let end else { return false }
+        if durability == .full { try log.makeDurable(through: end) }
+        return true
+    }
+
+    private func appendingConsumer(
+        _ durability: Durability,
+        _ body: (LogState, Int64) throws(StoreError) -> (record: ConsumerRecord, isNew: Bool)
+    ) throws(StoreError) -> ConsumerRecord {
+        try checkNotWriting()
+        var end: UInt64?
+        let record = try log.whileAppending(durability) { (appender) throws(StoreError) -> ConsumerRecord in
+            let (record, isNew) = try body(appender.state, log.environment.wallClockMicroseconds())
+            guard record.cursor <= appender.state.lastNumber else {
+                throw StoreError(
+                    .invalidArgument,
+                    "The consumer cannot have seen transaction \(record.cursor): the last one is \(appender.state.lastNumber)."
+                )
+            }
+            if isNew { end = try append(.consumer, record.encoded(), &appender) }
+            return record
+        }
+        if let end, durability == .full { try log.makeDurable(through: end) }
+        return record
+    }
+
+    private static func check(_ name: String) throws(StoreError) {
+        guard !name.isEmpty, name.utf8.count <= FormatLimits.maximumNameBytes else {
+            throw StoreError(
+                .invalidArgument, "A consumer's name has 1 to \(FormatLimits.maximumNameBytes) bytes.")
+        }
+    }
+}
+
+extension Engine {
+    /// Where history begins: what came up to this number is not held any more.
+    package var oldestNumber: UInt64 { tracking.horizon }
+
+    /// That place. Throws `closed`, `damaged`.
+    package func oldest() throws(StoreError) -> (number: UInt64, tag: UInt64, time: Int64) {
+        let (number, header) = (oldestNumber, log.header)
+        if number == header.baseNumber { return (number, header.baseTag, header.baseTime) }
+        let view = try view(asOf: number)
+        return (number, view.tag, view.time)
+    }
+}
+
+extension PendingTransaction {
+    /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`, `consumerConflict`, `consumerLost` where that can
+    /// be told now already; what counts is told at the commit.
+    package func advance(_ name: String, from: TransactionPlace, to: TransactionPlace) throws(StoreError) {
+        try builder.checkUsable()
+        if let index = builder.advances.firstIndex(where: { $0.name.hasSameBytes(as: name) }) {
+            guard builder.advances[index].to == from else {
+                throw StoreError(
+                    .consumerConflict,
+                    "The consumer “\(name)” was moved to transaction \(builder.advances[index].to.number) in this transaction already, and is "
+                        + "not at \(from.number).")
+            }
+            builder.advances[index].to = to
+        } else {
+            builder.advances.append(ConsumerAdvance(name: name, from: from, to: to))
+        }
+    }
+}

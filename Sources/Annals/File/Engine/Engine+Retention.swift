@@ -1,0 +1,229 @@
+// How much history there is beyond what its retention keeps, and what compaction would give back: estimates, worked out between commits.
+
+internal import Synchronization
+
+/// What would go if history were cleaned, and what that would give back.
+package struct CleaningEstimate: Equatable, Sendable {
+    /// The first transaction that stays.
+    package var before: UInt64
+    /// How many transactions go that history still returns.
+    package var transactions: UInt64
+    /// What compaction would give back then, about.
+    package var regainedBytes: UInt64
+}
+
+extension Engine {
+    // MARK: Retention
+
+    /// How long history stays in this store.
+    package func setRetention(_ limits: RetentionLimits, durability: Durability = .relaxed) throws(StoreError) {
+        try checkNotWriting()
+        var end: UInt64?
+        try log.whileAppending(durability) { (appender) throws(StoreError) in
+            guard appender.state.tracking.retention != limits else { return }
+            var table: [UInt8] = []
+            MetadataRecord.retention(limits).append(to: &table)
+            end = try append(.metadata, table, &appender)
+        }
+        // The next commit looks at it.
+        nextRetentionEnd.store(0, ordering: .relaxed)
+        if let end, durability == .full { try log.makeDurable(through: end) }
+    }
+
+    /// With the writer lock: whether this handle should look again, at most once in a while.
+    @inline(__always)
+    func isRetentionCheckDue(_ appended: AppendedTransaction) -> Bool {
+        // More than the interval away: the clock was set back.
+        let rest = nextRetentionTime.load(ordering: .relaxed) &- appended.time
+        guard
+            appended.end >= nextRetentionEnd.load(ordering: .relaxed) || rest <= 0
+                || rest > options.retentionCheckMicroseconds
+        else { return false }
+        let (time, overflow) = appended.time.addingReportingOverflow(options.retentionCheckMicroseconds)
+        nextRetentionTime.store(overflow ? .max : time, ordering: .relaxed)
+        nextRetentionEnd.store(appended.end &+ options.retentionCheckBytes, ordering: .relaxed)
+        return true
+    }
+
+    /// Cleans what retention does not keep; and notes whether compaction would be worth it.
+    func applyRetention() throws(StoreError) {
+        let view = try view()
+        if options.appliesRetention {
+            let first = try firstRetained(in: view, at: try believedTime(in: view))
+            if first > tracking.horizon + 1 { try deleteHistory(before: first) }
+        }
+        let space = try space(in: view)
+        garbage.store(Int(clamping: try space.regained(behind: tracking.horizon, self, view)), ordering: .relaxed)
+    }
+
+    /// The time that ages are measured from when history goes by itself: the clock's, unless it is too new to be believed.
+    ///
+    /// Looks at the transactions of the last hour. If the time from the one before them to the first of them is more than
+    /// an hour, either nobody committed for that long or the clock jumped forward, and nothing tells which. Until the new
+    /// time has lasted for an hour, only the time since the jump is added to the time before it. A process that has just
+    /// opened the store finds the same in the file. Logarithmic in the number of transactions.
+    func believedTime(in view: View) throws(StoreError) -> Int64 {
+        let now = log.environment.wallClockMicroseconds()
+        let (hourAgo, overflow) = now.subtractingReportingOverflow(clockStepMicroseconds)
+        if overflow { return now }
+        let oldest = log.header.baseNumber
+        // All from `recent` on are of the last hour, the one of number `before` is not.
+        var recent = view.number + 1
+        var before = oldest
+        var step: UInt64 = 1
+        while before + 1 < recent {
+            let probe = max(recent - min(step, recent), before + 1)
+            if try tracked(view).time(ofTransactionAfter: probe - 1) > hourAgo {
+                recent = probe
+                step *= 2
+            } else {
+                before = probe
+                step = 1
+            }
+        }
+        // Everything that the file holds is of the last hour.
+        if before == oldest { return now }
+        let earlier = try tracked(view).time(ofTransactionAfter: before - 1)
+        let jump = recent > view.number ? now : try tracked(view).time(ofTransactionAfter: recent - 1)
+        let (distance, isTooFar) = jump.subtractingReportingOverflow(earlier)
+        guard jump > earlier, isTooFar || distance > clockStepMicroseconds else { return now }
+        // `jump` is less than an hour ago, and more than an hour above `earlier`.
+        return earlier + max(now - jump, 0)
+    }
+
+    /// The first transaction that retention keeps; one above the last one's where it keeps none.
+    ///
+    /// - Parameter now: What ages are measured from; nil for the clock's time.
+    package func firstRetained(in view: View, at now: Int64? = nil) throws(StoreError) -> UInt64 {
+        let horizon = tracking.horizon
+        let limits = tracking.retention
+        var first = horizon + 1
+        guard horizon < view.number else { return first }
+        // Keeping nothing is no question of the clock.
+        if limits.microseconds == 0 { return view.number + 1 }
+        if limits.microseconds < .max {
+            first = try firstTransaction(
+                youngerThan: limits.microseconds, at: now ?? log.environment.wallClockMicroseconds(), behind: horizon,
+                in: view)
+        }
+        if limits.bytes < .max {
+            let space = try space(in: view)
+            let end = try space.place(leaving: limits.bytes, self, view)
+            if let landmark = indexes.core.file.currentLandmarks.last(at: end), end > 0 {
+                first = max(first, min(landmark.number, view.number) + 1)
+            }
+        }
+        return first
+    }
+
+    /// By doubling and halving: as times rise with numbers, but for clock steps, near which this may be some transactions off.
+    private func firstTransaction(
+        youngerThan age: UInt64, at now: Int64, behind horizon: UInt64, in view: View
+    ) throws(StoreError) -> UInt64 {
+        let (limit, overflow) = now.subtractingReportingOverflow(Int64(clamping: age))
+        if overflow { return horizon + 1 }
+        // All up to `old` are too old, `young` is not.
+        var old = horizon
+        var young = view.number + 1
+        var step: UInt64 = 1
+        while old + 1 < young {
+            let probe = min(old + step, young - 1)
+            if try tracked(view).time(ofTransactionAfter: probe - 1) < limit {
+                old = probe
+                step *= 2
+            } else {
+                young = probe
+                step = 1
+            }
+        }
+        return old + 1
+    }
+
+    // MARK: Space
+
+    /// What would go if all before a transaction went.
+    package func estimate(before number: UInt64, in view: View) throws(StoreError) -> CleaningEstimate {
+        let horizon = tracking.horizon
+        let first = max(min(number, view.number + 1), horizon + 1)
+        let regained = try space(in: view).regained(behind: first - 1, self, view)
+        return CleaningEstimate(before: first, transactions: first - 1 - horizon, regainedBytes: regained)
+    }
+
+    /// Where the first transaction behind that number begins; the end where there is none.
+    func place(behind number: UInt64, in view: View) throws(StoreError) -> UInt64 {
+        var start = view.end
+        try tracked(view).forEachTransaction(after: number) { (transaction) in
+            start = transaction.start
+            return false
+        }
+        return start
+    }
+
+    /// What the file is made of, about: rows of objects that there are, what only history needs, what compaction would give back, and indexes.
+    package func spaceByUse(
+        in view: View
+    ) throws(StoreError) -> (live: UInt64, history: UInt64, garbage: UInt64, index: UInt64) {
+        let space = try space(in: view)
+        let garbage = try space.regained(behind: tracking.horizon, self, view)
+        let all = try space.regained(behind: view.number, self, view)
+        // Replaced nodes are garbage: they are not counted as indexes too.
+        let index = min(space.nodeBytes, space.indexBytes)
+        let history = max(all, garbage) - garbage
+        let rest = view.end - min(view.end, index + history + garbage)
+        return (rest, history, garbage, index)
+    }
+
+    func space(in view: View) throws(StoreError) -> SpaceEstimate {
+        let base =
+            log.header.generation == 0
+            ? UInt64(FormatLimits.pageBytes) : try place(behind: log.header.baseNumber, in: view)
+        return log.writer.withLock { log.follow.withLock { SpaceEstimate(indexes, base: base) } }
+    }
+}
+
+/// What a file is made of, about.
+struct SpaceEstimate {
+    /// Rows of the objects that there are.
+    let liveBytes: UInt64
+    /// Indexes as compaction would write them.
+    let indexBytes: UInt64
+    /// Nodes and checkpoints in the file, also those that later ones have replaced.
+    let nodeBytes: UInt64
+    /// The part of the file that is nodes and checkpoints, in 1/1024.
+    let nodeShare: UInt64
+
+    init(_ indexes: Indexes, base: UInt64) {
+        var live: UInt64 = 0
+        for entity in 0..<indexes.totals.entityLimit { live += indexes.totals[UInt16(entity)].live }
+        func bytes(_ kinds: FrameKind...) -> UInt64 { kinds.reduce(0) { $0 + indexes.frameBytes[Int($1.rawValue)] } }
+        let rows = bytes(.transaction, .part, .value, .rows)
+        let average = indexes.changes == 0 ? 0 : rows / indexes.changes + 1
+        // What compaction has once written as live counts as such until the file has doubled: rows may be of any size.
+        liveBytes = max(live.multipliedReportingOverflow(by: average).partialValue, base)
+        indexBytes = live * 10 + indexes.ordered.reduce(0) { $0 + ($1?.entries ?? 0) * 40 }
+        nodeBytes = bytes(.nodes, .checkpoint)
+        nodeShare = (nodeBytes << 10) / max(rows + nodeBytes, 1)
+    }
+
+    private func withoutNodes(_ bytes: UInt64) -> UInt64 { bytes - bytes / 1024 * nodeShare }
+
+    /// What compaction would give back with everything up to that transaction folded.
+    func regained(behind number: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
+        regained(at: try engine.place(behind: number, in: view), end: view.end)
+    }
+
+    private func regained(at place: UInt64, end: UInt64) -> UInt64 {
+        let left = min(withoutNodes(place), liveBytes) + withoutNodes(end - min(place, end)) + indexBytes
+        return end > left ? end - left : 0
+    }
+
+    /// How far must be cleaned so that cleaning all the rest would not give back more than so much; 0 for not at all.
+    func place(leaving bytes: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
+        let horizon = try engine.place(behind: engine.tracking.horizon, in: view)
+        let all = regained(at: view.end, end: view.end)
+        let gone = regained(at: horizon, end: view.end)
+        guard all > gone, all - gone > bytes else { return 0 }
+        // Above the live bytes what is regained grows with the place.
+        return max(horizon, min(view.end, view.end - min(view.end, bytes)))
+    }
+}

@@ -1,0 +1,77 @@
+// Committing a schema change: indexes that it asks for are built before the writer lock is taken.
+
+extension Engine {
+    /// Appends what changes the schema, and makes it durable as asked. Where it needs indexes over objects that are there, they are built
+    /// before, beside whoever reads and writes; an index is in a checkpoint before anybody else may write, so nobody else builds it.
+    ///
+    /// A failed build leaves the store as it was, but for nodes that nobody names. Throws what `Log.commit` throws, and `uniqueViolation`
+    /// with the objects that have the same key.
+    @inline(never)
+    func commitSchema(_ pending: PendingTransaction, _ durability: Durability) throws(StoreError) -> AppendedTransaction
+    {
+        let build = try IndexBuild(self, pending.builder)
+        try build?.run()
+        let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
+            try pending.checkStillNewest(indexes, lastNumber: appender.state.lastNumber)
+            try build?.finish(indexes.view(of: appender.state))
+            return try append(pending, &appender, build?.indexes ?? [])
+        }
+        guard let appended else { preconditionFailure("A commit that throws nothing has appended a transaction.") }
+        try finish(appended, durability)
+        return appended.transaction
+    }
+
+    /// Takes indexes that were built for the schema that there is, in a file that nobody else writes to.
+    func take(_ build: IndexBuild) throws(StoreError) {
+        try log.whileAppending(.relaxed) { (appender) throws(StoreError) in
+            try build.finish(indexes.view(of: appender.state))
+            for prepared in build.indexes {
+                guard let place = indexes.shape.indexes.firstIndex(where: { $0.id == prepared.shape.id }) else {
+                    continue
+                }
+                indexes.take(prepared.content, at: place)
+            }
+        }
+    }
+
+    /// Runs `body` with the writer lock. Where an index was built for what it appended, and stands in no checkpoint, a checkpoint follows
+    /// in the same hold: only a death in between leaves a store in which the next writer must build it.
+    @inline(__always)
+    func appendingIndexes(
+        _ durability: Durability, _ body: (inout Appender) throws(StoreError) -> Appended?
+    ) throws(StoreError) -> Appended? {
+        var appended: Appended?
+        do throws(StoreError) {
+            try log.whileAppending(durability) { (appender) throws(StoreError) in
+                appended = try body(&appender)
+                guard appended != nil, indexes.hasBuiltIndex else { return }
+                log.publish(appender)
+                try writeCheckpoint(&appender)
+                appended?.checkpoint = .none
+            }
+        } catch {
+            // What a checkpoint saves is time: without it the transaction is there all the same.
+            guard appended != nil else { throw error }
+            log.wakeBackgroundSync()
+        }
+        return appended
+    }
+
+    /// Writes nodes of an index that is being built behind the end, where no checkpoint names them yet, in one short hold of the writer lock.
+    ///
+    /// Where it throws, the index is of no use any more, and the store is as it was.
+    func appendSlice(of index: inout OrderedIndex, ofSchema version: UInt16) throws(StoreError) {
+        try log.whileAppending(.relaxed) { (appender) throws(StoreError) in
+            guard appender.state.schemaVersion == version else { throw IndexBuild.overtaken }
+            try appendNodes(of: &index, &appender)
+        }
+    }
+
+    /// The same, with the writer lock.
+    func appendNodes(of index: inout OrderedIndex, _ appender: inout Appender) throws(StoreError) {
+        let count = options.indexSliceBytes / IndexNode.bytes
+        try appendNodes(atMost: count, &appender) { (writer) throws(StoreError) in
+            try index.writeNodes(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// Deleting history, and what of it there still is.
+
+extension Engine {
+    /// Which transactions history returns, and who reads it: as of the last look at the file.
+    package var tracking: TrackingState { log.current.tracking }
+
+    /// From now on transactions with numbers below `number` are no longer returned: all of them, or those of some authors (nil: those without one). One
+    /// frame; nothing is given back before compaction. A number above the last one's means all that there are. False where nothing changes.
+    ///
+    /// Throws what `Log.commit` throws.
+    @discardableResult
+    package func deleteHistory(
+        before number: UInt64, authors: [String?]? = nil, durability: Durability = .relaxed
+    ) throws(StoreError) -> Bool {
+        try checkNotWriting()
+        var end: UInt64?
+        try log.whileAppending(durability) { (appender) throws(StoreError) in
+            let state = appender.state
+            let limit = min(number, state.lastNumber + 1)
+            var mark = CleaningRecord(before: 0, time: log.environment.wallClockMicroseconds())
+            if let authors {
+                let numbers = Set(authors.compactMap { Self.number(ofAuthor: $0, state) })
+                for author in numbers.sorted() where state.tracking.hiddenBefore(author) < limit {
+                    mark.hidden.append(.init(author: author, before: limit))
+                }
+                if limit <= state.tracking.horizon + 1 { mark.hidden = [] }
+            } else if limit > state.tracking.horizon + 1 {
+                mark.before = limit
+            }
+            guard mark.before > 0 || !mark.hidden.isEmpty else { return }
+            end = try append(.cleaning, mark.encoded(), &appender)
+        }
+        guard let end else { return false }
+        if durability == .full { try log.makeDurable(through: end) }
+        return true
+    }
+
+    /// Appends a standalone frame that says something of history. With the writer lock. Gives back where it ends.
+    func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) -> UInt64 {
+        let start = appender.state.end
+        try indexes.core.file.checkReach(start + UInt64(FormatLimits.maximumFrameBytes))
+        try appender.prepare(bytes: UInt64(table.count + FrameField.bytes))
+        try appender.appendStandalone(kind, table: table)
+        try indexes.tookStandalone(from: start, to: appender.state.end)
+        return appender.state.end
+    }
+
+    /// The name number of an author; 0 for none, nil for one that the store does not know.
+    private static func number(ofAuthor author: String?, _ state: LogState) -> UInt32? {
+        guard let author, !author.isEmpty else { return 0 }
+        return state.nameNumbers[IdentifierName(author)]
+    }
+}
+
+extension Engine {
+    /// Throws `forked` in a child: there a thread of the parent's may hold a lock for ever.
+    package func checkNotForked() throws(StoreError) {
+        try log.process.requireOwn(path: log.path)
+    }
+
+    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for none and an empty one. Behind
+    /// `checkNotForked`.
+    package func number(ofName name: String?) -> UInt32? {
+        guard let name, !name.isEmpty else { return 0 }
+        return log.current.nameNumbers[IdentifierName(name)]
+    }
+
+    /// Whether an object ever had that ID, as far as the numbers tell.
+    package func wasGiven(_ object: ObjectID) throws(StoreError) -> Bool {
+        try viewOfThisFile().nextNumber(of: object.entityNumber) > object.number
+    }
+
+    /// A state of this file, to read its history from.
+    package func tracked(_ view: View) -> TrackedView { TrackedView(view: view, log: log, clockSteps: clockSteps) }
+}

@@ -1,0 +1,159 @@
+// An open store: the log with its indexes, views of it, and transactions on it.
+//
+// Invariants:
+// S1  The indexes follow the log: what is published is one state of both.
+// S2  A transaction is written only if every version that it replaces is still the newest one, under the writer lock.
+
+internal import Synchronization
+
+/// The engine of one open store file. Any thread may call it.
+package final class Engine: Sendable {
+    package let log: Log
+    let indexes: Indexes
+    package let options: EngineOptions
+    let numbers = ObjectNumbers()
+    let clockSteps = ClockSteps()
+    /// The transaction that ended last, for the next one to begin with its memory.
+    let spare = SpareTransaction()
+    /// How many changes the last transaction had: the next one may have as many.
+    let expectedChanges = Atomic<Int>(1)
+    /// When this handle next looks whether retention is exceeded: on the clock of transactions, and the end of the file.
+    let nextRetentionTime = Atomic<Int64>(.min)
+    let nextRetentionEnd = Atomic<UInt64>(0)
+    /// What compaction would have given back when this handle last looked, about.
+    let garbage = Atomic<Int>(0)
+    /// The thread that runs a `write` body; 0 for none.
+    let writingThread = Atomic<UInt>(0)
+
+    private init(_ log: Log, _ indexes: Indexes, _ options: EngineOptions) {
+        self.log = log
+        self.indexes = indexes
+        self.options = options
+    }
+
+    // MARK: Opening and closing
+
+    /// Opens an existing store: reads the last checkpoint and what stands behind it. Throws what `Log.open` throws.
+    package static func open(
+        _ path: String, access: FileAccess = .readWrite, options: EngineOptions = EngineOptions(),
+        files: any FileSystem, environment: any Environment
+    ) throws(StoreError) -> Engine {
+        let start = Start(options)
+        let log = try Log.open(
+            path, access: access, options: options.logOptions, files: files, environment: environment,
+            start: start.begin)
+        return try start.engine(log)
+    }
+
+    /// Makes an empty store and opens it. Throws `alreadyExists` where the name is taken.
+    package static func create(
+        _ path: String, storeID: UUIDBytes? = nil, options: EngineOptions = EngineOptions(), files: any FileSystem,
+        environment: any Environment
+    ) throws(StoreError) -> Engine {
+        let start = Start(options)
+        let log = try Log.create(
+            path, storeID: storeID, options: options.logOptions, files: files, environment: environment,
+            start: start.begin)
+        return try start.engine(log)
+    }
+
+    /// Opens the store, or makes it where there is none, and says which. Several processes may do so at once.
+    package static func openOrCreate(
+        _ path: String, options: EngineOptions = EngineOptions(), files: any FileSystem, environment: any Environment
+    ) throws(StoreError) -> (engine: Engine, wasMade: Bool) {
+        do throws(StoreError) {
+            return (try open(path, options: options, files: files, environment: environment), false)
+        } catch  where error.code == .notFound {
+            do throws(StoreError) {
+                return (try create(path, options: options, files: files, environment: environment), true)
+            } catch  where error.code == .alreadyExists {
+                return (try open(path, options: options, files: files, environment: environment), false)
+            }
+        }
+    }
+
+    /// Keeps the indexes that were made while the log was opened.
+    private final class Start {
+        private let options: EngineOptions
+        private var indexes: Indexes?
+
+        init(_ options: EngineOptions) { self.options = options }
+
+        func begin(_ opening: FileBeingOpened) throws(StoreError) -> LogStart {
+            let indexes = try Indexes(opening, options)
+            self.indexes = indexes
+            let state = indexes.restore(opening)
+            return LogStart(follower: indexes, state: state)
+        }
+
+        func engine(_ log: Log) throws(StoreError) -> Engine {
+            guard let indexes else { throw StoreError(.closed, "The store was not opened.") }
+            return Engine(log, indexes, options)
+        }
+    }
+
+    /// Writes a checkpoint where opening would else take long, makes everything durable and says in the file that it was closed cleanly.
+    ///
+    /// Waits for calls under way on other threads, reads included; later ones throw `closed`. Closing twice does nothing. Not to be called
+    /// from a body that reads: it would wait for that body.
+    package func close() throws(StoreError) {
+        if log.process.wasForked { return }
+        try checkNotWriting()
+        // Who waits for changes learns that there will be none.
+        defer { (options.hub ?? .existing)?.poke(directory: log.directoryPath, name: log.name) }
+        if log.access == .readWrite, isCheckpointWorthClosing() {
+            // What a checkpoint saves is time: closing goes on without it.
+            try? writeCheckpoint()
+        }
+        try log.close()
+    }
+
+    // MARK: Views
+
+    /// The newest state: it contains everything that was acknowledged before the call, in any process. Takes no lock of other processes. Throws
+    /// `storeReplaced` where another file has taken this one's place.
+    @inline(__always)
+    package func view() throws(StoreError) -> View { try log.catchUp { _ in indexes.newest } }
+
+    /// The newest state of this file, for who has asked for the newest file and asks it for several things: where another one has taken its place
+    /// meanwhile, it is the last state that this one had.
+    package func viewOfThisFile() throws(StoreError) -> View {
+        try log.catchUp(looksAtPlace: false) { _ in indexes.newest }
+    }
+
+    /// The newest state that this handle has seen, without looking at the file. Throws `closed`, `forked`.
+    package func knownView() throws(StoreError) -> View { try log.whatIsKnown { indexes.newest } }
+
+    /// The state behind a transaction, as this file has it. Throws `invalidArgument` for a number above the last one's, or below what history holds.
+    package func view(asOf number: UInt64) throws(StoreError) -> View {
+        let newest = try viewOfThisFile()
+        guard number <= newest.number, number >= log.header.baseNumber else {
+            throw StoreError(
+                .invalidArgument,
+                "There is no transaction \(number): the store holds \(log.header.baseNumber + 1) to \(newest.number).",
+                path: log.path)
+        }
+        if number == newest.number { return newest }
+        return try tracked(newest).past(number)
+    }
+
+    package var durableEnd: UInt64 { log.durableEnd }
+
+    package func makeDurable(through end: UInt64) throws(StoreError) {
+        try checkNotWriting()
+        try log.makeDurable(through: end)
+    }
+
+    /// What the body of `write` may not do: it would wait for itself.
+    package func checkNotWriting() throws(StoreError) {
+        guard writingThread.load(ordering: .relaxed) != 0,
+            writingThread.load(ordering: .relaxed) == SystemCalls.currentThread
+        else {
+            return
+        }
+        throw StoreError(
+            .invalidArgument,
+            "Another commit, write, wait or close is not possible in the body of a write: it would wait for itself. Make all changes with the body's transaction.",
+            path: log.path)
+    }
+}

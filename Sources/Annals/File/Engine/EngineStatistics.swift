@@ -1,0 +1,56 @@
+// What a store consists of, counted as it grows.
+
+package struct EngineStatistics: Sendable {
+    /// The end of what counts, and the size of the file, reserved space included.
+    package var end: UInt64 = 0
+    package var fileBytes: UInt64 = 0
+    package var lastNumber: UInt64 = 0
+    package var schemaVersion: UInt16 = 0
+    /// The transactions in the file.
+    package var transactions: UInt64 = 0
+    /// By kind: what frames take, headers included.
+    package var frameBytes: [FrameKind: UInt64] = [:]
+    /// By entity number: how many objects there are.
+    package var liveObjects: [UInt16: UInt64] = [:]
+    /// Memory of index nodes that are not in the file yet.
+    package var dirtyNodeBytes = 0
+    /// Everything below is in a checkpoint.
+    package var checkpointEnd: UInt64 = 0
+    package var durableEnd: UInt64 = 0
+}
+
+extension Engine {
+    /// Whether the file has frames of a kind. Waits for a commit of this handle that is under way.
+    func hasFrames(_ kind: FrameKind) -> Bool {
+        log.writer.withLock { log.follow.withLock { indexes.frameBytes[Int(kind.rawValue)] > 0 } }
+    }
+
+    /// Counts as of the newest state. Waits for a commit of this handle that is under way.
+    package func statistics() throws(StoreError) -> EngineStatistics {
+        try checkNotWriting()
+        _ = try viewOfThisFile()
+        let fileBytes = try log.whileOpen { () throws(StoreError) in try log.files.size(log.file) }
+        return log.writer.withLock {
+            log.follow.withLock {
+                var statistics = EngineStatistics()
+                statistics.end = log.state.end
+                statistics.fileBytes = fileBytes
+                statistics.lastNumber = log.state.lastNumber
+                statistics.schemaVersion = log.state.schemaVersion
+                statistics.transactions = indexes.transactions
+                for kind in FrameKind.allCases {
+                    statistics.frameBytes[kind] = indexes.frameBytes[Int(kind.rawValue)]
+                }
+                for entity in 0..<indexes.totals.entityLimit {
+                    let totals = indexes.totals[UInt16(entity)]
+                    guard totals.nextNumber > 1 else { continue }
+                    statistics.liveObjects[UInt16(entity)] = totals.live
+                }
+                statistics.dirtyNodeBytes = indexes.dirtyBytes
+                statistics.checkpointEnd = indexes.checkpointEnd
+                statistics.durableEnd = log.ledger.mark
+                return statistics
+            }
+        }
+    }
+}

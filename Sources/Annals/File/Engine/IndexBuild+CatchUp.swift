@@ -1,0 +1,135 @@
+// Catching up: what was committed while an index was built goes into it from the history, most of it beside whoever commits more.
+
+extension IndexBuild {
+    /// Leaves little to do for `finish`: few transactions, and few nodes that are not in the file.
+    func catchUp() throws(StoreError) {
+        try takeRounds()
+        try writeNodes()
+        try takeRounds()
+    }
+
+    /// A round takes what was committed during the one before, until that is little.
+    private func takeRounds() throws(StoreError) {
+        var last = UInt64.max
+        while true {
+            let taken = try takeRound(engine.view())
+            if taken <= UInt64(engine.options.indexSliceBytes / 16) { return }
+            if taken >= last { return try takeWhileOthersWait() }
+            last = taken
+        }
+    }
+
+    /// As others write faster than this reads, they wait: while a piece is taken, then while one twice as long is, until nothing is left.
+    private func takeWhileOthersWait() throws(StoreError) {
+        var piece = UInt64(engine.options.indexSliceBytes / 4)
+        var isDone = false
+        while !isDone {
+            try engine.log.whileAppending(.relaxed) { (appender) throws(StoreError) in
+                let newest = engine.indexes.view(of: appender.state)
+                var taken: UInt64 = 0
+                while number < newest.number, taken < piece {
+                    taken += try take(newest, atMost: piece - taken)
+                    if hasManyNodes { try writeNodes(&appender) }
+                }
+                isDone = number == newest.number
+            }
+            piece = min(piece * 2, 1 << 62)
+        }
+    }
+
+    private func takeRound(_ newest: View) throws(StoreError) -> UInt64 {
+        var taken: UInt64 = 0
+        repeat {
+            taken += try take(newest, atMost: .max)
+            if hasManyNodes { try writeNodes() }
+        } while number < newest.number
+        return taken
+    }
+
+    /// As many nodes as memory may hold.
+    private var hasManyNodes: Bool {
+        indexes.reduce(0) { $0 + $1.content.dirtyBytes } >= engine.options.dirtyNodeBytes
+    }
+
+    private func writeNodes() throws(StoreError) {
+        for place in indexes.indices { try write(place) }
+    }
+
+    /// In the hold of the lock that there is.
+    private func writeNodes(_ appender: inout Appender) throws(StoreError) {
+        for place in indexes.indices {
+            while indexes[place].content.dirtyBytes > 0 {
+                try engine.appendNodes(of: &indexes[place].content, &appender)
+                engine.log.publish(appender)
+            }
+        }
+    }
+
+    /// The last round: what is left up to the state on which the transaction is appended. With the writer lock.
+    func finish(_ newest: View) throws(StoreError) {
+        repeat { _ = try take(newest, atMost: .max) } while number < newest.number
+    }
+
+    /// Takes the transactions up to a view, or some of them: until they are `bytes` long, or have changed as many nodes as memory may hold.
+    /// Gives back how long they are.
+    ///
+    /// Duplicates refuse the index though a later transaction may have removed them: for a moment of the build it could not be unique.
+    private func take(_ newest: View, atMost bytes: UInt64) throws(StoreError) -> UInt64 {
+        guard newest.catalog.newestVersion == version else { throw Self.overtaken }
+        var taken: UInt64 = 0
+        try engine.tracked(newest).forEachTransaction(after: number) { (transaction) throws(StoreError) in
+            try take(transaction, newest)
+            number = transaction.number
+            taken += transaction.end - transaction.start
+            return taken < bytes && !hasManyNodes
+        }
+        try refuseDuplicates()
+        return taken
+    }
+
+    /// All keys that go are taken out first, so that objects may exchange keys. Two passes, however long the transaction is.
+    private func take(_ transaction: TransactionView, _ newest: View) throws(StoreError) {
+        for isInserting in [false, true] {
+            try transaction.forEachChange { (change) throws(StoreError) in
+                for place in indexes.indices where indexes[place].shape.id.entity == change.object.entityNumber {
+                    try take(change, place, isInserting, newest.core)
+                }
+                return true
+            }
+        }
+    }
+
+    private func take(
+        _ change: ChangeView, _ place: Int, _ isInserting: Bool, _ core: ReadCore
+    ) throws(StoreError) {
+        let index = indexes[place].shape
+        keys.truncate()
+        var (hasOld, hasNew, hasAbsent) = (false, false, false)
+        if change.kind != .insert, case .row(let offset) = change.previous {
+            _ = try appendKey(at: offset, index, core)
+            hasOld = true
+        }
+        let oldBytes = keys.count
+        if change.kind != .delete, let row = change.rowOffset {
+            hasAbsent = try appendKey(at: change.frameOffset + UInt64(row), index, core)
+            hasNew = true
+        }
+        let old = keys.bytes.slice(0, oldBytes)
+        let new = keys.bytes.slice(oldBytes, keys.count - oldBytes)
+        if hasOld, hasNew, old.count == new.count, old.elementsEqual(new) { return }
+        if hasOld, !isInserting { try indexes[place].content.remove(old, change.object, core.file) }
+        guard hasNew, isInserting else { return }
+        if index.id.isUnique, !hasAbsent, let other = try indexes[place].content.first(new, core.file),
+            other != change.object
+        {
+            note(duplicate: change.object, of: other, place)
+        }
+        try indexes[place].content.insert(new, change.object, core.file)
+    }
+
+    /// In a read section, in which history is read.
+    private func appendKey(at offset: UInt64, _ index: IndexShape, _ core: ReadCore) throws(StoreError) -> Bool {
+        let row = try core.row(at: offset, index.id.entity, shape)
+        return try index.appendKey(of: row, to: &keys, large: IndexShape.noLargeKeys)
+    }
+}

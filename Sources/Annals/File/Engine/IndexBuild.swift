@@ -1,0 +1,166 @@
+// Builds the ordered indexes that a schema change asks for over objects that are there, while others read and write.
+//
+// Invariants:
+// J1  Each index has exactly the keys of its entity's rows as of transaction `number`, as the schema to come makes them.
+// J2  What is here nobody else sees: the nodes that were written are named by no checkpoint until the schema change is in the store.
+// J3  The keys being sorted and the nodes in memory are bounded by options, however many objects there are.
+
+/// An index that is ready before the transaction is that asks for it.
+struct PreparedIndex {
+    let shape: IndexShape
+    var content: OrderedIndex
+}
+
+/// One use of one thread: `run`, and then `finish` with the writer lock, in which the transaction is appended.
+///
+/// The rows of a view are read in the order of their numbers, their keys are sorted, and the index is written from its least key on, by slices
+/// with a short hold of the lock each. Then it catches up: what was committed since the view is taken from the history, in rounds that
+/// become shorter, the last one in the hold in which the transaction is appended.
+final class IndexBuild {
+    /// Those that have to be built, and those that were empty when it began: they may no longer be when it ends.
+    var indexes: [PreparedIndex] = []
+    let engine: Engine
+    /// Called again and again while it runs; what it throws ends the build.
+    var progress: (() throws(StoreError) -> Void)?
+    private var bytesSinceReport = 0
+    /// The schema to come.
+    let shape: StoreShape
+    /// The version before it: nobody else may add one meanwhile.
+    let version: UInt16
+    private let view: View
+    var number: UInt64
+    var keys = ByteWriter(capacity: 1024)
+    /// Objects with the key of another one, and the place of the index that is to be unique.
+    private var duplicates: [(place: Int, pair: (ObjectID, ObjectID))] = []
+    private static let maximumDuplicates = 10
+
+    /// Nil where nothing has to be built. Throws `schemaChanged` where the transaction's schema is not the newest one's successor.
+    init?(_ engine: Engine, _ transaction: TransactionBuilder) throws(StoreError) {
+        // What cannot be written is refused where it is appended.
+        guard engine.log.access == .readWrite else { return nil }
+        try engine.log.ledger.checkUsable()
+        let view = try engine.view()
+        guard view.catalog.newestVersion == transaction.baseSchemaVersion else { throw Self.overtaken }
+        let next = Indexes.OrderedState(
+            behind: transaction.catalog, view.shape, view.ordered, view.totals ?? StoreTotals())
+        guard next.ordered.contains(where: { $0 == nil }) else { return nil }
+        self.engine = engine
+        self.view = view
+        shape = next.shape
+        version = transaction.baseSchemaVersion
+        number = view.number
+        for (index, known) in zip(next.shape.indexes, next.ordered) {
+            if known?.isEmpty ?? true { indexes.append(PreparedIndex(shape: index, content: OrderedIndex())) }
+        }
+    }
+
+    /// Builds what the schema of a store asks for and is not there. Nil where nothing has to be built.
+    init?(completing engine: Engine) throws(StoreError) {
+        guard !engine.indexes.isComplete else { return nil }
+        let view = try engine.view()
+        self.engine = engine
+        self.view = view
+        shape = view.shape
+        version = view.catalog.newestVersion
+        number = view.number
+        for (index, known) in zip(shape.indexes, view.ordered) where known == nil {
+            indexes.append(PreparedIndex(shape: index, content: OrderedIndex()))
+        }
+    }
+
+    static var overtaken: StoreError {
+        StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
+    }
+
+    /// Everything that takes long. Holds the writer lock for a slice at a time only.
+    func run() throws(StoreError) {
+        for place in indexes.indices { try build(place) }
+        try catchUp()
+    }
+
+    private func report() throws(StoreError) {
+        bytesSinceReport = 0
+        try progress?()
+    }
+
+    /// Behind each key: reports about as often as a slice of the index is written.
+    private func note(keyBytes: Int) throws(StoreError) {
+        bytesSinceReport += keyBytes
+        if bytesSinceReport >= engine.options.indexSliceBytes { try report() }
+    }
+
+    // MARK: From the rows of the view
+
+    private func build(_ place: Int) throws(StoreError) {
+        let index = indexes[place].shape
+        let log = engine.log
+        let sorter = KeySorter(log.files, memoryBytes: engine.options.keySortBytes) { () throws(StoreError) in
+            try log.whileOpen { () throws(StoreError) in try log.files.createUnnamed(in: log.directory, mode: 0o600) }
+        }
+        let rows = View(
+            end: view.end, number: view.number, tag: view.tag, time: view.time, shape: shape, core: view.core,
+            totals: nil, ordered: [])
+        try rows.scan(entity: index.id.entity) { (object, row) throws(StoreError) in
+            keys.truncate()
+            let hasAbsent = try index.appendKey(of: row, to: &keys, large: IndexShape.noLargeKeys)
+            try sorter.append(keys.bytes, object, hasAbsent: hasAbsent)
+            try note(keyBytes: keys.count)
+            return true
+        }
+        // Before anything is written: a store does not grow by an index that cannot be.
+        if index.id.isUnique { try checkUnique(sorter, place) }
+        var entries = try sorter.sorted()
+        while let entry = try entries.next() {
+            guard let object = ObjectID(entityNumber: index.id.entity, number: entry.number) else { continue }
+            var keyBytes = 0
+            try entry.withKey { (key) throws(StoreError) in
+                keyBytes = key.count
+                try view.core.reading { () throws(StoreError) in
+                    _ = try indexes[place].content.insert(key, object, view.core.file)
+                }
+            }
+            try note(keyBytes: keyBytes)
+            // So late that the nodes that the next keys go to stay in memory.
+            if indexes[place].content.dirtyBytes >= 2 * engine.options.indexSliceBytes { try writeSlice(place) }
+        }
+        try write(place)
+    }
+
+    private func checkUnique(_ sorter: KeySorter, _ place: Int) throws(StoreError) {
+        let entity = indexes[place].shape.id.entity
+        var entries = try sorter.sorted()
+        // The first one with its key.
+        guard var first = try entries.next() else { return }
+        while duplicates.count < Self.maximumDuplicates, let next = try entries.next() {
+            guard next.hasSameKey(as: first), !next.hasAbsent else {
+                first = next
+                continue
+            }
+            if let object = ObjectID(entityNumber: entity, number: next.number),
+                let other = ObjectID(entityNumber: entity, number: first.number)
+            {
+                note(duplicate: object, of: other, place)
+            }
+        }
+        try refuseDuplicates()
+    }
+
+    func note(duplicate object: ObjectID, of other: ObjectID, _ place: Int) {
+        if duplicates.count < Self.maximumDuplicates { duplicates.append((place, (object, other))) }
+    }
+
+    func refuseDuplicates() throws(StoreError) {
+        guard let place = duplicates.first?.place else { return }
+        throw Indexes.violation(indexes[place].shape, duplicates.lazy.filter { $0.place == place }.map(\.pair))
+    }
+
+    /// The nodes of an index go to the file, a slice at a time.
+    func write(_ place: Int) throws(StoreError) {
+        while indexes[place].content.dirtyBytes > 0 { try writeSlice(place) }
+    }
+
+    private func writeSlice(_ place: Int) throws(StoreError) {
+        try report()
+        try engine.appendSlice(of: &indexes[place].content, ofSchema: version)
+    }
+}

@@ -1,0 +1,223 @@
+// Keeping the ordered indexes: what a transaction takes out and puts in, and whether unique keys stay unique.
+
+/// What a transaction changes in ordered indexes, worked out before it is written.
+struct OrderedChanges: ~Copyable {
+    private var keys = ByteWriter(capacity: 256)
+    private var entries: [Entry] = []
+
+    private struct Entry {
+        let index: Int
+        let object: ObjectID
+        let isInsert: Bool
+        let hasAbsent: Bool
+        let start: Int
+        let count: Int
+    }
+
+    var isEmpty: Bool { entries.isEmpty }
+
+    /// Notes that an object's key in an index changes from the one row's to the other's; nil for no row.
+    mutating func note(
+        _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowImage?, to new: RowImage?,
+        large: IndexKey.LargeValueReader
+    ) throws(StoreError) {
+        let start = keys.count
+        var oldHasAbsent = false
+        var newHasAbsent = false
+        if let old { oldHasAbsent = try index.appendKey(of: old, to: &keys, large: large) }
+        let middle = keys.count
+        if let new { newHasAbsent = try index.appendKey(of: new, to: &keys, large: large) }
+        let end = keys.count
+        if old != nil, new != nil, middle - start == end - middle,
+            OrderedBytes.commonBytes(
+                keys.bytes.slice(start, middle - start), keys.bytes.slice(middle, end - middle), limit: end - middle)
+                == end - middle
+        {
+            return keys.truncate(to: start)
+        }
+        if old != nil {
+            entries.append(
+                Entry(
+                    index: number, object: object, isInsert: false, hasAbsent: oldHasAbsent, start: start,
+                    count: middle - start))
+        }
+        if new != nil {
+            entries.append(
+                Entry(
+                    index: number, object: object, isInsert: true, hasAbsent: newHasAbsent, start: middle,
+                    count: end - middle))
+        }
+    }
+
+    /// Takes out everything first, so that objects may exchange keys; then puts in, and asks `check` where a key of a unique index is to be put in.
+    func apply(
+        to ordered: inout [OrderedIndex?], _ shape: StoreShape, _ source: VerifiedFile,
+        check: (OrderedIndex, IndexShape, UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        for entry in entries where !entry.isInsert {
+            _ = try ordered[entry.index]?.remove(keys.bytes.slice(entry.start, entry.count), entry.object, source)
+        }
+        for entry in entries where entry.isInsert {
+            let key = keys.bytes.slice(entry.start, entry.count)
+            let index = shape.indexes[entry.index]
+            if index.id.isUnique, !entry.hasAbsent, let content = ordered[entry.index] {
+                try check(content, index, key, entry.object)
+            }
+            _ = try ordered[entry.index]?.insert(key, entry.object, source)
+        }
+    }
+}
+
+extension Indexes {
+    /// Notes what a change means for the indexes of its entity. `row` is the row it wrote.
+    func note(
+        _ change: ChangeView, row: UnsafeRawBufferPointer?, _ state: OrderedState, in changes: inout OrderedChanges
+    ) throws(StoreError) {
+        let entity = change.object.entityNumber
+        let shape = state.shape
+        var new: RowImage?
+        if change.kind != .delete, let row { new = try rowView(row, entity, shape) }
+        for number in shape.indexes(of: entity) where state.ordered[number] != nil {
+            let index = shape.indexes[number]
+            // The set counts positions in the row's layout, which may be one from before the newest.
+            if change.kind == .update, new?.layout === index.layout,
+                !index.positions.contains(where: { change.contains(attributePosition: $0) })
+            {
+                continue
+            }
+            try core.reading { () throws(StoreError) in
+                var old: RowImage?
+                if case .row(let offset) = change.previous, change.kind != .insert {
+                    old = try core.row(at: offset, entity, shape)
+                }
+                try changes.note(number, index, change.object, from: old, to: new, large: IndexShape.noLargeKeys)
+            }
+        }
+    }
+
+    private func rowView(
+        _ bytes: UnsafeRawBufferPointer, _ entity: UInt16, _ shape: StoreShape
+    ) throws(StoreError) -> RowImage {
+        let version = try RowHeader(bytes).schemaVersion
+        guard let layout = shape.layout(version: version, entity: entity) else {
+            throw StoreError(.damaged, "F21: a row is of a schema version or entity that there is not.")
+        }
+        return try RowImage(bytes, layout: layout)
+    }
+
+    /// Takes a change of another process into the ordered indexes: that keys are unique was its writer's duty.
+    func maintainOrdered(_ change: ChangeView, row: UnsafeRawBufferPointer?) throws(StoreError) {
+        var changes = OrderedChanges()
+        try note(change, row: row, OrderedState(shape: shape, ordered: ordered), in: &changes)
+        if changes.isEmpty { return }
+        try changes.apply(to: &ordered, shape, core.file) { (_, _, _, _) in }
+    }
+
+    /// The schema and the ordered indexes as they will be behind a transaction.
+    struct OrderedState {
+        var shape: StoreShape
+        var ordered: [OrderedIndex?]
+        /// Whether an index was built that was not there before.
+        var hasBuilt = false
+
+        init(shape: StoreShape, ordered: [OrderedIndex?]) { (self.shape, self.ordered) = (shape, ordered) }
+
+        /// What a new schema version makes of the indexes of a state: those that it adds are empty where the entity is, else still to be
+        /// built; and so are those whose keys it changes, of rows from before an attribute that now has another default.
+        init(behind catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
+            let next = StoreShape(catalog)
+            shape = next
+            // Mostly they are the same ones in the same order: each is looked for behind the one before.
+            var expected = 0
+            self.ordered = next.indexes.map { (index) -> OrderedIndex? in
+                let own = before.indexes(of: index.id.entity)
+                let rest = own.clamped(to: expected..<max(expected, own.upperBound))
+                let isIt = { (number: Int) in before.indexes[number].id == index.id }
+                if let number = rest.first(where: isIt) ?? own.first(where: isIt) {
+                    expected = number + 1
+                    if before.indexes[number].hasSameDefaults(as: index) { return ordered[number] }
+                }
+                return totals[index.id.entity].nextNumber == 1 ? OrderedIndex() : nil
+            }
+        }
+    }
+
+    /// What a transaction makes of the schema and the ordered indexes; nil where there is nothing to change.
+    ///
+    /// `prepared` are indexes of this state that its schema asks for; what else has still to be built is built here. Throws `uniqueViolation`
+    /// where a unique key would be two objects'. With the writer lock; changes nothing.
+    func orderedState(
+        behind transaction: TransactionBuilder, _ prepared: [PreparedIndex] = []
+    ) throws(StoreError) -> OrderedState? {
+        if !transaction.changesSchema, shape.indexes.isEmpty { return nil }
+        var next = OrderedState(shape: shape, ordered: ordered)
+        if transaction.changesSchema { next = after(transaction.catalog) }
+        if next.shape.indexes.isEmpty { return next }
+        for (number, index) in next.shape.indexes.enumerated() where next.ordered[number] == nil {
+            if let ready = prepared.first(where: { $0.shape.id == index.id }) {
+                next.ordered[number] = ready.content
+            } else {
+                next.ordered[number] = try build(index, next.shape)
+            }
+            next.hasBuilt = true
+        }
+        var changes = OrderedChanges()
+        try transaction.forEachEntry(withRows: true) { (change, row) throws(StoreError) in
+            if !next.shape.indexes(of: change.object.entityNumber).isEmpty {
+                try note(change, row: row, next, in: &changes)
+            }
+            return true
+        }
+        if changes.isEmpty { return next }
+        try changes.apply(to: &next.ordered, next.shape, core.file) {
+            (content, index, key, object) throws(StoreError) in
+            // Of a key that is cut, its length and hash stand for the rest.
+            if let other = try content.first(key, core.file), other != object {
+                throw Self.taken(index, by: other)
+            }
+        }
+        return next
+    }
+
+    func after(_ catalog: SchemaCatalog) -> OrderedState { OrderedState(behind: catalog, shape, ordered, totals) }
+
+    static func taken(_ index: IndexShape, by other: ObjectID) -> StoreError {
+        StoreError(
+            .uniqueViolation,
+            "\(index.attributeNames) of “\(index.layout.entity.name)” must be unique, and object \(other) has this "
+                + "value already: choose another value, or change that object.",
+            ObjectFacts(index.layout.entity.name.text, index.attributes, object: other))
+    }
+
+    static func violation(_ index: IndexShape, _ pairs: [(ObjectID, ObjectID)]) -> StoreError {
+        let listed = pairs.map { "\($0.1.number) and \($0.0.number)" }.joined(separator: ", ")
+        return StoreError(
+            .uniqueViolation,
+            "Objects \(listed) of “\(index.layout.entity.name)” have the same value of \(index.attributeNames), which must be unique: "
+                + "give one of them another value, or delete it.",
+            ObjectFacts(index.layout.entity.name.text, index.attributes, object: pairs.first?.1))
+    }
+
+    /// Builds an index over the rows that there are while everybody else waits, and in as much memory as it takes; `IndexBuild` does neither.
+    ///
+    /// For what nobody could prepare: a schema change in the body of `write`, and an index that was still to be built when this handle
+    /// adopted it, because whoever added it died before the checkpoint that has it. Then the next commit builds it.
+    private func build(_ index: IndexShape, _ shape: StoreShape) throws(StoreError) -> OrderedIndex {
+        var built = OrderedIndex()
+        var key = ByteWriter(capacity: 256)
+        var duplicates: [(ObjectID, ObjectID)] = []
+        let rows = View(
+            end: .max, number: 0, tag: 0, time: 0, shape: shape, core: core, totals: nil, ordered: [])
+        try rows.scan(entity: index.id.entity) { (object, row) throws(StoreError) in
+            key.truncate()
+            let hasAbsent = try index.appendKey(of: row, to: &key, large: IndexShape.noLargeKeys)
+            if index.id.isUnique, !hasAbsent, let other = try built.first(key.bytes, core.file) {
+                duplicates.append((object, other))
+            }
+            try built.insert(key.bytes, object, core.file)
+            return duplicates.count < 10
+        }
+        guard duplicates.isEmpty else { throw Self.violation(index, duplicates) }
+        return built
+    }
+}

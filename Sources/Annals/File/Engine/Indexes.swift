@@ -1,0 +1,430 @@
+// The indexes of an open store: they follow the log, and every state of it that counts becomes a view.
+//
+// Invariants:
+// I1  Between two calls the indexes are exactly those of the state that was published last, or adopted since.
+// I2  One thread changes them at a time: with the log's `follow` lock, or appending with the writer lock, which excludes the former.
+// I3  `newest` is replaced where anybody else holds it; whoever holds a view reads on.
+// I4  An entry of the row index may be newer than `newest.end`, never older: views leave it by the previous version.
+
+internal import Synchronization
+
+/// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `newest`, which is touched with `follow` locked only. For
+/// the same reason accesses cannot overlap, and are not checked for it, which would cost a tenth of a commit.
+final class Indexes: LogFollower, @unchecked Sendable {
+    let core: ReadCore
+    /// Of `core`.
+    let rows: RowIndex
+    private let file: VerifiedFile
+    private let sections: ReadSections
+    let environment: any Environment
+    @exclusivity(unchecked) private(set) var shape: StoreShape
+    @exclusivity(unchecked) private(set) var totals = StoreTotals()
+    /// One for each of `shape.indexes`; nil where it has still to be built.
+    @exclusivity(unchecked) var ordered: [OrderedIndex?] = []
+    @exclusivity(unchecked) private(set) var landmarks = Landmarks()
+    /// Frames with a node full of landmarks each.
+    private var landmarkFrames: [UInt64] = []
+    private let reader: CheckpointReader
+    private let layouts: LayoutPool
+    @exclusivity(unchecked) private(set) var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
+    @exclusivity(unchecked) private(set) var transactions: UInt64 = 0
+    /// Changes in them, and rows without history.
+    @exclusivity(unchecked) private(set) var changes: UInt64 = 0
+    /// Whether an ordered index was built that no checkpoint has.
+    @exclusivity(unchecked) private(set) var hasBuiltIndex = false
+    /// Nodes were written that the next checkpoint is to name; nil where none were.
+    @exclusivity(unchecked) private(set) var parts: CheckpointParts?
+    /// Where the last nodes end that another handle has written.
+    @exclusivity(unchecked) private(set) var foreignNodesEnd: UInt64 = 0
+    /// Where what is not in a checkpoint begins.
+    @exclusivity(unchecked) private(set) var checkpointEnd: UInt64
+    /// The state that was published last.
+    @exclusivity(unchecked) private(set) var newest: View
+
+    /// Indexes of nothing, for a file that is read from `start` on.
+    init(_ opening: FileBeingOpened, _ options: EngineOptions) throws(StoreError) {
+        layouts = options.layouts
+        let mapping = options.reading == .mapped ? opening.mapping?.mapping : nil
+        let file = try VerifiedFile(
+            opening.files, opening.file, header: opening.header, path: opening.path, mapping: mapping,
+            copies: { options.log.limits.reserve(fileBytes: opening.size) { PrivateMemory(count: max($0, 1 << 20)) } },
+            maximumCopiedBytes: options.copiedBytes)
+        let core = try ReadCore(file, ReadSections())
+        self.core = core
+        (rows, self.file, sections) = (core.rows, core.file, core.sections)
+        environment = opening.environment
+        reader = CheckpointReader(opening.files, opening.file, salt: opening.header.salt)
+        shape = StoreShape(SchemaCatalog(layouts: layouts))
+        checkpointEnd = UInt64(FormatLimits.pageBytes)
+        newest = View(
+            end: UInt64(FormatLimits.pageBytes), number: opening.header.baseNumber, tag: opening.header.baseTag,
+            time: opening.header.baseTime, shape: shape, core: core, totals: StoreTotals(), ordered: [])
+    }
+
+    // MARK: Views
+
+    func publish(_ state: LogState) {
+        file.advance(to: state.end)
+        // Mostly nobody else has the view: who began a transaction on it has given it back.
+        if newest.shape === shape, isKnownUniquelyReferenced(&newest) {
+            // All that others read from the view, before they let go of it, happens before it is changed.
+            atomicMemoryFence(ordering: .acquiring)
+            newest.advance(to: state, totals, ordered)
+        } else {
+            newest = view(of: state)
+        }
+        sections.reclaim()
+    }
+
+    /// The state as a view, published or not.
+    func view(of state: LogState) -> View {
+        View(
+            end: state.end, number: state.lastNumber, tag: state.lastTag, time: state.lastTime, shape: shape,
+            core: core, totals: totals, ordered: ordered)
+    }
+
+    func close() { core.sections.close(environment) }
+
+    // MARK: Adopting what others appended
+
+    func adopt(
+        _ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState
+    ) throws(StoreError) {
+        try core.file.checkReach(frame.end)
+        core.file.beginReading()
+        defer { core.file.endReading() }
+        switch accepted {
+        case .member: return
+        case .standalone:
+            note(frame.header, at: frame.offset)
+            core.file.advance(to: frame.end)
+            switch frame.header.kind {
+            case .checkpoint: try takeCheckpoint(frame, state)
+            case .schema: take(state.catalog)
+            case .rows: try apply(frame, maintainingOrdered: true)
+            case .metadata: try takeObjectNumbers(frame)
+            case .nodes: foreignNodesEnd = frame.end
+            default: break
+            }
+        case .commit(let record):
+            core.file.advance(to: frame.end)
+            if record.changesSchema { take(state.catalog) }
+            try forEachFrame(from: record.start, to: frame.offset) { (member) throws(StoreError) in
+                note(member.header, at: member.offset)
+                if member.header.kind == .part { try apply(member, maintainingOrdered: true) }
+            }
+            note(frame.header, at: frame.offset)
+            try apply(frame, maintainingOrdered: true)
+        }
+    }
+
+    /// Takes in a frame with changes that compaction has appended to a file of its own. It need not stand in the file yet, unless ordered indexes
+    /// follow, which look at rows.
+    func takeCopied(_ frame: FrameView, maintainingOrdered: Bool) throws(StoreError) {
+        note(frame.header, at: frame.offset)
+        if maintainingOrdered { file.advance(to: frame.end) }
+        try apply(frame, maintainingOrdered: maintainingOrdered)
+    }
+
+    /// Whether every index that the schema asks for is there.
+    var isComplete: Bool { !ordered.contains { $0 == nil } }
+
+    /// Every index is to be built once all rows are there.
+    func dropOrdered() { ordered = [OrderedIndex?](repeating: nil, count: shape.indexes.count) }
+
+    /// This handle has just appended small frames that stand outside of transactions.
+    func tookStandalone(from start: UInt64, to end: UInt64) throws(StoreError) {
+        file.advance(to: end)
+        try forEachFrame(from: start, to: end) { (frame) in note(frame.header, at: frame.offset) }
+    }
+
+    /// An index that compaction has built.
+    func take(_ built: OrderedIndex, at place: Int) { ordered[place] = built }
+
+    /// Frames that were verified and count, or are about to. Inside a stretch that the file knows to be readable.
+    func forEachFrame(
+        from start: UInt64, to end: UInt64, _ body: (FrameView) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        var position = start
+        while position < end {
+            position = try core.reading { () throws(StoreError) in
+                let frame = try core.frame(at: position)
+                try body(frame)
+                return frame.end
+            }
+        }
+    }
+
+    /// Counts a frame, and remembers it where it can be a landmark.
+    func note(_ header: FrameHeader, at offset: UInt64) {
+        note(header.kind, bytes: UInt64(header.frameBytes), at: offset, number: header.number)
+    }
+
+    private func note(_ kind: FrameKind, bytes: UInt64, at offset: UInt64, number: UInt64) {
+        frameBytes[Int(kind.rawValue)] &+= bytes
+        if kind == .transaction { transactions += 1 }
+        if landmarks.note(offset, number: number) { core.file.take(landmarks) }
+    }
+
+    // MARK: Applying changes
+
+    /// Takes in the changes of a frame that counts, or is about to: its bytes are in the file.
+    private func apply(_ frame: FrameView, maintainingOrdered: Bool) throws(StoreError) {
+        var cursor = ChangeCursor(frame)
+        while let change = try cursor.next() {
+            if maintainingOrdered, !shape.indexes(of: change.object.entityNumber).isEmpty {
+                try maintainOrdered(change, row: frame.row(of: change))
+            }
+            try apply(change, frame: frame.offset)
+        }
+    }
+
+    /// What numbers had come to in a file that was compacted.
+    private func takeObjectNumbers(_ frame: FrameView) throws(StoreError) {
+        for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
+            take(nextNumber: next, entity)
+        }
+    }
+
+    func take(nextNumber next: UInt64, _ entity: UInt16) {
+        var known = totals[entity]
+        known.nextNumber = max(known.nextNumber, next)
+        totals.set(entity, to: known)
+        rows.makeRoot(entity)
+    }
+
+    @inline(__always)
+    private func apply(_ change: ChangeView, frame offset: UInt64) throws(StoreError) {
+        changes &+= 1
+        let word =
+            change.kind == .delete
+            ? offset + UInt64(change.entryOffset) | 1 : offset + UInt64(change.rowOffset ?? 0)
+        try rows.set(change.object, to: word)
+        totals.note(change.kind, change.object)
+    }
+
+    /// The number that the next object of an entity may have.
+    func nextNumber(_ entity: UInt16) -> UInt64 { totals[entity].nextNumber }
+
+    // MARK: Taking in what this handle appended
+
+    /// Takes in a transaction that this handle has just written from `before` on, small frames in front of it included; `next` is nil where the schema and
+    /// the ordered indexes stay as they are.
+    func take(
+        _ appended: AppendedTransaction, from before: UInt64, _ transaction: TransactionBuilder, _ next: OrderedState?
+    ) throws(StoreError) {
+        file.advance(to: appended.end)
+        if let next {
+            if transaction.changesSchema { shape = next.shape }
+            ordered = next.ordered
+            if next.hasBuilt { hasBuiltIndex = true }
+        }
+        guard before == appended.commitFrame else {
+            return try forEachFrame(from: before, to: appended.end) { (frame) throws(StoreError) in
+                note(frame.header, at: frame.offset)
+                if frame.header.kind == .transaction || frame.header.kind == .part {
+                    try apply(frame, maintainingOrdered: false)
+                }
+            }
+        }
+        let frameBytes = appended.end - appended.commitFrame
+        note(.transaction, bytes: frameBytes, at: appended.commitFrame, number: appended.number)
+        // Entries that this process wrote need no checking.
+        let table = transaction.lastFrameTable
+        var position = TransactionField.bytes
+        while position < table.count {
+            let change = ChangeView(at: position, of: table, rowShift: 0)
+            try apply(change, frame: appended.commitFrame)
+            position += change.entryBytes
+        }
+    }
+
+    // MARK: Schema changes
+
+    /// A new schema version of another process counts.
+    func take(_ catalog: SchemaCatalog) {
+        let next = after(catalog)
+        (shape, ordered) = (next.shape, next.ordered)
+    }
+
+    // MARK: Checkpoints
+
+    /// The state behind the checkpoint that a hint names; nil where there is none to be relied on: then the file is read from its beginning.
+    func restore(_ opening: FileBeingOpened) -> LogState {
+        guard let offset = opening.hint?.checkpoint, offset != 0 else {
+            return begin(opening)
+        }
+        do throws(StoreError) {
+            return try restore(opening, checkpointAt: offset)
+        } catch {
+            // A hint is never trusted. What is really damaged is found when the file is read.
+            forgetEverything()
+            return begin(opening)
+        }
+    }
+
+    private func begin(_ opening: FileBeingOpened) -> LogState {
+        core.file.begin(at: UInt64(FormatLimits.pageBytes))
+        return LogState(header: opening.header, layouts: layouts)
+    }
+
+    private func restore(_ opening: FileBeingOpened, checkpointAt offset: UInt64) throws(StoreError) -> LogState {
+        let stored = try reader.checkpoint(at: offset)
+        let content = stored.content
+        let state = try LogState(
+            header: opening.header, checkpoint: stored.header, at: offset, pieces: stored.pieces.count, content,
+            layouts: layouts)
+        try core.file.checkReach(state.end)
+        landmarks = try reader.landmarks(content, below: offset)
+        core.file.take(landmarks)
+        core.file.begin(at: state.end)
+        guard content.countedEnd <= offset, offset - content.countedEnd < 1 << 32 else {
+            throw StoreError(.damaged, "F29: a checkpoint counts frames above itself.", offset: offset)
+        }
+        frameBytes = content.frameBytes
+        (transactions, changes) = (content.transactions, content.changes)
+        try forEachFrame(from: content.countedEnd, to: state.end) { (frame) in note(frame.header, at: frame.offset) }
+        shape = StoreShape(state.catalog)
+        take(content)
+        checkpointEnd = state.end
+        return state
+    }
+
+    private func forgetEverything() {
+        landmarks = Landmarks()
+        landmarkFrames = []
+        frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
+        (transactions, changes) = (0, 0)
+        totals = StoreTotals()
+        ordered = []
+        shape = StoreShape(SchemaCatalog(layouts: layouts))
+        rows.take([])
+        core.file.take(landmarks)
+    }
+
+    /// A checkpoint was appended by somebody else: what it holds is what is here, and stands in the file.
+    private func takeCheckpoint(_ frame: FrameView, _ state: LogState) throws(StoreError) {
+        let content = try reader.checkpoint(at: frame.offset).content
+        guard content.number == state.lastNumber, content.tag == state.lastTag else {
+            throw StoreError(.damaged, "F29: a checkpoint is not of the place where it stands.", offset: frame.offset)
+        }
+        guard content.landmarkFrames.count * LandmarkField.inNode <= landmarks.all.count else {
+            throw StoreError(.damaged, "F32: a checkpoint names more landmarks than there are.", offset: frame.offset)
+        }
+        take(content)
+        checkpointEnd = frame.end
+        parts = nil
+    }
+
+    /// The roots of a checkpoint are the indexes from now on.
+    private func take(_ content: CheckpointContent) {
+        landmarkFrames = content.landmarkFrames
+        rows.take(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
+        totals = StoreTotals()
+        for root in content.entities {
+            totals.set(root.entity, to: EntityTotals(nextNumber: root.nextNumber, live: root.liveObjects))
+        }
+        ordered = shape.indexes.map { index in
+            let stored = content.indexes.first {
+                $0.entity == index.id.entity && $0.isUnique == index.id.isUnique && $0.attributes == index.id.attributes
+            }
+            guard let stored, stored.isComplete else { return nil }
+            return OrderedIndex(root: stored.root, entries: stored.entries)
+        }
+    }
+
+    // MARK: Making a checkpoint
+
+    /// The memory of nodes that are not in the file.
+    var dirtyBytes: Int { rows.dirtyBytes + ordered.reduce(0) { $0 + ($1?.dirtyBytes ?? 0) } }
+
+    /// What a checkpoint of this moment says, but for where nodes will stand.
+    func content(_ state: LogState) -> CheckpointContent {
+        var content = CheckpointContent()
+        content.number = state.lastNumber
+        content.tag = state.lastTag
+        content.time = state.lastTime
+        content.recoveries = UInt64(state.recoveries)
+        content.mayStepBack = state.mayStepBack
+        content.names = state.names
+        (content.transactions, content.changes) = (transactions, changes)
+        (content.horizon, content.hidden, content.consumers) = (
+            state.tracking.horizon, state.tracking.hidden, state.tracking.consumers
+        )
+        content.retention = state.tracking.retention
+        content.frameBytes = frameBytes
+        let newest = state.schemaVersion
+        if newest > 0 { content.schemas = (1...newest).map { state.catalog.definition(version: $0) } }
+        return content
+    }
+
+    /// Puts the roots into a checkpoint's document.
+    func describe(_ roots: [RowIndex.StoredRoot], _ ordered: [OrderedIndex?], in content: inout CheckpointContent) {
+        content.entities = roots.map { root in
+            let totals = totals[root.entity]
+            return EntityRoot(
+                entity: root.entity, depth: root.depth, root: root.offset, nextNumber: totals.nextNumber,
+                liveObjects: totals.live)
+        }
+        content.indexes = zip(shape.indexes, ordered).map { (index, content) in
+            OrderedRoot(
+                entity: index.id.entity, isUnique: index.id.isUnique, isComplete: content != nil,
+                attributes: index.id.attributes, root: content?.rootOffset ?? 0, entries: content?.entries ?? 0)
+        }
+    }
+
+    /// Writes the landmarks that fill nodes and are not in the file yet; gives back all frames that hold such nodes.
+    func storeLandmarks(
+        _ write: (ArraySlice<UInt8>) throws(StoreError) -> UInt64
+    ) throws(StoreError) -> [UInt64] {
+        var frames = landmarkFrames
+        while landmarks.all.count >= (frames.count + 1) * LandmarkField.inNode {
+            var node: [UInt8] = []
+            for landmark in landmarks.all[(frames.count * LandmarkField.inNode)...].prefix(LandmarkField.inNode) {
+                node.append(integer: landmark.offset)
+                node.append(integer: landmark.number)
+            }
+            frames.append(try write(node[...]))
+        }
+        return frames
+    }
+
+    /// This handle has just written nodes that no checkpoint names yet, behind `recoveryBytes` of a recovery frame.
+    func tookNodes(_ landmarks: Landmarks, recoveryBytes: UInt64, nodeBytes: UInt64, end: UInt64) {
+        self.landmarks = landmarks
+        core.file.take(landmarks)
+        core.file.advance(to: end)
+        frameBytes[Int(FrameKind.recovery.rawValue)] &+= recoveryBytes
+        frameBytes[Int(FrameKind.nodes.rawValue)] &+= nodeBytes
+    }
+
+    /// These nodes stand in the file now, where no checkpoint names them yet.
+    func took(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
+        let before = dirtyBytes
+        rows.takeLeaves(leaves)
+        ordered = stored
+        var parts = parts ?? CheckpointParts(dirtyAtFirst: before)
+        parts.written += before - dirtyBytes
+        parts.dirtyBehind = dirtyBytes
+        self.parts = parts
+    }
+
+    /// This handle has just written a checkpoint: its nodes are the indexes from now on.
+    func tookCheckpoint(
+        _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ content: CheckpointContent,
+        _ landmarks: Landmarks, at place: CheckpointPlace
+    ) {
+        self.landmarks = landmarks
+        core.file.take(landmarks)
+        core.file.advance(to: place.end)
+        frameBytes = content.frameBytes
+        frameBytes[Int(FrameKind.nodes.rawValue)] &+= place.offset - content.countedEnd
+        frameBytes[Int(FrameKind.checkpoint.rawValue)] &+= place.end - place.offset
+        rows.take(roots)
+        ordered = stored
+        landmarkFrames = content.landmarkFrames
+        checkpointEnd = place.end
+        hasBuiltIndex = false
+        parts = nil
+    }
+}

@@ -1,0 +1,23 @@
+// Object numbers before there are objects: those of a transaction may refer to each other in circles.
+
+extension PendingTransaction {
+    /// Gives out the ID of an object that this transaction will insert. Each one must be inserted, once, and not be read before.
+    package func reserve(entity: UInt16) throws(StoreError) -> ObjectID {
+        _ = try layout(entity)
+        return try takeNumber(entity)
+    }
+
+    /// Inserts an object under a reserved ID, with a value for each attribute of its entity's newest layout.
+    package func insert(reserved object: ObjectID, _ values: [StoredValue]) throws(StoreError) {
+        let layout = try layout(object.entityNumber)
+        guard values.count == layout.count else {
+            throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
+        }
+        try builder.checkUsable()
+        try builder.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
+            _ = try RowWriter.write(layout, &row, &bytes, builder) { (writer) throws(StoreError) in
+                for (position, value) in values.enumerated() { try writer.set(stored: value, at: position) }
+            }
+        }
+    }
+}

@@ -1,0 +1,426 @@
+// A transaction in the making as its maker sees it: objects are read, inserted, changed and deleted; conflicts are found when it is committed.
+//
+// Invariants:
+// T1  `builder` has each object at most once: a second change of an object is folded into the first.
+// T2  Every version that the transaction replaces is the newest one that `base` sees.
+// T3  An object number is given to one transaction of this handle only.
+
+/// For one thread at a time, which is why its accesses to its own memory are not checked for overlaps.
+///
+/// When it has ended it may begin anew, with the memory that it has (`SpareTransaction`).
+package final class PendingTransaction {
+    /// What it reads, its own changes apart; nil once it is being written, so that the view may become the next state's.
+    @exclusivity(unchecked) private var heldBase: View?
+    let builder: TransactionBuilder
+    private let numbers: ObjectNumbers
+    @exclusivity(unchecked) private var shape: StoreShape
+    /// Objects that were there before and were changed or deleted here.
+    @exclusivity(unchecked) var changed = Set<UInt64>()
+    /// Objects that were inserted and deleted here: they never were.
+    @exclusivity(unchecked) private var vanished = Set<UInt64>()
+    /// By entity, but for the one of `lastTaken`: the numbers that were taken for it, of which those below `next` are inserted objects.
+    @exclusivity(unchecked) private var taken: [UInt16: TakenNumbers] = [:]
+    @exclusivity(unchecked) private var lastTaken: (entity: UInt16, numbers: TakenNumbers)?
+
+    struct TakenNumbers {
+        let first: UInt64
+        var next: UInt64
+        var end: UInt64
+        /// Where another transaction took numbers in between: earlier stretches.
+        var earlier: [Range<UInt64>] = []
+
+        /// No number of this transaction is below it.
+        var lowest: UInt64 { earlier.reduce(first) { min($0, $1.lowerBound) } }
+
+        func contains(_ number: UInt64) -> Bool {
+            (number >= first && number < next) || earlier.contains { $0.contains(number) }
+        }
+    }
+
+    /// One that has still to begin.
+    init(_ numbers: ObjectNumbers, _ base: View, _ log: Log) {
+        self.numbers = numbers
+        heldBase = base
+        shape = base.shape
+        builder = log.makeTransaction(catalog: base.shape.catalog)
+    }
+
+    /// Begins on a state, as if nothing had been before.
+    func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
+        builder.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
+        builder.take(author: author, context: context)
+        heldBase = base
+        if shape !== base.shape { shape = base.shape }
+        if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
+        if !vanished.isEmpty { vanished = [] }
+    }
+
+    /// Whether it holds little enough to be kept for the next transaction.
+    var isReusable: Bool { builder.isReusable && changed.capacity <= 1 << 13 }
+
+    /// What it reads, its own changes apart: as long as its body runs.
+    @inline(__always)
+    package var base: View {
+        guard let heldBase else { preconditionFailure("A transaction reads nothing while it is written.") }
+        return heldBase
+    }
+
+    /// It reads nothing any more.
+    func releaseBase() { heldBase = nil }
+
+    package var author: String? {
+        get { builder.author }
+        set { builder.author = newValue }
+    }
+
+    package var context: String? {
+        get { builder.context }
+        set { builder.context = newValue }
+    }
+
+    /// The schema, this transaction's own changes included.
+    package var catalog: SchemaCatalog { builder.catalog }
+
+    package var hasChanges: Bool { builder.changes > 0 || builder.changesSchema }
+
+    // MARK: Schema
+
+    /// Defines a new schema version. Once, and before any other change. Throws `invalidArgument` where it cannot be.
+    package func changeSchema(_ definitions: [EntityDefinition]) throws(StoreError) {
+        for definition in definitions { try IndexID.checkIndexable(definition) }
+        try builder.changeSchema(definitions)
+        shape = StoreShape(builder.catalog)
+    }
+
+    /// How objects of the entity are written, this transaction's own schema changes included; nil where there is no such entity.
+    @inline(__always)
+    package func newestLayout(_ entity: UInt16) -> RowLayout? { shape.newestLayout(entity) }
+
+    /// Throws `schemaChanged` where objects are no longer written so. Counts no references: asked for every object.
+    @inline(__always)
+    package func requireNewest(_ layout: RowLayout) throws(StoreError) {
+        if !shape.isNewest(layout) { throw Self.schemaChanged(layout) }
+    }
+
+    @inline(never)
+    private static func schemaChanged(_ layout: RowLayout) -> StoreError {
+        StoreError(
+            .schemaChanged,
+            "The schema of “\(layout.entity.name)” has changed: ask the transaction for the entity again.")
+    }
+
+    func layout(_ entity: UInt16) throws(StoreError) -> RowLayout {
+        guard let layout = shape.newestLayout(entity) else {
+            throw StoreError(.invalidArgument, "Entity \(entity) is not in the schema: define it before its objects.")
+        }
+        return layout
+    }
+
+    // MARK: Inserting
+
+    /// Inserts an object with one value for each attribute of its entity's newest layout, in order.
+    package func insert(entity: UInt16, _ values: [StoredValue]) throws(StoreError) -> ObjectID {
+        try checkCount(values.count, try layout(entity))
+        return try insert(entity: entity) { (row) throws(StoreError) in
+            for position in values.indices {
+                if case .absent = values[position] { continue }
+                try row.set(stored: values[position], at: position)
+            }
+        }
+    }
+
+    private func checkCount(_ count: Int, _ layout: RowLayout) throws(StoreError) {
+        guard count == layout.count else {
+            throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
+        }
+    }
+
+    /// Inserts an object whose attributes `set` sets; those that it does not set have their defaults, or are absent.
+    package func insert(
+        entity: UInt16, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> ObjectID {
+        try insert(try layout(entity), set)
+    }
+
+    /// The same for an entity whose newest layout is at hand. Throws `schemaChanged` where it no longer is.
+    package func insert(
+        _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> ObjectID {
+        try requireNewest(layout)
+        // Refused here, not below: a row that is being written may be of an object that has its number already.
+        try builder.checkUsable()
+        let object = try takeNumber(layout.number)
+        do throws(StoreError) {
+            try builder.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
+                _ = try RowWriter.write(layout, &row, &bytes, builder, set)
+            }
+        } catch {
+            // Nothing has the number: the next object may.
+            if let last = lastTaken, last.entity == object.entityNumber, last.numbers.next == object.number + 1 {
+                lastTaken?.numbers.next -= 1
+            }
+            throw error
+        }
+        return object
+    }
+
+    // MARK: Updating
+
+    /// Changes attributes of an object. False where nothing differs: then nothing is written. Throws `objectNotFound`.
+    @discardableResult
+    package func update(_ object: ObjectID, _ values: [(position: Int, value: StoredValue)]) throws(StoreError) -> Bool
+    {
+        let ascending = values.sorted { $0.position < $1.position }
+        return try update(object) { (row) throws(StoreError) in
+            for (position, value) in ascending { try row.set(stored: value, at: position) }
+        }
+    }
+
+    /// Changes what `set` sets. False where nothing differs: then nothing is written. Throws `objectNotFound`.
+    @discardableResult
+    package func update(
+        _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        let layout = try layout(object.entityNumber)
+        if isChangedHere(object) { return try updateAgain(object, layout, set) }
+        do throws(StoreError) {
+            try base.core.reading { () throws(StoreError) in
+                guard let offset = try base.core.visibleRow(object, below: base.end) else { throw notFound(object) }
+                let old = try base.core.row(at: offset, object.entityNumber, base.shape)
+                try write(object, layout, old: old, previous: .row(offset: offset), set)
+            }
+        } catch  where error.code == .unchanged {
+            return false
+        }
+        changed.insert(object.rawValue)
+        return true
+    }
+
+    private func write(
+        _ object: ObjectID, _ layout: RowLayout, old: RowImage, previous: PreviousVersion,
+        _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try builder.update(object, layout: layout, previous: previous) { (row, bytes) throws(StoreError) in
+            try RowWriter.write(layout, &row, &bytes, builder, old: old, mustDiffer: true, set)
+        }
+    }
+
+    /// An object that this transaction has inserted or updated: the two changes become one.
+    private func updateAgain(
+        _ object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        let first = try takeOut(object)
+        guard let bytes = first.row, first.kind != .delete else {
+            try builder.putBack(first)
+            throw notFound(object)
+        }
+        var isDifferent = false
+        do throws(StoreError) {
+            try bytes.withRowView(layout) { (old) throws(StoreError) in
+                if first.kind == .insert {
+                    try builder.insert(object, layout: layout, afterDeletion: first.previous) {
+                        (row, body) throws(StoreError) in
+                        isDifferent = try !RowWriter.write(layout, &row, &body, builder, old: old, set).isEmpty
+                    }
+                } else if let previous = first.previous {
+                    try builder.update(object, layout: layout, previous: previous) { (row, body) throws(StoreError) in
+                        var attributes = try RowWriter.write(layout, &row, &body, builder, old: old, set)
+                        isDifferent = !attributes.isEmpty
+                        attributes.formUnion(first.attributes)
+                        return attributes
+                    }
+                }
+            }
+        } catch {
+            try builder.putBack(first)
+            throw error
+        }
+        return isDifferent
+    }
+
+    /// Takes the object's change out of the transaction.
+    private func takeOut(_ object: ObjectID) throws(StoreError) -> RemovedChange {
+        guard let change = try builder.removeChange(of: object) else {
+            if vanished.contains(object.rawValue) { throw notFound(object) }
+            throw StoreError(
+                .tooLarge,
+                "An object cannot be changed twice in a transaction of more than \(builder.limits.maximumFrameBytes) bytes: commit in "
+                    + "smaller transactions, or change the object once.")
+        }
+        return change
+    }
+
+    // MARK: Deleting
+
+    /// Deletes an object. Attributes that are preserved on deletion stay readable in the history. Throws `objectNotFound`.
+    package func delete(_ object: ObjectID) throws(StoreError) {
+        let layout = try layout(object.entityNumber)
+        if isChangedHere(object) { return try deleteAgain(object, layout) }
+        try base.core.reading { () throws(StoreError) in
+            guard let offset = try base.core.visibleRow(object, below: base.end) else { throw notFound(object) }
+            let preserved = try preserved(layout) { () throws(StoreError) in
+                try base.core.row(at: offset, object.entityNumber, base.shape)
+            }
+            try builder.delete(object, preserved: preserved, previous: .row(offset: offset))
+        }
+        changed.insert(object.rawValue)
+    }
+
+    private func deleteAgain(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) {
+        let first = try takeOut(object)
+        guard let bytes = first.row, first.kind != .delete else {
+            try builder.putBack(first)
+            throw notFound(object)
+        }
+        // What was inserted here was never there; what was deleted before and inserted here again stays deleted.
+        guard first.kind == .update, let previous = first.previous else {
+            vanished.insert(object.rawValue)
+            return
+        }
+        do throws(StoreError) {
+            try bytes.withRowView(layout) { (old) throws(StoreError) in
+                try builder.delete(object, preserved: try preserved(layout) { old }, previous: previous)
+            }
+        } catch {
+            try builder.putBack(first)
+            throw error
+        }
+    }
+
+    /// The row of a deletion; nil where nothing is preserved.
+    private func preserved(
+        _ layout: RowLayout, _ row: () throws(StoreError) -> RowImage
+    ) throws(StoreError) -> [StoredValue]? {
+        guard layout.slots.contains(where: { $0.isPreservedOnDeletion }) else { return nil }
+        let old = try row()
+        var values = [StoredValue](repeating: .absent, count: layout.count)
+        var isEmpty = true
+        for (position, slot) in layout.slots.enumerated() where slot.isPreservedOnDeletion {
+            let number = layout.entity.attributes[position].number
+            guard let place = old.isLike(layout) ? position : old.layout.position(ofAttribute: number),
+                old.isPresent(place)
+            else { continue }
+            values[position] = try old.value(at: place)
+            isEmpty = false
+        }
+        return isEmpty ? nil : values
+    }
+
+    private func notFound(_ object: ObjectID) -> StoreError {
+        let name = shape.newestLayout(object.entityNumber)?.entity.name.text ?? "entity \(object.entityNumber)"
+        return StoreError(
+            .objectNotFound, "There is no object \(object.number) of “\(name)”: it was deleted, or never was.")
+    }
+
+    // MARK: Reading
+
+    /// Lends the row of an object as this transaction sees it, its own changes included. False where there is none.
+    package func withRow(
+        _ object: ObjectID, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        guard isChangedHere(object) else { return try base.withRow(object, body) }
+        var isFound = false
+        try builder.forEachEntry(withRows: true) { (change, row) throws(StoreError) in
+            guard change.object == object else { return true }
+            if change.kind != .delete, let row {
+                try body(try RowImage(row, layout: try layout(object.entityNumber)))
+                isFound = true
+            }
+            return false
+        }
+        return isFound
+    }
+
+    /// A value of a row that `withRow` lent, whole, wherever it stands.
+    package func value(_ row: RowImage, at position: Int) throws(StoreError) -> StoredValue {
+        guard case .large(let reference) = try row.value(at: position),
+            let content = try builder.pendingContent(of: reference)
+        else { return try base.value(row, at: position) }
+        let type = row.slot(at: position).type
+        guard let value = content.withUnsafeBytes({ StoredValue($0, type) }) else { throw row.malformed(position) }
+        return value
+    }
+
+    /// Whether this transaction has inserted, updated or deleted the object.
+    package func isChangedHere(_ object: ObjectID) -> Bool {
+        if changed.contains(object.rawValue) { return true }
+        if let lastTaken, lastTaken.entity == object.entityNumber { return lastTaken.numbers.contains(object.number) }
+        return taken[object.entityNumber]?.contains(object.number) ?? false
+    }
+
+    // MARK: Object numbers
+
+    func takeNumber(_ entity: UInt16) throws(StoreError) -> ObjectID {
+        if lastTaken?.entity != entity {
+            if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
+            lastTaken = taken.removeValue(forKey: entity).map { (entity, $0) }
+        }
+        if lastTaken == nil || lastTaken?.numbers.next == lastTaken?.numbers.end { takeMore(entity) }
+        guard let number = lastTaken?.numbers.next, let object = ObjectID(entityNumber: entity, number: number) else {
+            throw StoreError(.tooLarge, "An entity has at most \(FormatLimits.maximumObjectNumber) objects, ever.")
+        }
+        lastTaken?.numbers.next += 1
+        return object
+    }
+
+    /// Takes numbers for the entity that no other transaction of this handle has, each time twice as many.
+    private func takeMore(_ entity: UInt16) {
+        let before = lastTaken?.numbers
+        let count = before.map { min(($0.end - $0.first) * 2, 4096) } ?? 1
+        let first = numbers.take(entity, count: count, from: base.totals?[entity].nextNumber ?? 1)
+        var more = TakenNumbers(first: first, next: first, end: first + count)
+        if let before {
+            if before.end == first {
+                more = TakenNumbers(first: before.first, next: first, end: first + count, earlier: before.earlier)
+            } else {
+                more.earlier = before.earlier + [before.first..<before.next]
+            }
+        }
+        lastTaken = (entity, more)
+    }
+
+    /// Numbers that were not used may be given to the next transaction.
+    func giveBackNumbers() {
+        if let lastTaken { giveBack(lastTaken.entity, lastTaken.numbers) }
+        lastTaken = nil
+        if taken.isEmpty { return }
+        for (entity, stretch) in taken { giveBack(entity, stretch) }
+        taken = [:]
+    }
+
+    private func giveBack(_ entity: UInt16, _ stretch: TakenNumbers) {
+        numbers.giveBack(entity, from: builder.isCommitted ? stretch.next : stretch.first, end: stretch.end)
+    }
+
+    // MARK: Committing
+
+    /// Nothing can be changed any more: what does not depend on the others is worked out before anybody is locked out.
+    func complete() { _ = builder.lastFrame() }
+
+    /// Throws `conflict` where a version that this transaction replaces is no longer the newest one, or a number is taken. With the writer lock.
+    func checkStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
+        let areNumbersFree =
+            taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.lowest }
+            && lastTaken.map { indexes.nextNumber($0.entity) <= $0.numbers.lowest } ?? true
+        if areNumbersFree, changed.isEmpty || lastNumber == base.number { return }
+        try builder.forEachEntry { (change, _) throws(StoreError) in
+            let newest = try indexes.core.reading { () throws(StoreError) in try indexes.rows.newest(change.object) }
+            guard newest == change.previous?.rawValue ?? 0 else {
+                throw StoreError(
+                    .conflict, "Another transaction has changed an object meanwhile: make the transaction again.")
+            }
+            return true
+        }
+    }
+}
+
+extension [UInt8] {
+    /// These bytes as a row of the layout.
+    fileprivate func withRowView(
+        _ layout: RowLayout, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            try body(try RowImage(UnsafeRawBufferPointer(bytes), layout: layout))
+        }
+    }
+}

@@ -1,0 +1,347 @@
+// Undoing a transaction: what the next one would have to write, and what stands against it, worked out before anything is written.
+//
+// Invariants:
+// U1  A step writes only what the transaction wrote: attributes that it did not touch keep the value of now.
+// U2  A value is set back only where it is still the one that the transaction wrote.
+// U3  The steps together leave unique keys unique.
+
+/// Why a part of a transaction cannot be undone.
+package struct RevertObstacle: Equatable, Sendable {
+    package enum Reason: Equatable, Sendable {
+        /// The attributes have other values than the transaction gave them.
+        case changedSince
+        /// It changed an object that was deleted later; or deleted one that was inserted and deleted again with other values.
+        case deletedSince
+        /// It deleted an object that is there again, with other values.
+        case insertedSince
+        /// That object has the values of a unique attribute or key.
+        case keyTaken(by: ObjectID)
+        /// The attributes must have a value now, and had none.
+        case requiredMissing
+        /// The entity is not in the schema any more.
+        case entityRemoved
+        /// The attributes of these names are others now: what they were before does not fit them.
+        case attributeReplaced
+        /// History does not have the values before any more.
+        case valuesLost
+    }
+
+    package let object: ObjectID
+    /// What the transaction did to it.
+    package let kind: ChangeKind
+    package let reason: Reason
+    /// The numbers of the attributes concerned; none where it is the object.
+    package let attributes: [UInt16]
+}
+
+/// The steps that undo one transaction in the state that a pending one begins from. They are all in memory, long values apart.
+package struct RevertPlan {
+    private enum Step {
+        case delete
+        /// In ascending position.
+        case update([(position: Int, value: StoredValue)])
+        /// A value for each attribute of the newest layout.
+        case insert([StoredValue])
+
+        /// What is left where these attributes cannot be written.
+        func without(_ attributes: [UInt16], _ layout: RowLayout?) -> Step? {
+            guard case .update(let changes) = self, let layout else { return nil }
+            let left = changes.filter { !attributes.contains(layout.entity.attributes[$0.position].number) }
+            return left.isEmpty ? nil : .update(left)
+        }
+    }
+
+    private let base: View
+    private var steps: [ObjectID: Step] = [:]
+    private var kinds: [ObjectID: ChangeKind] = [:]
+    /// The objects in the order in which the transaction changed them, the other way round.
+    private var order: [ObjectID] = []
+    package private(set) var obstacles: [RevertObstacle] = []
+
+    /// `transaction` is one that `base` contains, and changes no schema.
+    package init(undoing transaction: TransactionView, in base: View) throws(StoreError) {
+        self.base = base
+        var plan: [(ChangeKind, ObjectID)] = []
+        try transaction.forEachChange { (change) throws(StoreError) in
+            // What the store notes for itself is no part of what somebody did.
+            if base.reservedEntities.contains(change.object.entityNumber) { return true }
+            plan.append((change.kind, change.object))
+            try base.core.reading { () throws(StoreError) in try add(change) }
+            return true
+        }
+        order = plan.reversed().map(\.1)
+        for (kind, object) in plan { kinds[object] = kind }
+        try keepKeysUnique()
+    }
+
+    /// Writes the steps that nothing stands against.
+    package func carryOut(with pending: PendingTransaction) throws(StoreError) {
+        for object in order {
+            switch steps[object] {
+            case nil: continue
+            case .delete: try pending.delete(object)
+            case .update(let values): try pending.update(object, values)
+            case .insert(let values):
+                try pending.insertAgain(object) { (row) throws(StoreError) in
+                    for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
+                }
+            }
+        }
+    }
+
+    // MARK: One change
+
+    private mutating func add(_ change: ChangeView) throws(StoreError) {
+        guard let layout = base.shape.newestLayout(change.object.entityNumber) else {
+            return stop(change, .entityRemoved)
+        }
+        switch change.kind {
+        case .insert: try undoInsert(change, layout)
+        case .update: try undoUpdate(change, layout)
+        case .delete: try undoDelete(change, layout)
+        case .base: break
+        }
+    }
+
+    private mutating func stop(_ change: ChangeView, _ reason: RevertObstacle.Reason, _ attributes: [UInt16] = []) {
+        obstacles.append(
+            RevertObstacle(object: change.object, kind: change.kind, reason: reason, attributes: attributes))
+    }
+
+    private mutating func undoInsert(_ change: ChangeView, _ layout: RowLayout) throws(StoreError) {
+        // Whoever has deleted it since has done what there is to do.
+        guard let now = try row(of: change.object), let written = try row(after: change) else { return }
+        let different = try differences(now, written, layout)
+        if !different.isEmpty { return stop(change, .changedSince, different) }
+        steps[change.object] = .delete
+    }
+
+    private mutating func undoUpdate(_ change: ChangeView, _ layout: RowLayout) throws(StoreError) {
+        guard let now = try row(of: change.object) else { return stop(change, .deletedSince) }
+        guard let written = try row(after: change), let before = try row(before: change) else {
+            return stop(change, .valuesLost)
+        }
+        var values: [(position: Int, value: StoredValue)] = []
+        var different: [UInt16] = []
+        var missing: [UInt16] = []
+        var replaced: [UInt16] = []
+        for place in change.attributePositions where place < written.layout.count {
+            let number = written.layout.entity.attributes[place].number
+            // An attribute that is not there any more has nothing to be set back, unless another one has taken its place.
+            guard let position = layout.position(ofAttribute: number) else {
+                if let other = replacement(of: written.layout.entity.attributes[place], in: layout),
+                    try !isEqual(value(written.layout.entity.attributes[place], in: before), written.value(at: place))
+                {
+                    replaced.append(other)
+                }
+                continue
+            }
+            let attribute = layout.entity.attributes[position]
+            let (current, old) = (try value(attribute, in: now), try value(attribute, in: before))
+            if try isEqual(current, old) { continue }
+            if try !isEqual(current, value(attribute, in: written)) {
+                different.append(number)
+            } else if old == .absent, !attribute.isOptional {
+                missing.append(number)
+            } else {
+                values.append((position, old))
+            }
+        }
+        if !different.isEmpty { stop(change, .changedSince, different) }
+        if !missing.isEmpty { stop(change, .requiredMissing, missing) }
+        if !replaced.isEmpty { stop(change, .attributeReplaced, replaced) }
+        values.sort { $0.position < $1.position }
+        if !values.isEmpty { steps[change.object] = .update(values) }
+    }
+
+    private mutating func undoDelete(_ change: ChangeView, _ layout: RowLayout) throws(StoreError) {
+        guard let before = try row(before: change) else { return stop(change, .valuesLost) }
+        if let now = try row(of: change.object) {
+            // Where it is there as it was, there is nothing to do.
+            if try !differences(now, before, layout).isEmpty { stop(change, .insertedSince) }
+            return
+        }
+        // It may have been inserted and deleted again: then those who deleted it last deleted other values.
+        guard let last = try rowOfDeletion(change.object), try differences(last, before, layout).isEmpty else {
+            return stop(change, .deletedSince)
+        }
+        var values: [StoredValue] = []
+        var missing: [UInt16] = []
+        for attribute in layout.entity.attributes {
+            values.append(try value(attribute, in: before))
+            if values.last == .absent, !attribute.isOptional { missing.append(attribute.number) }
+        }
+        if !missing.isEmpty { return stop(change, .requiredMissing, missing) }
+        var replaced: [UInt16] = []
+        for (place, attribute) in before.layout.entity.attributes.enumerated() {
+            guard let other = replacement(of: attribute, in: layout), try before.value(at: place) != .absent else {
+                continue
+            }
+            replaced.append(other)
+        }
+        if !replaced.isEmpty { stop(change, .attributeReplaced, replaced) }
+        steps[change.object] = .insert(values)
+    }
+
+    /// The number of the attribute that has the name of one that is not there any more.
+    private func replacement(of attribute: AttributeDefinition, in layout: RowLayout) -> UInt16? {
+        guard layout.position(ofAttribute: attribute.number) == nil else { return nil }
+        return layout.entity.attributes.first { $0.name == attribute.name }?.number
+    }
+
+    // MARK: Rows. In a read section.
+
+    private func row(of object: ObjectID) throws(StoreError) -> RowImage? {
+        guard let offset = try base.core.visibleRow(object, below: base.end) else { return nil }
+        return try base.core.row(at: offset, object.entityNumber, base.shape)
+    }
+
+    /// What the newest deletion of an object has deleted.
+    private func rowOfDeletion(_ object: ObjectID) throws(StoreError) -> RowImage? {
+        let newest = try base.core.newestVersion(object, below: base.end)
+        guard newest & 1 == 1, let previous = try base.core.previousVersion(entry: newest & ~1, object),
+            case .row(let offset) = PreviousVersion(rawValue: previous)
+        else { return nil }
+        return try base.core.row(at: offset, object.entityNumber, base.shape)
+    }
+
+    /// The numbers of the attributes in which two rows differ, as the newest schema reads them.
+    private func differences(_ left: RowImage, _ right: RowImage, _ layout: RowLayout) throws(StoreError) -> [UInt16] {
+        var different: [UInt16] = []
+        if left.fileOffset == right.fileOffset { return different }
+        for attribute in layout.entity.attributes {
+            if try !isEqual(value(attribute, in: left), value(attribute, in: right)) {
+                different.append(attribute.number)
+            }
+        }
+        return different
+    }
+
+    private func row(after change: ChangeView) throws(StoreError) -> RowImage? {
+        guard let place = change.rowOffset else { return nil }
+        return try base.core.row(at: change.frameOffset + UInt64(place), change.object.entityNumber, base.shape)
+    }
+
+    private func row(before change: ChangeView) throws(StoreError) -> RowImage? {
+        guard case .row(let offset) = change.previous else { return nil }
+        return try base.core.row(at: offset, change.object.entityNumber, base.shape)
+    }
+
+    /// As reading in the newest schema has it; a long value as the reference to it.
+    private func value(_ attribute: AttributeDefinition, in row: RowImage) throws(StoreError) -> StoredValue {
+        guard let place = row.layout.position(ofAttribute: attribute.number) else {
+            return attribute.valueBeforeItExisted
+        }
+        return try row.value(at: place)
+    }
+
+    private func isEqual(_ left: StoredValue, _ right: StoredValue) throws(StoreError) -> Bool {
+        if left == right { return true }
+        // The same long value may stand in the file twice.
+        guard case .large(let a) = left, case .large(let b) = right, a.valueBytes == b.valueBytes else { return false }
+        let first = try base.content(of: a)
+        let second = try base.content(of: b)
+        return first.bytes.hasSameBytes(as: second.bytes)
+    }
+
+    // MARK: Unique keys
+
+    private struct Key: Hashable {
+        let index: Int
+        let bytes: [UInt8]
+    }
+
+    /// Takes out what would give objects keys that others have. What is taken out frees no key, so this goes on until nothing changes.
+    private mutating func keepKeysUnique() throws(StoreError) {
+        var isSettled = false
+        while !isSettled {
+            isSettled = true
+            var claimed: [Key: ObjectID] = [:]
+            for object in order {
+                guard let step = steps[object], let obstacle = try obstacle(object, step, &claimed) else { continue }
+                steps[object] = step.without(obstacle.attributes, base.shape.newestLayout(object.entityNumber))
+                obstacles.append(obstacle)
+                isSettled = false
+            }
+        }
+    }
+
+    private func obstacle(
+        _ object: ObjectID, _ step: Step, _ claimed: inout [Key: ObjectID]
+    ) throws(StoreError) -> RevertObstacle? {
+        for number in base.shape.indexes(of: object.entityNumber) where base.shape.indexes[number].id.isUnique {
+            let index = base.shape.indexes[number]
+            guard let bytes = try key(object, step, index) else { continue }
+            let key = Key(index: number, bytes: bytes)
+            var other = claimed[key]
+            if other == nil { other = try holder(of: key, index) }
+            if let other {
+                return RevertObstacle(
+                    object: object, kind: kinds[object] ?? .update, reason: .keyTaken(by: other),
+                    attributes: index.id.attributes)
+            }
+            claimed[key] = object
+        }
+        return nil
+    }
+
+    /// The object that has the key now and keeps it.
+    private func holder(of key: Key, _ index: IndexShape) throws(StoreError) -> ObjectID? {
+        guard key.index < base.ordered.count, let content = base.ordered[key.index] else { return nil }
+        let holder = try base.core.reading { () throws(StoreError) in
+            try key.bytes.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+                try content.first(UnsafeRawBufferPointer(bytes), base.core.file)
+            }
+        }
+        guard let holder, !freesKey(holder, index) else { return nil }
+        return holder
+    }
+
+    /// The key that the object will have; nil where the step leaves it as it is, or it has none.
+    private func key(_ object: ObjectID, _ step: Step, _ index: IndexShape) throws(StoreError) -> [UInt8]? {
+        var values: [StoredValue] = []
+        switch step {
+        case .delete: return nil
+        case .insert(let row): values = index.positions.map { row[$0] }
+        case .update(let changes):
+            guard changes.contains(where: { index.positions.contains($0.position) }) else { return nil }
+            try base.core.reading { () throws(StoreError) in
+                guard let now = try row(of: object) else { return }
+                for position in index.positions {
+                    if let change = changes.first(where: { $0.position == position }) {
+                        values.append(change.value)
+                    } else {
+                        values.append(try value(index.layout.entity.attributes[position], in: now))
+                    }
+                }
+            }
+        }
+        guard values.count == index.positions.count, !values.contains(.absent) else { return nil }
+        var key = ByteWriter(capacity: 256)
+        _ = try IndexKey.append(values: values, types: index.types, to: &key)
+        return Array(key.bytes)
+    }
+
+    /// Whether undoing takes the object's present key away.
+    private func freesKey(_ object: ObjectID, _ index: IndexShape) -> Bool {
+        switch steps[object] {
+        case .delete: true
+        case .update(let changes): changes.contains { index.positions.contains($0.position) }
+        case .insert, nil: false
+        }
+    }
+}
+
+extension Engine {
+    /// How to undo a transaction; nil where history does not hold it.
+    package func revertPlan(of number: UInt64, in base: View) throws(StoreError) -> RevertPlan? {
+        var plan: RevertPlan?
+        guard number > tracking.horizon else { return nil }
+        try tracked(base).forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
+            // The first one that there is: another one where the file begins behind `number`.
+            if transaction.number == number { plan = try RevertPlan(undoing: transaction, in: base) }
+            return false
+        }
+        return plan
+    }
+}

@@ -1,0 +1,468 @@
+// Writes one row of a transaction attribute by attribute: checks what is set, and fills in what is not.
+//
+// Invariants:
+// W1  Variable attributes reach the row in the order of their positions: those that were passed over are filled in first.
+// W2  An update's row has every attribute of the row before it that was not set; an insert's has the defaults.
+// W3  What differs is what reads differently: an old row that is without an attribute reads as its default.
+// W4  What was absent before and may not be any more has the default in an update's row, and counts as changed.
+
+/// Sets the values of one object that is inserted or updated. It lives until the closure that it is lent to returns.
+///
+/// Positions are those of the entity handle. Set strings, data, JSON and lists in ascending position, and each position once. What is not
+/// set is the default or null in an insert, and keeps its value in an update. An error that a method throws means that nothing of the
+/// object is written; let it pass.
+///
+/// All methods throw `invalidArgument` for an unknown position or a wrong order, `typeMismatch` or `invalidArgument` for another type,
+/// and `tooLarge`.
+///
+/// Sound although it holds addresses: it lives only while the closure runs that it is lent to, and its caller holds what they are of.
+public struct RowWriter: ~Copyable {
+    let shape: RowShape
+    let row: UnsafeMutablePointer<RowBuilder>
+    let bytes: UnsafeMutablePointer<ByteWriter>
+    /// Where in `bytes` the row begins.
+    let start: Int
+    private let transaction: Unmanaged<TransactionBuilder>
+    /// The row that an update changes; nil for an insert.
+    private let old: RowImage?
+    private let hasOldLayout: Bool
+    let maximumInlineValueBytes: Int
+    private let marks: RowMarks
+    /// How many attributes of fixed size were not set.
+    var fixedToSet: Int
+    /// Whether it is the row of an insert.
+    let isNew: Bool
+    /// Whether no attribute of fixed size was set to no value in an insert: then its presence bit says of each whether it was set.
+    var isPlain: Bool
+    /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
+    private var isRefused = false
+
+    private init(
+        _ layout: RowLayout, _ row: UnsafeMutablePointer<RowBuilder>, _ bytes: UnsafeMutablePointer<ByteWriter>,
+        _ transaction: TransactionBuilder, old: RowImage?
+    ) {
+        shape = RowShape(layout)
+        self.row = row
+        self.bytes = bytes
+        start = row.pointee.start
+        self.transaction = .passUnretained(transaction)
+        maximumInlineValueBytes = transaction.limits.maximumInlineValueBytes
+        marks = transaction.marks
+        marks.begin(attributes: shape.count)
+        fixedToSet = shape.count &- shape.variableCount
+        isNew = old == nil
+        isPlain = isNew
+        self.old = old
+        hasOldLayout = old.map { !$0.isLike(layout) } ?? false
+    }
+
+    /// Writes a row that was begun in `bytes`: what `set` sets, and what else the row must have.
+    ///
+    /// - Returns: What differs from `old`; nothing in an insert, which has none. Throws `unchanged` where something must and nothing does.
+    @inline(__always)
+    package static func write(
+        _ layout: RowLayout, _ row: inout RowBuilder, _ bytes: inout ByteWriter, _ transaction: TransactionBuilder,
+        old: RowImage? = nil, mustDiffer: Bool = false, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) -> AttributeSet {
+        try withUnsafeMutablePointer(to: &row) { (row) throws(StoreError) in
+            try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(StoreError) in
+                var writer = RowWriter(layout, row, bytes, transaction, old: old)
+                try set(&writer)
+                if mustDiffer, !writer.isRefused, writer.changed.isEmpty {
+                    throw StoreError(.unchanged, "Nothing differs.")
+                }
+                try writer.finish()
+                return old == nil ? AttributeSet() : writer.changed
+            }
+        }
+    }
+
+    package var layout: RowLayout { shape.layout.takeUnretainedValue() }
+
+    private var changed: AttributeSet { marks.changes(attributes: shape.count) }
+
+    // MARK: Fixed values
+
+    /// Sets a value in the row of an insert. False where it was not set, because that takes more, or is refused: `set` does it. So do the others.
+    @inline(__always)
+    package mutating func storeNew(bool: Bool, at position: Int) -> Bool {
+        guard let place = placeOfNew(1, position) else { return false }
+        place.storeBytes(of: bool ? 1 : 0, as: UInt8.self)
+        return true
+    }
+
+    @inline(__always)
+    package mutating func storeNew(int: Int64, at position: Int) -> Bool {
+        storeNew(word: UInt64(bitPattern: int), 2, position)
+    }
+
+    @inline(__always)
+    package mutating func storeNew(double: Double, at position: Int) -> Bool {
+        storeNew(word: double.bitPattern, 3, position)
+    }
+
+    /// Microseconds since 1970.
+    @inline(__always)
+    package mutating func storeNew(date: Int64, at position: Int) -> Bool {
+        storeNew(word: UInt64(bitPattern: date), 6, position)
+    }
+
+    @inline(__always)
+    mutating func storeNew(word: UInt64, _ typeNumber: UInt8, _ position: Int) -> Bool {
+        guard let place = placeOfNew(typeNumber, position) else { return false }
+        place.storeBytes(of: word.littleEndian, as: UInt64.self)
+        return true
+    }
+
+    /// Marks a fixed attribute as set. The slots and presence bits of a row stand in `bytes` from its beginning to its end.
+    @inline(__always)
+    mutating func placeOfNew(_ typeNumber: UInt8, _ position: Int) -> UnsafeMutableRawPointer? {
+        let content = shape.content
+        guard isPlain, UInt(bitPattern: position) < UInt(bitPattern: content.pointee.count),
+            content.pointee.slots[position].typeNumber == typeNumber
+        else { return nil }
+        let row = bytes.pointee.base + start
+        guard markPresent(position, row) else { return nil }
+        fixedToSet &-= 1
+        return row + Int(content.pointee.slots[position].offset)
+    }
+
+    /// Sets the presence bit of a position that there is, in the row that begins there. False where it was set before.
+    @inline(__always)
+    @discardableResult
+    func markPresent(_ position: Int, _ row: UnsafeMutableRawPointer) -> Bool {
+        let presence = row + (shape.content.pointee.presenceOffset &+ position &>> 3)
+        let bit: UInt8 = 1 &<< UInt8(truncatingIfNeeded: position & 7)
+        let before = presence.load(as: UInt8.self)
+        presence.storeBytes(of: before | bit, as: UInt8.self)
+        return before & bit == 0
+    }
+
+    /// A value of fixed size.
+    private mutating func setFixed(_ value: StoredValue, at position: Int) throws(StoreError) {
+        guard value.fits(try slot(position).type) else { throw wrongType() }
+        if isSet(position) { throw setTwice() }
+        if old != nil { try noteIfChanged(value, position) }
+        fixedToSet &-= 1
+        var fill = RowFill(row: row, bytes: bytes)
+        try fill.append(value, position)
+    }
+
+    /// No value, where the attribute is optional.
+    package mutating func setAbsent(at position: Int) throws(StoreError) {
+        let slot = try slot(position)
+        guard slot.isOptional else { throw missing(position) }
+        if slot.isVariable {
+            try beginVariable(slot)
+            row.pointee.skip(slot, in: &bytes.pointee)
+        } else {
+            if isSet(position) { throw setTwice() }
+            marks.noteAbsence(position)
+            isPlain = false
+            fixedToSet &-= 1
+        }
+        guard let old else { return }
+        if let place = oldPosition(position) {
+            if old.isPresent(place) { marks.noteChange(position) }
+        } else if valueBeforeItExisted(position) != .absent {
+            marks.noteChange(position)
+        }
+    }
+
+    /// Notes that a fixed attribute was changed, unless the old row has the same value. One without the attribute read as if it had the value from
+    /// before the attribute existed.
+    @inline(never)
+    private mutating func noteIfChanged(_ value: StoredValue, _ position: Int) throws(StoreError) {
+        guard let old else { return }
+        if let place = oldPosition(position) {
+            if try compared({ () throws(StoreError) in try old.value(at: place) == value }) { return }
+        } else if valueBeforeItExisted(position) == value {
+            return
+        }
+        marks.noteChange(position)
+    }
+
+    private func valueBeforeItExisted(_ position: Int) -> StoredValue {
+        layout.entity.attributes[position].valueBeforeItExisted
+    }
+
+    // MARK: Variable values
+
+    package mutating func set(text: String, at position: Int) throws(StoreError) {
+        let slot = try textSlot(position)
+        var text = text
+        // A native string lends its bytes.
+        if text.utf8.withContiguousStorageIfAvailable({ _ in }) == nil { text.makeContiguousUTF8() }
+        var failure: StoreError?
+        text.withUTF8 { utf8 in
+            do throws(StoreError) {
+                try append(UnsafeRawBufferPointer(utf8), slot, at: position)
+            } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Sets a text in the row of an insert, as its UTF-8, if it is the next variable attribute. False as of those of fixed size.
+    @inline(__always)
+    package mutating func storeNew(utf8: UnsafeRawBufferPointer, at position: Int) -> Bool {
+        let content = shape.content
+        guard isNew, UInt(bitPattern: position) < UInt(bitPattern: content.pointee.count) else { return false }
+        let slot = content.pointee.slots + position
+        guard slot.pointee.isText, Int(slot.pointee.variableIndex) == row.pointee.nextVariable,
+            utf8.count <= maximumInlineValueBytes
+        else { return false }
+        let before = bytes.pointee.count
+        guard bytes.pointee.appendNotingASCII(utf8) || utf8.isText else {
+            bytes.pointee.truncate(to: before)
+            return false
+        }
+        row.pointee.nextVariable &+= 1
+        let row = bytes.pointee.base + start
+        let end = UInt32(truncatingIfNeeded: bytes.pointee.count &- start)
+        row.storeBytes(of: end.littleEndian, toByteOffset: Int(slot.pointee.offset), as: UInt32.self)
+        markPresent(position, row)
+        return true
+    }
+
+    /// Sets a string or JSON from its UTF-8. Throws `invalidArgument` if it is not valid.
+    public mutating func set(utf8: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
+        if storeNew(utf8: utf8, at: position) { return }
+        let slot = try textSlot(position)
+        guard utf8.isText else { throw refused("A text is not valid UTF-8.") }
+        try append(utf8, slot, at: position)
+    }
+
+    /// Sets the bytes of data.
+    public mutating func set(data: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
+        try append(data, try slot(position, .data), at: position)
+    }
+
+    /// Any value of the attribute's type.
+    package mutating func set(stored value: StoredValue, at position: Int) throws(StoreError) {
+        switch value {
+        case .absent: try setAbsent(at: position)
+        case .bool, .int, .double, .date, .uuid, .decimal, .object: try setFixed(value, at: position)
+        case .string(let text):
+            guard try slot(position).type == .string else { throw wrongType() }
+            try set(text: text, at: position)
+        case .json(let text):
+            guard try slot(position).type == .json else { throw wrongType() }
+            try set(text: text, at: position)
+        case .data, .orderedObjects, .objects: try setBytes(of: value, at: position)
+        case .large(let reference):
+            let slot = try slot(position)
+            guard value.fits(slot.type) else { throw wrongType() }
+            try beginVariable(slot)
+            marks.noteChange(position)
+            row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+        }
+    }
+
+    private mutating func setBytes(of value: StoredValue, at position: Int) throws(StoreError) {
+        let slot = try slot(position)
+        guard value.fits(slot.type) else { throw wrongType() }
+        if case .orderedObjects(let objects) = value, !ObjectList.isDistinct(objects) {
+            throw refused("An ordered list names an object twice.")
+        }
+        var content = ByteWriter(capacity: max(64, value.variableBytes))
+        value.appendContent(to: &content)
+        try append(content.bytes, slot, at: position)
+    }
+
+    private mutating func append(
+        _ content: UnsafeRawBufferPointer, _ slot: RowSlot, at position: Int
+    ) throws(StoreError) {
+        if Int(slot.variableIndex) != row.pointee.nextVariable { try beginVariable(slot) }
+        if old != nil, try differs(content, at: position) { marks.noteChange(position) }
+        guard content.count > maximumInlineValueBytes else {
+            return row.pointee.append(content, slot, position, in: &bytes.pointee)
+        }
+        try appendLarge(content, at: position)
+    }
+
+    @inline(never)
+    private mutating func appendLarge(_ content: UnsafeRawBufferPointer, at position: Int) throws(StoreError) {
+        var done = 0
+        let large: StoredValue
+        do throws(StoreError) {
+            large = try transaction.takeUnretainedValue().addLargeValue(bytes: UInt64(content.count)) {
+                (buffer) throws(StoreError) in
+                let count = min(buffer.count, content.count - done)
+                buffer.copyMemory(from: content.slice(done, count))
+                done += count
+                return count
+            }
+        } catch {
+            isRefused = true
+            throw error
+        }
+        guard case .large(let reference) = large else { return }
+        row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+    }
+
+    /// Values in value frames count as different: they are not read to be compared.
+    private mutating func differs(_ content: UnsafeRawBufferPointer, at position: Int) throws(StoreError) -> Bool {
+        guard let old else { return true }
+        guard let place = oldPosition(position) else {
+            let before = valueBeforeItExisted(position)
+            if case .absent = before { return true }
+            var written = ByteWriter(capacity: max(64, before.variableBytes))
+            before.appendContent(to: &written)
+            return !written.bytes.hasSameBytes(as: content)
+        }
+        return try compared { () throws(StoreError) in
+            guard case .inline(let before) = try old.variable(at: place) else { return true }
+            return !before.hasSameBytes(as: content)
+        }
+    }
+
+    /// Looks at the old row: where that is damaged the new one is not written, even if whoever set the value has caught the error.
+    @inline(__always)
+    private mutating func compared(_ body: () throws(StoreError) -> Bool) throws(StoreError) -> Bool {
+        do throws(StoreError) {
+            return try body()
+        } catch {
+            isRefused = true
+            throw error
+        }
+    }
+
+    /// Says that a value could not be given: the row is not written then.
+    package mutating func refuse() { isRefused = true }
+
+    // MARK: Checks
+
+    @inline(__always)
+    private mutating func slot(_ position: Int) throws(StoreError) -> RowSlot {
+        guard position >= 0, position < shape.count else { throw unknown(position) }
+        return shape.slot(position)
+    }
+
+    @inline(__always)
+    private mutating func slot(_ position: Int, _ type: AttributeType) throws(StoreError) -> RowSlot {
+        let slot = try slot(position)
+        guard slot.type == type else { throw wrongType() }
+        return slot
+    }
+
+    @inline(__always)
+    private mutating func textSlot(_ position: Int) throws(StoreError) -> RowSlot {
+        let slot = try slot(position)
+        guard slot.type.isText else { throw wrongType() }
+        return slot
+    }
+
+    /// Whether a fixed attribute was set.
+    private func isSet(_ position: Int) -> Bool {
+        row.pointee.isPresent(position, in: bytes.pointee) || marks.isAbsent(position)
+    }
+
+    @inline(never)
+    private mutating func unknown(_ position: Int) -> StoreError {
+        refused("The entity has no attribute at position \(position): ask its handle for positions.")
+    }
+
+    @inline(never)
+    private mutating func setTwice() -> StoreError { refused("An attribute is set twice.") }
+
+    @inline(never)
+    private mutating func wrongType() -> StoreError { refused("A value is not of its attribute's type.") }
+
+    @inline(never)
+    private mutating func refused(_ message: String) -> StoreError {
+        isRefused = true
+        return StoreError(.invalidArgument, message)
+    }
+
+    @inline(never)
+    private mutating func missing(_ position: Int) -> StoreError {
+        isRefused = true
+        return StoreError(
+            .requiredMissing,
+            "“\(layout.entity.attributes[position].name)” of “\(layout.entity.name)” must have a value: it is not optional.",
+            ObjectFacts(layout.entity.name.text, [layout.entity.attributes[position].name.text]))
+    }
+
+    // MARK: What is not set
+
+    @inline(__always)
+    private func oldPosition(_ position: Int) -> Int? {
+        hasOldLayout ? old?.layout.position(ofAttribute: layout.entity.attributes[position].number) : position
+    }
+
+    private mutating func checkOrder(_ slot: RowSlot) throws(StoreError) {
+        guard Int(slot.variableIndex) >= row.pointee.nextVariable else {
+            throw refused("Texts, data and lists are set once, in the order of their attributes.")
+        }
+    }
+
+    /// Fills in the variable attributes before this one that were passed over.
+    private mutating func beginVariable(_ slot: RowSlot) throws(StoreError) {
+        try checkOrder(slot)
+        try fillVariables(below: Int(slot.variableIndex))
+    }
+
+    private mutating func fillVariables(below end: Int) throws(StoreError) {
+        do throws(StoreError) {
+            for index in row.pointee.nextVariable..<end { try fill(shape.variable(index)) }
+        } catch {
+            isRefused = true
+            throw error
+        }
+    }
+
+    /// Fills in everything that was not set. The row can then be finished.
+    private mutating func finish() throws(StoreError) {
+        if isRefused {
+            throw refused(
+                "A value of this row was refused, so the row is not written: let the error pass, or write the row anew."
+            )
+        }
+        try fillVariables(below: shape.variableCount)
+        if fixedToSet > 0 {
+            for position in 0..<shape.count where !shape.slot(position).isVariable && !isSet(position) {
+                try fill(position)
+            }
+        }
+        if old != nil { marks.countDefaults(attributes: shape.count) }
+    }
+
+    /// The value that the attribute has where it is not set.
+    private mutating func fill(_ position: Int) throws(StoreError) {
+        if let old, let place = oldPosition(position) {
+            if old.isPresent(place) || shape.slot(position).isOptional { return try copy(old, place, to: position) }
+            marks.noteDefault(position)
+        }
+        guard shape.hasDefaults else {
+            if !shape.slot(position).isOptional { throw missing(position) }
+            return
+        }
+        let attribute = layout.entity.attributes[position]
+        if attribute.defaultValue != nil {
+            var value = RowFill(row: row, bytes: bytes)
+            try value.append(attribute.valueBeforeItExisted, position)
+        } else if !attribute.isOptional {
+            throw missing(position)
+        }
+    }
+
+    private func copy(_ old: RowImage, _ place: Int, to position: Int) throws(StoreError) {
+        guard old.isPresent(place) else { return }
+        let type = shape.slot(position).type
+        guard type.isVariable else {
+            var value = RowFill(row: row, bytes: bytes)
+            return try value.append(try old.value(at: place), position)
+        }
+        switch try old.variable(at: place) {
+        case .absent: return
+        case .inline(let content):
+            guard content.count <= FormatLimits.maximumInlineValueBytes else {
+                throw StoreError(
+                    .damaged, "F22: a value stands in a row that is too long to. Restore the store from a backup.",
+                    offset: old.fileOffset)
+            }
+            row.pointee.append(content, at: position, in: &bytes.pointee)
+        case .large(let reference): row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
+        }
+    }
+}

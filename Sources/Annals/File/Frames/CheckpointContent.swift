@@ -1,0 +1,343 @@
+// What a checkpoint says: everything that opening a store needs, as of the frame it stands in (FileFormat.md, "Checkpoints").
+
+/// Where the fields of a nodes frame's table stand; its body is the nodes.
+package enum NodesField {
+    package static let nodes = 0
+    package static let zero = 4
+    package static let bytes = 8
+}
+
+/// Where the fields of a checkpoint frame's table stand.
+package enum CheckpointField {
+    package static let documentBytes = 0
+    package static let pieces = 8
+    package static let zero = 12
+    package static let bytes = 16
+}
+
+/// The root of an entity's row index, and what its numbers are at.
+package struct EntityRoot: Equatable, Sendable {
+    package var entity: UInt16
+    package var depth: UInt8
+    package var root: UInt64
+    /// One above the highest object number that was ever given.
+    package var nextNumber: UInt64
+    package var liveObjects: UInt64
+
+    package init(entity: UInt16, depth: UInt8, root: UInt64, nextNumber: UInt64, liveObjects: UInt64) {
+        self.entity = entity
+        self.depth = depth
+        self.root = root
+        self.nextNumber = nextNumber
+        self.liveObjects = liveObjects
+    }
+}
+
+/// The root of an ordered index.
+package struct OrderedRoot: Equatable, Sendable {
+    package var entity: UInt16
+    package var isUnique: Bool
+    /// False where the index has still to be built.
+    package var isComplete: Bool
+    package var attributes: [UInt16]
+    package var root: UInt64
+    package var entries: UInt64
+
+    package init(
+        entity: UInt16, isUnique: Bool, isComplete: Bool, attributes: [UInt16], root: UInt64, entries: UInt64
+    ) {
+        self.entity = entity
+        self.isUnique = isUnique
+        self.isComplete = isComplete
+        self.attributes = attributes
+        self.root = root
+        self.entries = entries
+    }
+}
+
+/// The document of a checkpoint.
+package struct CheckpointContent: Equatable, Sendable {
+    package var number: UInt64 = 0
+    package var tag: UInt64 = 0
+    package var time: Int64 = .min
+    package var recoveries: UInt64 = 0
+    package var frames: UInt64 = 0
+    package var transactions: UInt64 = 0
+    /// How many changes there are in them, and rows without history.
+    package var changes: UInt64 = 0
+    /// Whether a clock step stands behind the last transaction.
+    package var mayStepBack = false
+    package var names: [String] = []
+    /// All schema versions, from the first.
+    package var schemas: [SchemaDefinition] = []
+    package var entities: [EntityRoot] = []
+    package var indexes: [OrderedRoot] = []
+    /// Nodes frames that hold one node full of landmarks each.
+    package var landmarkFrames: [UInt64] = []
+    /// The landmarks behind those: offset and number.
+    package var landmarks: [(offset: UInt64, number: UInt64)] = []
+    /// Up to which number history is gone.
+    package var horizon: UInt64 = 0
+    package var hidden: [CleaningRecord.Hidden] = []
+    package var consumers: [ConsumerRecord] = []
+    package var retention = RetentionLimits.standard
+    /// Up to where frames are counted and landmarks noted: behind it stands only the document.
+    package var countedEnd: UInt64 = 0
+    /// Bytes of frames, by kind number.
+    package var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
+
+    package static let kinds = 16
+
+    package init() {}
+
+    package static func == (left: CheckpointContent, right: CheckpointContent) -> Bool {
+        left.encoded() == right.encoded()
+    }
+}
+
+// MARK: Encoding
+
+extension CheckpointContent {
+    package func encoded() -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.append(integer: number)
+        bytes.append(integer: tag)
+        bytes.append(integer: time)
+        bytes.append(integer: recoveries)
+        bytes.append(integer: frames)
+        bytes.append(integer: transactions)
+        bytes.append(integer: changes)
+        bytes.append(integer: UInt64(mayStepBack ? 1 : 0))
+        bytes.append(integer: countedEnd)
+        for count in frameBytes { bytes.append(integer: count) }
+        appendNames(to: &bytes)
+        appendSchemas(to: &bytes)
+        appendRoots(to: &bytes)
+        bytes.append(integer: UInt32(landmarkFrames.count))
+        bytes.append(integer: UInt32(landmarks.count))
+        for node in landmarkFrames { bytes.append(integer: node) }
+        for landmark in landmarks {
+            bytes.append(integer: landmark.offset)
+            bytes.append(integer: landmark.number)
+        }
+        appendTracking(to: &bytes)
+        return bytes
+    }
+
+    private func appendTracking(to bytes: inout [UInt8]) {
+        bytes.append(integer: horizon)
+        bytes.append(integer: retention.microseconds)
+        bytes.append(integer: retention.bytes)
+        bytes.append(integer: UInt32(hidden.count))
+        for entry in hidden {
+            bytes.append(integer: entry.author)
+            bytes.append(integer: entry.before)
+        }
+        bytes.append(integer: UInt32(consumers.count))
+        for consumer in consumers {
+            let table = consumer.encoded()
+            bytes.append(integer: UInt32(table.count))
+            bytes.append(contentsOf: table)
+        }
+    }
+
+    private func appendNames(to bytes: inout [UInt8]) {
+        bytes.append(integer: UInt32(names.count))
+        for name in names {
+            bytes.append(integer: UInt16(name.utf8.count))
+            bytes.append(contentsOf: name.utf8)
+        }
+    }
+
+    /// Each version as the tables of its schema frames, which hold no more definitions than fit a frame.
+    private func appendSchemas(to bytes: inout [UInt8]) {
+        bytes.append(integer: UInt32(schemas.count))
+        for schema in schemas {
+            let tables =
+                (try? schema.encodeTables(maximumTableBytes: FormatLimits.maximumFrameBytes - FrameField.bytes)) ?? []
+            bytes.append(integer: UInt32(tables.count))
+            for table in tables {
+                bytes.append(integer: UInt32(table.count))
+                bytes.append(contentsOf: table)
+            }
+        }
+    }
+
+    private func appendRoots(to bytes: inout [UInt8]) {
+        bytes.append(integer: UInt32(entities.count))
+        for root in entities {
+            bytes.append(integer: root.entity)
+            bytes.append(integer: UInt16(root.depth))
+            bytes.append(integer: root.root)
+            bytes.append(integer: root.nextNumber)
+            bytes.append(integer: root.liveObjects)
+        }
+        bytes.append(integer: UInt32(indexes.count))
+        for index in indexes {
+            bytes.append(integer: index.entity)
+            let flags: UInt8 = (index.isUnique ? 1 : 0) | (index.isComplete ? 2 : 0)
+            bytes.append(integer: flags)
+            bytes.append(integer: UInt16(index.attributes.count))
+            for attribute in index.attributes { bytes.append(integer: attribute) }
+            bytes.append(integer: index.root)
+            bytes.append(integer: index.entries)
+        }
+    }
+}
+
+// MARK: Decoding
+
+extension CheckpointContent {
+    /// Throws `damaged` where the bytes are not a document, or one that cannot be.
+    package static func decode(_ bytes: UnsafeRawBufferPointer) throws(StoreError) -> CheckpointContent {
+        do throws(StoreError) {
+            var reader = ByteReader(bytes)
+            var content = CheckpointContent()
+            content.number = try reader.readUInt64()
+            content.tag = try reader.readUInt64()
+            content.time = try reader.readInt64()
+            content.recoveries = try reader.readUInt64()
+            content.frames = try reader.readUInt64()
+            content.transactions = try reader.readUInt64()
+            content.changes = try reader.readUInt64()
+            let step = try reader.readUInt64()
+            guard step <= 1 else { throw malformed("has a flag that there is not") }
+            content.mayStepBack = step == 1
+            content.countedEnd = try reader.readUInt64()
+            for kind in 0..<kinds { content.frameBytes[kind] = try reader.readUInt64() }
+            try content.readNames(&reader)
+            try content.readSchemas(&reader)
+            try content.readRoots(&reader)
+            try content.readIndexes(&reader)
+            try content.readLandmarks(&reader)
+            try content.readTracking(&reader)
+            try reader.finish()
+            return content
+        } catch {
+            throw error.under("F29")
+        }
+    }
+
+    /// Throws `damaged` if it counts more than can stand below its frame. So adding to these numbers cannot overflow.
+    func checkCounts(below offset: UInt64) throws(StoreError) {
+        let frames = offset / UInt64(FrameField.bytes)
+        let changes = offset / UInt64(ChangeField.bytes)
+        guard countedEnd <= offset, self.frames <= frames, transactions <= frames, recoveries <= frames,
+            self.changes <= changes, frameBytes.allSatisfy({ $0 <= offset }),
+            entities.allSatisfy({ $0.liveObjects <= changes }), indexes.allSatisfy({ $0.entries <= changes })
+        else { throw Self.malformed("counts more than stands below it").at(offset: offset) }
+    }
+
+    /// How many of so many bytes each can follow at most: counts in the file are not trusted with memory.
+    private static func count(_ reader: inout ByteReader, of itemBytes: Int) throws(StoreError) -> Int {
+        let count = Int(try reader.readUInt32())
+        guard count <= reader.remaining / itemBytes else { throw malformed("counts more than it holds") }
+        return count
+    }
+
+    private mutating func readNames(_ reader: inout ByteReader) throws(StoreError) {
+        let count = try Self.count(&reader, of: 2)
+        guard count <= FormatLimits.maximumNames else { throw Self.malformed("has too many names") }
+        for _ in 0..<count {
+            let bytes = Int(try reader.readUInt16())
+            guard bytes > 0, bytes <= FormatLimits.maximumNameBytes else {
+                throw Self.malformed("has a name of no length")
+            }
+            names.append(try reader.readText(bytes))
+        }
+    }
+
+    private mutating func readSchemas(_ reader: inout ByteReader) throws(StoreError) {
+        let count = try Self.count(&reader, of: 4)
+        for version in 0..<count {
+            var schema: SchemaDefinition?
+            for _ in 0..<(try Self.count(&reader, of: 4)) {
+                let bytes = Int(try reader.readUInt32())
+                let table = try SchemaDefinition(table: try reader.readBytes(bytes), fileOffset: 0)
+                guard Int(table.version) == version + 1 else {
+                    throw Self.malformed("has schema versions out of order")
+                }
+                guard let known = schema else {
+                    schema = table
+                    continue
+                }
+                guard !table.entities.isEmpty,
+                    known.entities.count + table.entities.count <= FormatLimits.maximumEntities
+                else { throw Self.malformed("has tables without definitions, or too many definitions in a version") }
+                schema?.entities += table.entities
+            }
+            guard let schema else { throw Self.malformed("has a schema version without a definition") }
+            schemas.append(schema)
+        }
+    }
+
+    private mutating func readRoots(_ reader: inout ByteReader) throws(StoreError) {
+        for _ in 0..<(try Self.count(&reader, of: 28)) {
+            let entity = try reader.readUInt16()
+            let depth = try reader.readUInt16()
+            let root = EntityRoot(
+                entity: entity, depth: UInt8(clamping: depth), root: try reader.readUInt64(),
+                nextNumber: try reader.readUInt64(), liveObjects: try reader.readUInt64())
+            let last = entities.last?.entity ?? 0
+            guard entity > last, depth >= 1, depth <= 6, root.root % 8 == 0, root.root < 1 << 56,
+                root.nextNumber >= 1, root.nextNumber <= FormatLimits.maximumObjectNumber + 1,
+                root.liveObjects < root.nextNumber
+            else { throw Self.malformed("has a root that cannot be") }
+            entities.append(root)
+        }
+    }
+
+    private mutating func readIndexes(_ reader: inout ByteReader) throws(StoreError) {
+        for _ in 0..<(try Self.count(&reader, of: 21)) {
+            let entity = try reader.readUInt16()
+            let flags = try reader.readUInt8()
+            let count = Int(try reader.readUInt16())
+            guard flags <= 3, count >= 1, count <= FormatLimits.maximumAttributes else {
+                throw Self.malformed("has an index that cannot be")
+            }
+            var attributes: [UInt16] = []
+            for _ in 0..<count { attributes.append(try reader.readUInt16()) }
+            let root = OrderedRoot(
+                entity: entity, isUnique: flags & 1 != 0, isComplete: flags & 2 != 0, attributes: attributes,
+                root: try reader.readUInt64(), entries: try reader.readUInt64())
+            guard root.root % 8 == 0, root.root < 1 << 56 else { throw Self.malformed("has an index that cannot be") }
+            indexes.append(root)
+        }
+    }
+
+    private mutating func readLandmarks(_ reader: inout ByteReader) throws(StoreError) {
+        let nodes = Int(try reader.readUInt32())
+        let count = Int(try reader.readUInt32())
+        guard nodes <= reader.remaining / 8, count <= (reader.remaining - nodes * 8) / 16 else {
+            throw Self.malformed("counts more than it holds")
+        }
+        for _ in 0..<nodes { landmarkFrames.append(try reader.readUInt64()) }
+        for _ in 0..<count { landmarks.append((try reader.readUInt64(), try reader.readUInt64())) }
+    }
+
+    private mutating func readTracking(_ reader: inout ByteReader) throws(StoreError) {
+        horizon = try reader.readUInt64()
+        guard number <= FormatLimits.maximumTransactionNumber, horizon <= number else {
+            throw Self.malformed("speaks of transactions that are not there")
+        }
+        retention = RetentionLimits(microseconds: try reader.readUInt64(), bytes: try reader.readUInt64())
+        for _ in 0..<(try Self.count(&reader, of: 12)) {
+            let entry = CleaningRecord.Hidden(author: try reader.readUInt32(), before: try reader.readUInt64())
+            guard hidden.last.map({ entry.author > $0.author }) ?? true, entry.author <= names.count,
+                entry.before <= number + 1
+            else { throw Self.malformed("hides an author twice, or what there is not") }
+            hidden.append(entry)
+        }
+        for _ in 0..<(try Self.count(&reader, of: 48)) {
+            let bytes = Int(try reader.readUInt32())
+            guard let consumer = ConsumerRecord.decode(try reader.readBytes(bytes)), !consumer.kind.isEmpty,
+                consumer.cursor <= number, consumers.count < FormatLimits.maximumConsumers
+            else { throw Self.malformed("has a consumer that cannot be") }
+            consumers.append(consumer)
+        }
+    }
+
+    private static func malformed(_ what: String) -> StoreError {
+        StoreError(.damaged, "F29: a checkpoint \(what).")
+    }
+}

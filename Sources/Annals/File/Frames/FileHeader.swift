@@ -1,0 +1,220 @@
+// The header page: what a store file says of itself, written once, and the two hint slots (FileFormat.md, "The header page").
+
+package enum HeaderField {
+    package static let magic = 0
+    package static let formatVersion = 8
+    package static let headerBytes = 12
+    package static let storeID = 16
+    package static let generation = 32
+    package static let salt = 40
+    package static let created = 48
+    package static let baseNumber = 56
+    package static let baseTag = 64
+    package static let baseTime = 72
+    package static let zero = 80
+    package static let checksum = 120
+    package static let bytes = 128
+}
+
+package struct FileHeader: Equatable, Sendable {
+    package var storeID: UUIDBytes
+    /// Counts compactions.
+    package var generation: UInt64
+    package var salt: UInt64
+    /// Microseconds since 1970.
+    package var created: Int64
+    /// The last transaction folded into the rows that compaction left.
+    package var baseNumber: UInt64
+    package var baseTag: UInt64
+    package var baseTime: Int64
+
+    package init(
+        storeID: UUIDBytes, generation: UInt64 = 0, salt: UInt64, created: Int64, baseNumber: UInt64 = 0,
+        baseTag: UInt64 = 0, baseTime: Int64 = .min
+    ) {
+        self.storeID = storeID
+        self.generation = generation
+        self.salt = salt
+        self.created = created
+        self.baseNumber = baseNumber
+        self.baseTag = baseTag
+        self.baseTime = baseTime
+    }
+
+    static let magic: [UInt8] = [0x89, 0x41, 0x4E, 0x4E, 0x41, 0x4C, 0x53, 0x0A]
+
+    /// The checksum of the page, which the first frame names as the one before it.
+    package var checksum: UInt64 {
+        encoded().withUnsafeBytes { page in
+            page.loadUnaligned(fromByteOffset: HeaderField.checksum, as: UInt64.self)
+        }
+    }
+
+    /// The whole page, hint slots empty.
+    package func encoded() -> [UInt8] {
+        var page = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
+        page.withUnsafeMutableBytes { bytes in
+            bytes.copyBytes(from: Self.magic)
+            bytes.store(FormatLimits.formatVersion, at: HeaderField.formatVersion)
+            bytes.store(UInt32(FormatLimits.pageBytes), at: HeaderField.headerBytes)
+            bytes.store(storeID.high.bigEndian, at: HeaderField.storeID)
+            bytes.store(storeID.low.bigEndian, at: HeaderField.storeID + 8)
+            bytes.store(generation, at: HeaderField.generation)
+            bytes.store(salt, at: HeaderField.salt)
+            bytes.store(created, at: HeaderField.created)
+            bytes.store(baseNumber, at: HeaderField.baseNumber)
+            bytes.store(baseTag, at: HeaderField.baseTag)
+            bytes.store(baseTime, at: HeaderField.baseTime)
+            let covered = UnsafeRawBufferPointer(rebasing: bytes[..<HeaderField.checksum])
+            bytes.store(Checksum.hash(covered, seed: 0), at: HeaderField.checksum)
+        }
+        return page
+    }
+
+    /// Reads the page of a store file (F1, F2; the hint slots are not looked at).
+    ///
+    /// Throws `notAStore`, `unsupportedVersion` or `damaged`.
+    package static func decode(_ page: UnsafeRawBufferPointer) throws(StoreError) -> FileHeader {
+        guard page.count >= magic.count, page.prefix(magic.count).elementsEqual(magic) else {
+            throw StoreError(
+                .notAStore, "This is not an Annals store: the file does not begin like one. Check the path.", offset: 0)
+        }
+        guard page.count >= FormatLimits.pageBytes else {
+            throw StoreError(
+                .truncated, "The store file ends within its header page; restore it from a backup.",
+                offset: UInt64(page.count))
+        }
+        let version = page.integer(at: HeaderField.formatVersion, as: UInt32.self)
+        let expected = page.integer(at: HeaderField.checksum, as: UInt64.self)
+        let isIntact = expected == Checksum.hash(.init(rebasing: page[..<HeaderField.checksum]), seed: 0)
+        if isIntact, version != FormatLimits.formatVersion {
+            throw StoreError(
+                .unsupportedVersion,
+                "The store has format version \(version), this program knows \(FormatLimits.formatVersion): use the version of Annals that wrote it.",
+                offset: UInt64(HeaderField.formatVersion))
+        }
+        guard isIntact, page.integer(at: HeaderField.headerBytes, as: UInt32.self) == UInt32(FormatLimits.pageBytes)
+        else {
+            throw StoreError(.damaged, "F1: the header page is damaged; restore the store from a backup.", offset: 0)
+        }
+        if let offset = firstStrayByte(page) {
+            throw StoreError(
+                .damaged, "F2: the header page has a byte that must be zero and is not.", offset: UInt64(offset))
+        }
+        let header = FileHeader(
+            storeID: UUIDBytes(
+                high: UInt64(bigEndian: page.integer(at: HeaderField.storeID, as: UInt64.self)),
+                low: UInt64(bigEndian: page.integer(at: HeaderField.storeID + 8, as: UInt64.self))),
+            generation: page.integer(at: HeaderField.generation, as: UInt64.self),
+            salt: page.integer(at: HeaderField.salt, as: UInt64.self),
+            created: page.integer(at: HeaderField.created, as: Int64.self),
+            baseNumber: page.integer(at: HeaderField.baseNumber, as: UInt64.self),
+            baseTag: page.integer(at: HeaderField.baseTag, as: UInt64.self),
+            baseTime: page.integer(at: HeaderField.baseTime, as: Int64.self))
+        guard header.generation > 0 || (header.baseNumber == 0 && header.baseTag == 0 && header.baseTime == .min) else {
+            throw StoreError(
+                .damaged, "F1: a store that was never compacted names a transaction before its first.", offset: 56)
+        }
+        guard header.baseNumber <= FormatLimits.maximumTransactionNumber else {
+            throw StoreError(
+                .damaged, "F1: the header page names a transaction that no store can have come to.",
+                offset: UInt64(HeaderField.baseNumber))
+        }
+        return header
+    }
+
+    private static func firstStrayByte(_ page: UnsafeRawBufferPointer) -> Int? {
+        // Not an array of ranges: making that type known to the runtime takes a tenth of the time that opening a store takes.
+        func strayByte(_ start: Int, _ end: Int) -> Int? { (start..<end).first { page[$0] != 0 } }
+        return strayByte(HeaderField.zero, HeaderField.checksum)
+            ?? strayByte(HeaderField.bytes, HintField.slots[0])
+            ?? strayByte(HintField.slots[0] + HintField.bytes, HintField.slots[1])
+            ?? strayByte(HintField.slots[1] + HintField.bytes, FormatLimits.pageBytes)
+    }
+}
+
+package enum HintField {
+    package static let sequence = 0
+    package static let checkpoint = 8
+    package static let durableEnd = 16
+    package static let number = 24
+    package static let zero = 32
+    package static let checksum = 56
+    package static let bytes = 64
+    /// Where the slots stand, each in a sector of its own.
+    package static let slots = [512, 1024]
+}
+
+/// What was durable when the hint was written. Never trusted for data.
+package struct Hint: Equatable, Sendable {
+    package var sequence: UInt64
+    package var checkpoint: UInt64
+    package var durableEnd: UInt64
+    package var number: UInt64
+
+    package init(sequence: UInt64, checkpoint: UInt64, durableEnd: UInt64, number: UInt64) {
+        self.sequence = sequence
+        self.checkpoint = checkpoint
+        self.durableEnd = durableEnd
+        self.number = number
+    }
+
+    /// The slot that this hint belongs in: they are written in turn.
+    package var slotOffset: Int { HintField.slots[Int(sequence % 2)] }
+
+    package func encoded(salt: UInt64) -> [UInt8] {
+        var slot = [UInt8](repeating: 0, count: HintField.bytes)
+        slot.withUnsafeMutableBytes { bytes in
+            bytes.store(sequence, at: HintField.sequence)
+            bytes.store(checkpoint, at: HintField.checkpoint)
+            bytes.store(durableEnd, at: HintField.durableEnd)
+            bytes.store(number, at: HintField.number)
+            let covered = UnsafeRawBufferPointer(rebasing: bytes[..<HintField.checksum])
+            bytes.store(Checksum.hash(covered, seed: salt ^ UInt64(slotOffset)), at: HintField.checksum)
+        }
+        return slot
+    }
+}
+
+/// What stands in a hint slot.
+package enum HintSlot: Equatable, Sendable {
+    case empty
+    case good(Hint)
+    case bad
+
+    /// Reads the slot at `index` (0 or 1) of a header page.
+    package static func decode(_ page: UnsafeRawBufferPointer, index: Int, salt: UInt64) -> HintSlot {
+        let offset = HintField.slots[index]
+        guard page.count >= offset + HintField.bytes else { return .bad }
+        let slot = UnsafeRawBufferPointer(rebasing: page[offset..<(offset + HintField.bytes)])
+        if slot.allSatisfy({ $0 == 0 }) { return .empty }
+        let covered = UnsafeRawBufferPointer(rebasing: slot[..<HintField.checksum])
+        let hint = Hint(
+            sequence: slot.integer(at: HintField.sequence, as: UInt64.self),
+            checkpoint: slot.integer(at: HintField.checkpoint, as: UInt64.self),
+            durableEnd: slot.integer(at: HintField.durableEnd, as: UInt64.self),
+            number: slot.integer(at: HintField.number, as: UInt64.self))
+        guard
+            Checksum.hash(covered, seed: salt ^ UInt64(offset))
+                == slot.integer(at: HintField.checksum, as: UInt64.self),
+            slot[HintField.zero..<HintField.checksum].allSatisfy({ $0 == 0 }), hint.sequence > 0, hint.sequence < .max,
+            hint.slotOffset == offset
+        else { return .bad }
+        return .good(hint)
+    }
+
+    /// The good one of a page that was written last.
+    package static func newest(in page: UnsafeRawBufferPointer, salt: UInt64) -> Hint? {
+        var newest: Hint?
+        for index in HintField.slots.indices {
+            guard case .good(let hint) = decode(page, index: index, salt: salt) else { continue }
+            if hint.sequence > newest?.sequence ?? 0 { newest = hint }
+        }
+        return newest
+    }
+
+    /// Both slots of a page.
+    package static func decodeAll(_ page: UnsafeRawBufferPointer, salt: UInt64) -> [HintSlot] {
+        HintField.slots.indices.map { decode(page, index: $0, salt: salt) }
+    }
+}

@@ -1,0 +1,219 @@
+// The tables of consumer, cleaning and replacing frames (FileFormat.md, "Consumers, cleaning, replacing").
+
+package enum ConsumerField {
+    package static let cursor = 0
+    package static let tag = 8
+    package static let lastSeen = 16
+    package static let registered = 24
+    package static let processID = 32
+    package static let kind = 36
+    package static let nameBytes = 38
+    package static let bytes = 40
+}
+
+/// What a registered consumer of history does with the store.
+package struct ConsumerKind: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt16
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
+
+    /// Cleaning waits for it.
+    package static let reads = ConsumerKind(rawValue: 1)
+    package static let writes = ConsumerKind(rawValue: 2)
+    static let all: ConsumerKind = [.reads, .writes]
+}
+
+/// Who reads the history, and how far it has come.
+package struct ConsumerRecord: Hashable, Sendable {
+    package var name: String
+    /// Empty where the consumer was removed: then everything but the name is 0.
+    package var kind: ConsumerKind
+    /// The last transaction that it has seen, and its tag.
+    package var cursor: UInt64
+    package var tag: UInt64
+    /// Microseconds since 1970.
+    package var lastSeen: Int64
+    package var registered: Int64
+    package var processID: UInt32
+
+    package init(
+        name: String, kind: ConsumerKind, cursor: UInt64, tag: UInt64, lastSeen: Int64, registered: Int64,
+        processID: UInt32
+    ) {
+        (self.name, self.kind, self.cursor, self.tag) = (name, kind, cursor, tag)
+        (self.lastSeen, self.registered, self.processID) = (lastSeen, registered, processID)
+    }
+
+    /// A frame of one has at most this size.
+    static let maximumFrameBytes = FrameField.bytes + (ConsumerField.bytes + FormatLimits.maximumNameBytes).paddedTo8
+
+    /// What removes a consumer.
+    package static func removal(of name: String) -> ConsumerRecord {
+        ConsumerRecord(name: name, kind: [], cursor: 0, tag: 0, lastSeen: 0, registered: 0, processID: 0)
+    }
+
+    package func encoded() -> [UInt8] {
+        var table: [UInt8] = []
+        table.append(integer: cursor)
+        table.append(integer: tag)
+        table.append(integer: lastSeen)
+        table.append(integer: registered)
+        table.append(integer: processID)
+        table.append(integer: kind.rawValue)
+        table.append(integer: UInt16(name.utf8.count))
+        table.append(contentsOf: name.utf8)
+        table.append(contentsOf: repeatElement(0, count: table.count.paddedTo8 - table.count))
+        return table
+    }
+
+    package static func decode(_ frame: FrameView) throws(StoreError) -> ConsumerRecord {
+        guard frame.body.isEmpty, let record = decode(frame.table) else {
+            throw StoreError(.damaged, "F26: a consumer frame has another form.", offset: frame.offset)
+        }
+        return record
+    }
+
+    /// Nil for another form.
+    static func decode(_ table: UnsafeRawBufferPointer) -> ConsumerRecord? {
+        guard table.count > ConsumerField.bytes else { return nil }
+        let bytes = Int(table.integer(at: ConsumerField.nameBytes, as: UInt16.self))
+        let kind = ConsumerKind(rawValue: table.integer(at: ConsumerField.kind, as: UInt16.self))
+        guard bytes > 0, bytes <= FormatLimits.maximumNameBytes, ConsumerKind.all.isSuperset(of: kind),
+            table.count == (ConsumerField.bytes + bytes).paddedTo8,
+            table[(ConsumerField.bytes + bytes)...].allSatisfy({ $0 == 0 }),
+            let name = table.slice(ConsumerField.bytes, bytes).text
+        else { return nil }
+        let record = ConsumerRecord(
+            name: name, kind: kind, cursor: table.integer(at: ConsumerField.cursor, as: UInt64.self),
+            tag: table.integer(at: ConsumerField.tag, as: UInt64.self),
+            lastSeen: table.integer(at: ConsumerField.lastSeen, as: Int64.self),
+            registered: table.integer(at: ConsumerField.registered, as: Int64.self),
+            processID: table.integer(at: ConsumerField.processID, as: UInt32.self))
+        return kind.isEmpty && record != .removal(of: name) ? nil : record
+    }
+}
+
+package enum CleaningField {
+    package static let before = 0
+    package static let time = 8
+    package static let authors = 16
+    package static let zero = 20
+    package static let bytes = 24
+}
+
+package enum HiddenField {
+    package static let author = 0
+    package static let zero = 4
+    package static let before = 8
+    package static let bytes = 16
+}
+
+/// Which transactions history no longer returns.
+package struct CleaningRecord: Hashable, Sendable {
+    /// Transactions of one author are hidden.
+    package struct Hidden: Hashable, Sendable {
+        /// Name number, 0 for transactions without an author.
+        package var author: UInt32
+        /// Those with smaller numbers are hidden.
+        package var before: UInt64
+
+        package init(author: UInt32, before: UInt64) { (self.author, self.before) = (author, before) }
+    }
+
+    /// All with smaller numbers are gone; 0 for none.
+    package var before: UInt64
+    /// Microseconds since 1970.
+    package var time: Int64
+    /// By ascending author, each at most once.
+    package var hidden: [Hidden]
+
+    package init(before: UInt64, time: Int64, hidden: [Hidden] = []) {
+        (self.before, self.time, self.hidden) = (before, time, hidden)
+    }
+
+    package func encoded() -> [UInt8] {
+        var table: [UInt8] = []
+        table.append(integer: before)
+        table.append(integer: time)
+        table.append(integer: UInt32(hidden.count))
+        table.append(integer: UInt32(0))
+        for entry in hidden {
+            table.append(integer: entry.author)
+            table.append(integer: UInt32(0))
+            table.append(integer: entry.before)
+        }
+        return table
+    }
+
+    package static func decode(_ frame: FrameView) throws(StoreError) -> CleaningRecord {
+        let table = frame.table
+        let malformed = StoreError(.damaged, "F26: a cleaning frame has another form.", offset: frame.offset)
+        guard frame.body.isEmpty, table.count >= CleaningField.bytes,
+            table.integer(at: CleaningField.zero, as: UInt32.self) == 0
+        else { throw malformed }
+        let count = Int(table.integer(at: CleaningField.authors, as: UInt32.self))
+        guard table.count == CleaningField.bytes + count * HiddenField.bytes else { throw malformed }
+        var record = CleaningRecord(
+            before: table.integer(at: CleaningField.before, as: UInt64.self),
+            time: table.integer(at: CleaningField.time, as: Int64.self))
+        for index in 0..<count {
+            let start = CleaningField.bytes + index * HiddenField.bytes
+            let author = table.integer(at: start + HiddenField.author, as: UInt32.self)
+            guard table.integer(at: start + HiddenField.zero, as: UInt32.self) == 0,
+                record.hidden.last.map({ author > $0.author }) ?? true
+            else { throw malformed }
+            let before = table.integer(at: start + HiddenField.before, as: UInt64.self)
+            record.hidden.append(Hidden(author: author, before: before))
+        }
+        return record
+    }
+}
+
+/// History that is older, or more, than this goes by itself, whether its consumers have read it or not.
+package struct RetentionLimits: Hashable, Sendable {
+    /// The largest number for no limit.
+    package var microseconds: UInt64
+    /// What compaction would give back; the largest number for no limit.
+    package var bytes: UInt64
+
+    package init(microseconds: UInt64, bytes: UInt64) { (self.microseconds, self.bytes) = (microseconds, bytes) }
+
+    /// What counts where nothing was said: 7 days, 1 GiB.
+    package static let standard = RetentionLimits(microseconds: 7 * 24 * 3600 * 1_000_000, bytes: 1 << 30)
+}
+
+package enum ReplacingField {
+    package static let generation = 0
+    package static let salt = 8
+    package static let time = 16
+    package static let bytes = 24
+}
+
+/// The file that is about to take this one's place.
+package struct ReplacingRecord: Hashable, Sendable {
+    package var generation: UInt64
+    package var salt: UInt64
+    /// Microseconds since 1970.
+    package var time: Int64
+
+    package init(generation: UInt64, salt: UInt64, time: Int64) {
+        (self.generation, self.salt, self.time) = (generation, salt, time)
+    }
+
+    package func encoded() -> [UInt8] {
+        var table: [UInt8] = []
+        table.append(integer: generation)
+        table.append(integer: salt)
+        table.append(integer: time)
+        return table
+    }
+
+    package static func decode(_ frame: FrameView) throws(StoreError) -> ReplacingRecord {
+        guard frame.table.count == ReplacingField.bytes, frame.body.isEmpty else {
+            throw StoreError(.damaged, "F26: a replacing frame has another form.", offset: frame.offset)
+        }
+        return ReplacingRecord(
+            generation: frame.table.integer(at: ReplacingField.generation, as: UInt64.self),
+            salt: frame.table.integer(at: ReplacingField.salt, as: UInt64.self),
+            time: frame.table.integer(at: ReplacingField.time, as: Int64.self))
+    }
+}

@@ -1,0 +1,438 @@
+// Writes frames behind the end while the writer lock is held.
+//
+// Invariants:
+// A1  `state` has accepted every frame that was written, in the order they were written, and nothing else unless an error was thrown.
+// A2  Before a frame is written the file reaches one page beyond the frame's end.
+
+/// It lives no longer than the call that holds the lock, and that belongs to `log`: so the reference to it need not be counted.
+struct Appender {
+    enum Tail {
+        case clean
+        case torn
+    }
+
+    private unowned(unsafe) let log: Log
+    private(set) var state: LogState
+    /// Where the last complete group that was written ends.
+    private(set) var writtenEnd: UInt64
+    /// The file has at least this size; 0 for not known.
+    private(set) var fileSize: UInt64
+    private(set) var hasWritten = false
+    /// Whose transaction was appended, for the next one, where that was not the same as of the one before.
+    private(set) var origin: TransactionOrigin?
+    /// The file refused a write: what stands there is not known.
+    private(set) var writeFailed = false
+    private var tail: Tail
+    /// What was appended and waits to be written; nil where everything is written at once.
+    private var gathered: GatheredFrames?
+    /// The highest durable mark that is known; a frame's own is never above its group's start.
+    private let mark: UInt64
+    /// What the wall clock showed just now; nil where that is too long ago.
+    private var time: Int64?
+
+    init(_ log: Log, state: consuming LogState, tail: Tail, fileSize: UInt64, time: Int64) {
+        self.log = log
+        self.time = time
+        writtenEnd = state.end
+        self.tail = tail
+        self.fileSize = fileSize
+        mark = max(log.ledger.mark, state.durableMark)
+        self.state = state
+    }
+
+    /// Something that may have taken long was done since the lock was taken: the next transaction asks the clock.
+    mutating func forgetTime() { time = nil }
+
+    // MARK: Transactions
+
+    mutating func append(_ transaction: TransactionBuilder) throws(StoreError) -> AppendedTransaction {
+        let last = transaction.lastFrame()
+        let lastBytes = transaction.bytes(of: last)
+        let consumers = try state.records(for: transaction.advances, log)
+        try recoverIfTorn()
+        try reserve(
+            transaction.spool.count + UInt64(lastBytes.count + consumers.count * ConsumerRecord.maximumFrameBytes))
+        guard state.lastNumber < FormatLimits.maximumTransactionNumber else {
+            throw StoreError(.tooLarge, "The last transaction has the highest number there is: no other can follow it.")
+        }
+        let (time, origin) = try settle(transaction)
+        let start = state.end
+        var record = TransactionRecord()
+        record.time = time
+        record.start = start
+        record.processID = log.processID
+        (record.author, record.context, record.process) = (
+            origin.authorNumber, origin.contextNumber, origin.processNumber
+        )
+        record.schemaVersion = transaction.catalog.newestVersion
+        let places = try appendMembers(of: transaction, record)
+        for consumer in consumers { try append(consumer, isMember: true) }
+        record.firstChange = last.first
+        record.changes = transaction.changesInLastFrame
+        record.totalChanges = transaction.changes
+        record.changesSchema = transaction.changesSchema
+        let commitFrame = state.reach
+        let body = try relocate(lastBytes, last.relocations, places, bodyChecksum: last.bodyChecksum, last.tableBytes)
+        let table = lastBytes.slice(FrameField.bytes, last.tableBytes)
+        record.encode(into: table)
+        record.tag = TransactionRecord.tag(
+            previousTag: state.lastTag, previousChecksum: state.chainChecksum, bodyChecksum: body,
+            table: UnsafeRawBufferPointer(table))
+        table.store(record.tag, at: TransactionField.tag)
+        _ = try append(
+            lastBytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
+            number: state.lastNumber + 1)
+        return AppendedTransaction(
+            number: state.lastNumber, tag: record.tag, time: time, start: start, commitFrame: commitFrame,
+            end: state.end)
+    }
+
+    /// Where a large value of the transaction went.
+    private struct ValuePlace {
+        var first: UInt64
+        var checksum: UInt64
+    }
+
+    private mutating func appendMembers(
+        of transaction: TransactionBuilder, _ shared: TransactionRecord
+    ) throws(StoreError) -> [ValuePlace] {
+        guard !transaction.frames.isEmpty else { return [] }
+        var places: [ValuePlace] = []
+        let largest = transaction.frames.map(\.frameBytes).max() ?? 0
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(largest), alignment: 16)
+        defer { buffer.deallocate() }
+        for frame in transaction.frames {
+            let bytes = buffer.slice(0, Int(frame.frameBytes))
+            try transaction.spool.read(at: frame.spoolOffset, into: bytes)
+            try appendMember(bytes, frame, shared, &places)
+        }
+        return places
+    }
+
+    private mutating func appendMember(
+        _ bytes: UnsafeMutableRawBufferPointer, _ frame: PreparedFrame, _ shared: TransactionRecord,
+        _ places: inout [ValuePlace]
+    ) throws(StoreError) {
+        let table = bytes.slice(FrameField.bytes, Int(frame.tableBytes))
+        let offset = state.reach
+        var kind = FrameKind.schema
+        var bodyChecksum = frame.bodyChecksum
+        switch frame.content {
+        case .schema: break
+        case .value(let index, let position):
+            kind = .value
+            table.store(position == 0 ? offset : places[index].first, at: ValueField.first)
+        case .part(let first, let changes):
+            kind = .part
+            var record = shared
+            record.firstChange = first
+            record.changes = changes
+            record.encode(into: table)
+            bodyChecksum = try relocate(
+                bytes, frame.relocations, places, bodyChecksum: bodyChecksum, Int(frame.tableBytes))
+        }
+        let header = try append(
+            bytes, kind: kind, isMember: true, tableBytes: Int(frame.tableBytes), bodyChecksum: bodyChecksum,
+            number: state.lastNumber + 1)
+        if case .value(_, 0) = frame.content {
+            places.append(ValuePlace(first: offset, checksum: header.checksum))
+        }
+    }
+
+    /// Tells references where their values went. Returns the body's checksum then.
+    private func relocate(
+        _ frame: UnsafeMutableRawBufferPointer, _ relocations: [Relocation], _ places: [ValuePlace],
+        bodyChecksum: UInt64, _ tableBytes: Int
+    ) throws(StoreError) -> UInt64 {
+        if relocations.isEmpty { return bodyChecksum }
+        for relocation in relocations {
+            guard relocation.value < places.count else {
+                throw StoreError(.invalidArgument, "A row names a large value of another transaction in the making.")
+            }
+            let place = places[relocation.value]
+            frame.store(place.first, at: relocation.position + ReferenceField.offset)
+            frame.store(place.checksum, at: relocation.position + ReferenceField.checksum)
+        }
+        return self.bodyChecksum(frame, tableBytes)
+    }
+
+    /// The transaction's time and name numbers; writes what has to stand before it.
+    private mutating func settle(
+        _ transaction: TransactionBuilder
+    ) throws(StoreError) -> (Int64, TransactionOrigin) {
+        let now = self.time ?? log.environment.wallClockMicroseconds()
+        var table: [UInt8] = []
+        var time = now
+        if now <= state.lastTime {
+            if isClockStep(from: state.lastTime, to: now) {
+                MetadataRecord.clockStep(from: state.lastTime, to: now).append(to: &table)
+            } else {
+                guard state.lastTime < .max else {
+                    throw StoreError(
+                        .tooLarge, "The last transaction has the highest time there is: set the clock right.")
+                }
+                time = state.lastTime + 1
+            }
+        }
+        let origin = try settleOrigin(transaction, &table)
+        if !table.isEmpty { try appendStandalone(.metadata, table: table) }
+        return (time, origin)
+    }
+
+    private mutating func settleOrigin(
+        _ transaction: TransactionBuilder, _ table: inout [UInt8]
+    ) throws(StoreError) -> TransactionOrigin {
+        let last = log.lastOrigin
+        // Mostly the transaction has its names from the one before it.
+        if let last, last === transaction.origin || last.isOrigin(of: transaction.author, transaction.context) {
+            transaction.origin = last
+            return last
+        }
+        var added: [IdentifierName] = []
+        let origin = TransactionOrigin(
+            author: transaction.author, context: transaction.context,
+            authorNumber: try number(of: transaction.author, &added, &table),
+            contextNumber: try number(of: transaction.context, &added, &table),
+            processNumber: try number(of: log.processName, &added, &table))
+        self.origin = origin
+        return origin
+    }
+
+    private func number(
+        of name: String?, _ added: inout [IdentifierName], _ table: inout [UInt8]
+    ) throws(StoreError) -> UInt32 {
+        guard let text = name, !text.isEmpty else { return 0 }
+        let name = IdentifierName(text)
+        if let number = state.nameNumbers[name] { return number }
+        if let index = added.firstIndex(of: name) { return UInt32(state.names.count + index + 1) }
+        guard text.utf8.count <= FormatLimits.maximumNameBytes else {
+            throw StoreError(
+                .tooLarge, "A name has at most \(FormatLimits.maximumNameBytes) bytes, this one \(text.utf8.count).")
+        }
+        guard state.names.count + added.count < FormatLimits.maximumNames else {
+            throw StoreError(
+                .tooLarge,
+                "The store holds \(FormatLimits.maximumNames) different author, context and process names, and no more: use fewer."
+            )
+        }
+        added.append(name)
+        let number = UInt32(state.names.count + added.count)
+        MetadataRecord.name(number: number, text: text).append(to: &table)
+        return number
+    }
+
+    // MARK: Other frames
+
+    /// A torn tail is overwritten, beginning with a frame whose random number no dropped frame can follow.
+    mutating func recoverIfTorn() throws(StoreError) {
+        if tail == .torn { try recover() }
+    }
+
+    @inline(never)
+    private mutating func recover() throws(StoreError) {
+        fileSize = try log.fileSize()
+        let droppedBytes = fileSize > state.end ? fileSize - state.end : 0
+        try reserve(0)
+        tail = .clean
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.noRecoveryFrame) { return }
+        #endif
+        let record = RecoveryRecord(
+            random: log.environment.random(), droppedBytes: droppedBytes,
+            time: log.environment.wallClockMicroseconds())
+        try appendStandalone(.recovery, table: record.encoded())
+        // A power cut must not keep the zeros that follow and lose the frame: where the tear was in zeros, the tail would be whole again.
+        try log.ledger.keepOrder()
+        if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
+            // What a torn tail holds is given back; that it may not be is no error. Not before the recovery frame stands: G4.
+            try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
+            fileSize = try log.fileSize()
+        }
+        try clearTornTail(to: fileSize)
+    }
+
+    /// What is left of a torn tail becomes zeros: it would else stand behind the end of a sealed file (F27). Only when the recovery frame
+    /// stands below it, which keeps all of it from ever counting, whatever part of this a crash leaves.
+    private mutating func clearTornTail(to tornEnd: UInt64) throws(StoreError) {
+        var position = state.end
+        let zeros = [UInt8](repeating: 0, count: Int(min(UInt64(1 << 16), tornEnd > position ? tornEnd - position : 0)))
+        while position < tornEnd {
+            let count = min(UInt64(zeros.count), tornEnd - position)
+            var failure: StoreError?
+            zeros.withUnsafeBytes { bytes in
+                do throws(StoreError) {
+                    try log.write(bytes.slice(0, Int(count)), at: position)
+                } catch { failure = error }
+            }
+            if let failure {
+                writeFailed = true
+                throw failure
+            }
+            position += count
+        }
+    }
+
+    /// Says that the store was closed cleanly. Everything below is durable already.
+    mutating func seal() throws(StoreError) {
+        let record = SealRecord(
+            time: log.environment.wallClockMicroseconds(), checkpoint: state.checkpoint?.offset ?? 0)
+        try reserve(0)
+        try appendStandalone(.seal, table: record.encoded(), mark: state.end)
+    }
+
+    /// Makes room for frames that are no transaction.
+    mutating func prepare(bytes: UInt64) throws(StoreError) {
+        try recoverIfTorn()
+        try reserve(bytes)
+    }
+
+    /// What a consumer has come to: on its own, or as a member of a transaction.
+    mutating func append(_ consumer: ConsumerRecord, isMember: Bool) throws(StoreError) {
+        let table = consumer.encoded()
+        guard isMember else { return try appendStandalone(.consumer, table: table) }
+        try withFrame(table) { (appender, bytes) throws(StoreError) in
+            _ = try appender.append(
+                bytes, kind: .consumer, isMember: true, tableBytes: table.count,
+                bodyChecksum: appender.bodyChecksum(bytes, table.count), number: appender.state.lastNumber + 1)
+        }
+    }
+
+    /// Appends a frame of a table alone that is no transaction's.
+    mutating func appendStandalone(_ kind: FrameKind, table: [UInt8], mark: UInt64? = nil) throws(StoreError) {
+        try withFrame(table) { (appender, bytes) throws(StoreError) in
+            try appender.appendStandalone(kind, bytes, tableBytes: table.count, mark: mark)
+        }
+    }
+
+    /// The same of a frame that is complete but for its header.
+    mutating func appendStandalone(
+        _ kind: FrameKind, _ bytes: UnsafeMutableRawBufferPointer, tableBytes: Int, mark: UInt64? = nil
+    ) throws(StoreError) {
+        _ = try append(
+            bytes, kind: kind, isMember: false, tableBytes: tableBytes, bodyChecksum: bodyChecksum(bytes, tableBytes),
+            number: state.lastNumber, mark: mark)
+    }
+
+    private func bodyChecksum(_ bytes: UnsafeMutableRawBufferPointer, _ tableBytes: Int) -> UInt64 {
+        let front = FrameField.bytes + tableBytes
+        return FrameHeader.bodyChecksum(
+            UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)), salt: log.header.salt)
+    }
+
+    /// Gives `body` the bytes with room for a header in front of them.
+    private mutating func withFrame(
+        _ content: [UInt8], _ body: (inout Appender, UnsafeMutableRawBufferPointer) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + content
+        var failure: StoreError?
+        bytes.withUnsafeMutableBytes { bytes in
+            do throws(StoreError) { try body(&self, bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
+    // MARK: Copying
+
+    /// Appends a frame that is complete but for its header, in a file that nobody else has open. What is appended from here on is written by `flush`.
+    ///
+    /// Returns the header. There must be room: `prepare`.
+    mutating func append(
+        copied bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int
+    ) throws(StoreError) -> FrameHeader {
+        if gathered == nil { gathered = GatheredFrames(at: state.reach) }
+        let number = isMember || kind == .transaction ? state.lastNumber + 1 : state.lastNumber
+        return try append(
+            bytes, kind: kind, isMember: isMember, tableBytes: tableBytes,
+            bodyChecksum: bodyChecksum(bytes, tableBytes), number: number)
+    }
+
+    /// Makes room for more, in the middle of a transaction that is being copied.
+    mutating func prepareMore(_ bytes: UInt64) throws(StoreError) { try reserve(state.reach - state.end + bytes * 2) }
+
+    /// Writes what was gathered.
+    mutating func flush() throws(StoreError) {
+        guard let gathered else { return }
+        self.gathered = nil
+        try write(gathered.bytes, at: gathered.offset)
+    }
+
+    // MARK: Writing
+
+    private mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
+        do throws(StoreError) {
+            try log.write(bytes, at: place(of: offset))
+        } catch {
+            writeFailed = true
+            throw error
+        }
+    }
+
+    /// Completes a frame's header, takes the frame into the state and writes it.
+    private mutating func append(
+        _ bytes: UnsafeMutableRawBufferPointer, kind: FrameKind, isMember: Bool, tableBytes: Int, bodyChecksum: UInt64,
+        number: UInt64, mark: UInt64? = nil
+    ) throws(StoreError) -> FrameHeader {
+        let table = UnsafeRawBufferPointer(bytes.slice(FrameField.bytes, tableBytes))
+        let front = FrameField.bytes + tableBytes
+        let offset = state.reach
+        var header = FrameHeader(
+            kind: kind, isMember: isMember, frameBytes: UInt32(bytes.count), tableBytes: UInt32(tableBytes),
+            number: number, durableMark: mark ?? self.mark, previousChecksum: state.chainChecksum,
+            tableChecksum: FrameHeader.tableChecksum(table, salt: log.header.salt), bodyChecksum: bodyChecksum)
+        header.encode(into: bytes, offset: offset, salt: log.header.salt)
+        let frame = FrameView(
+            offset: offset, header: header, table: table,
+            body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
+        // In place: after an error the state counts for nothing any more, only where what was written before ends.
+        writtenEnd = state.end
+        _ = try state.accept(frame)
+        hasWritten = true
+        if let gathered {
+            gathered.append(UnsafeRawBufferPointer(bytes))
+            if gathered.isFull {
+                try write(gathered.bytes, at: gathered.offset)
+                gathered.goOn()
+            }
+        } else {
+            try write(UnsafeRawBufferPointer(bytes), at: offset)
+        }
+        writtenEnd = state.end
+        return header
+    }
+
+    private func place(of offset: UInt64) -> UInt64 {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.appendBehindTornTail), let torn = log.openingReport.tornTail, offset >= torn {
+                return offset + (log.openingReport.fileBytes - torn)
+            }
+        #endif
+        return offset
+    }
+
+    /// Makes the file reach one page beyond what will be written, and a step further where that is cheap.
+    private mutating func reserve(_ bytes: UInt64) throws(StoreError) {
+        let limits = log.limits
+        // Names, a clock step, a recovery frame and a seal are small.
+        let small: UInt64 = 8192
+        let needed = state.end + bytes + small + UInt64(FormatLimits.pageBytes)
+        guard needed < FormatLimits.maximumFileBytes else {
+            throw StoreError(.tooLarge, "A store file has at most \(FormatLimits.maximumFileBytes) bytes.")
+        }
+        if fileSize >= needed { return }
+        // Others may have made it longer, and what they reserved is not to be cut.
+        fileSize = try log.fileSize()
+        if fileSize >= needed { return }
+        let step = min(max(state.end / 32, limits.minimumPreallocationBytes), limits.maximumPreallocationBytes)
+        if bytes <= step {
+            do throws(StoreError) {
+                try log.files.allocate(log.file, offset: fileSize, count: needed + step - fileSize)
+                fileSize = needed + step
+                return
+            } catch {
+                // Space that cannot be reserved may still be written, or the write says why not.
+            }
+        }
+        try log.files.setSize(log.file, to: needed)
+        fileSize = needed
+    }
+}

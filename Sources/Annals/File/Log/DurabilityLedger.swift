@@ -1,0 +1,274 @@
+// What is proved durable, and the sync that all threads of a handle share.
+//
+// Invariants:
+// D1  Everything below `proven` survives a loss of power.
+// D2  Bytes from `proven` up to `inheritedEnd` were there before this handle's descriptor: its own sync proves nothing about them
+//     until they have been written again.
+// D3  One sync at a time. What it covers is decided before it begins.
+// D4  After a failed sync or an input/output error in a write nothing is ever claimed durable again.
+
+internal import Synchronization
+
+/// Sound although it is shared: everything that changes is touched only with `monitor` locked; the three atomics repeat, for who asks at every
+/// commit, what was true when it was last unlocked. With the lock accesses cannot overlap, and are not checked for it.
+package final class DurabilityLedger: @unchecked Sendable {
+    private let monitor = Monitor()
+    private let knownMark: Atomic<UInt64>
+    private let isPoisoned = Atomic<Bool>(false)
+    private let mayNeedAttention = Atomic<Bool>(false)
+    private let syncLagBytes: UInt64
+    private let files: any FileSystem
+    private let environment: any Environment
+    private let file: Descriptor
+    private let directory: Descriptor
+    @exclusivity(unchecked) private var written: UInt64
+    @exclusivity(unchecked) private var proven: UInt64
+    @exclusivity(unchecked) private var inheritedEnd: UInt64?
+    @exclusivity(unchecked) private var isSynchronizing = false
+    private var directoryIsDurable = false
+    private var poison: StoreError?
+    /// When the oldest unproven byte was written, on the monotonic clock.
+    @exclusivity(unchecked) private var laggingSince: UInt64?
+    @exclusivity(unchecked) private var isLaggingKnown = false
+    /// Threads in `makeDurable`, and how many there were when the last sync ended: so many are soon here again, if they commit one after the other.
+    @exclusivity(unchecked) private var callers = 0
+    @exclusivity(unchecked) private var lastCallers = 0
+    #if ANNALS_MUTANTS
+        private var hasRetried = false
+    #endif
+
+    init(
+        _ files: any FileSystem, _ environment: any Environment, file: Descriptor, directory: Descriptor, end: UInt64,
+        durableMark: UInt64, syncLagBytes: UInt64
+    ) {
+        self.files = files
+        self.environment = environment
+        self.file = file
+        self.directory = directory
+        written = end
+        proven = min(durableMark, end)
+        knownMark = Atomic(min(durableMark, end))
+        self.syncLagBytes = syncLagBytes
+        inheritedEnd = durableMark < end ? end : nil
+    }
+
+    /// The durable mark to write into a frame.
+    var mark: UInt64 {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.marksBeforeSync) { return monitor.withLock { written } }
+        #endif
+        return knownMark.load(ordering: .acquiring)
+    }
+
+    /// The part that was there before this handle and is not proved durable.
+    var inherited: Range<UInt64>? {
+        monitor.withLock { inheritedEnd.map { min(proven, $0)..<$0 } }
+    }
+
+    /// Throws what made this handle unable to promise anything.
+    func checkUsable() throws(StoreError) {
+        guard isPoisoned.load(ordering: .acquiring) else { return }
+        if let poison = monitor.withLock({ poison }) { throw poison }
+    }
+
+    /// Frames up to `end` are in the file; the newest says that everything below `mark` is durable.
+    func advance(to end: UInt64, mark: UInt64) {
+        monitor.withLock {
+            written = max(written, end)
+            prove(mark)
+            if let inheritedEnd, inheritedEnd <= proven { self.inheritedEnd = nil }
+            if proven < written, laggingSince == nil { laggingSince = environment.monotonicMicroseconds() }
+            mayNeedAttention.store(isAttentionDue, ordering: .releasing)
+        }
+    }
+
+    /// With `monitor` locked.
+    private func prove(_ mark: UInt64) {
+        guard mark > proven else { return }
+        proven = mark
+        knownMark.store(mark, ordering: .releasing)
+    }
+
+    /// With `monitor` locked.
+    private func setPoison(_ error: StoreError) {
+        if poison == nil { poison = error }
+        isPoisoned.store(true, ordering: .releasing)
+    }
+
+    /// The inherited part has been written again, by this handle's descriptor.
+    func inheritedPartWasRewritten() { monitor.withLock { inheritedEnd = nil } }
+
+    func poison(_ error: StoreError) {
+        monitor.withLock {
+            setPoison(error)
+            monitor.signalAll()
+        }
+    }
+
+    /// Whether a background sync is due.
+    func isSyncDue(now: UInt64, limits: LogLimits) -> Bool {
+        monitor.withLock {
+            guard poison == nil, proven < written else { return false }
+            if written - proven >= limits.syncLagBytes { return true }
+            return laggingSince.map { now >= $0 &+ limits.syncLagMicroseconds } ?? false
+        }
+    }
+
+    /// Whether there is anything that a sync would prove.
+    var hasUnproven: Bool { monitor.withLock { poison == nil && proven < written } }
+
+    /// When a background sync will be due if nothing more is written; nil for never.
+    func syncDueTime(limits: LogLimits) -> UInt64? {
+        monitor.withLock {
+            // What was there before this handle is proved when the handle first promises something, not before.
+            guard poison == nil, proven < written, let laggingSince else {
+                isLaggingKnown = false
+                return nil
+            }
+            return laggingSince &+ limits.syncLagMicroseconds
+        }
+    }
+
+    /// Whether the background thread should look: the first time after everything was durable, and when much is not. Asked after `advance`.
+    func needsAttention() -> Bool {
+        guard mayNeedAttention.load(ordering: .acquiring) else { return false }
+        return monitor.withLock {
+            defer { isLaggingKnown = true }
+            return isAttentionDue
+        }
+    }
+
+    /// With `monitor` locked.
+    private var isAttentionDue: Bool {
+        (!isLaggingKnown || (!isSynchronizing && written - proven >= syncLagBytes))
+            && !isPoisoned.load(ordering: .relaxed)
+    }
+
+    /// Returns when everything below `target` is durable. Threads that wait share syncs.
+    ///
+    /// Throws `durabilityUnknown` if the sync fails: then the bytes may be there or not.
+    func makeDurable(through target: UInt64) throws(StoreError) {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.acknowledgeBeforeSync) { return }
+        #endif
+        var hasNews = false
+        monitor.lock()
+        callers += 1
+        defer {
+            callers -= 1
+            monitor.unlock()
+            // Not before: who wakes up goes on at once, instead of waiting for the lock.
+            if hasNews { monitor.signalAll() }
+        }
+        while true {
+            if proven >= target { return }
+            if let poison { throw poison }
+            if isSynchronizing {
+                monitor.wait()
+                continue
+            }
+            if inheritedEnd != nil {
+                throw StoreError(
+                    .durabilityUnknown,
+                    "What an earlier process wrote is not proved durable, and a sync of this handle would prove nothing about it."
+                )
+            }
+            isSynchronizing = true
+            waitForOthers()
+            let covered = written
+            let began = environment.monotonicMicroseconds()
+            let needsDirectory = !directoryIsDurable
+            monitor.unlock()
+            let failure = synchronize(withDirectory: needsDirectory)
+            monitor.lock()
+            isSynchronizing = false
+            lastCallers = callers
+            finishSync(failure, covered: covered, began: began)
+            hasNews = true
+        }
+    }
+
+    /// Lets those who were covered by the last sync commit again, so that one sync covers them all, and not every second one half of them. Who is alone
+    /// waits for nobody, and nobody for those who do not come soon. With `monitor` locked.
+    private func waitForOthers() {
+        guard callers < lastCallers else { return }
+        let deadline = environment.monotonicMicroseconds() &+ Self.longestGathering
+        var looks = 0
+        while callers < lastCallers, looks < Self.mostLooks, environment.monotonicMicroseconds() < deadline {
+            monitor.unlock()
+            SystemCalls.yield()
+            monitor.lock()
+            looks += 1
+        }
+    }
+
+    /// Where nobody else has anything to do these take less than a short sync; where others compute, each look may take long.
+    private static let mostLooks = 64
+    /// In microseconds.
+    private static let longestGathering: UInt64 = 200
+
+    /// Returns when what this handle has written cannot be lost before what it writes next. Claims nothing durable: others may have written
+    /// before, too. Throws `durabilityUnknown` if the sync fails.
+    func keepOrder() throws(StoreError) {
+        monitor.lock()
+        while isSynchronizing { monitor.wait() }
+        if let poison {
+            monitor.unlock()
+            throw poison
+        }
+        isSynchronizing = true
+        let covered = proven
+        let began = environment.monotonicMicroseconds()
+        monitor.unlock()
+        let failure = synchronize(withDirectory: false)
+        monitor.lock()
+        isSynchronizing = false
+        if failure != nil { finishSync(failure, covered: covered, began: began) }
+        let found = poison
+        monitor.signalAll()
+        monitor.unlock()
+        if let found { throw found }
+    }
+
+    private func synchronize(withDirectory: Bool) -> StoreError? {
+        do throws(StoreError) {
+            #if ANNALS_MUTANTS
+                if Mutant.isOn(.noSync) { return nil }
+                if !Mutant.isOn(.noDirectorySync), withDirectory { try files.synchronizeDirectory(directory) }
+            #else
+                if withDirectory { try files.synchronizeDirectory(directory) }
+            #endif
+            try files.synchronize(file)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func finishSync(_ failure: StoreError?, covered: UInt64, began: UInt64) {
+        if let failure {
+            #if ANNALS_MUTANTS
+                if Mutant.isOn(.retryAfterFailedSync), !hasRetried {
+                    hasRetried = true
+                    return
+                }
+            #endif
+            setPoison(
+                StoreError(
+                    .durabilityUnknown,
+                    "A sync failed (\(failure.message)): transactions committed since the last one may be lost with the power. "
+                        + "Open the store again; it shows what is there.",
+                    call: failure.call, systemError: failure.systemError))
+            return
+        }
+        directoryIsDurable = true
+        if poison == nil { prove(covered) }
+        if proven >= written {
+            laggingSince = nil
+            isLaggingKnown = false
+        } else {
+            // What is not covered was written after this sync began.
+            laggingSince = began
+        }
+    }
+}

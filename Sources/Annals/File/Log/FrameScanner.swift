@@ -1,0 +1,113 @@
+// Reads frames one after the other, following the chain. It only reads: what a bad place means is decided elsewhere.
+
+/// Why a scanner stopped.
+package enum ScanStop: Equatable, Sendable {
+    /// Fewer than 64 bytes are left in the file, or 64 zero bytes stand here.
+    case nothing
+    case badHeader
+    /// A header that checks but names another frame as the one before it.
+    case brokenChain
+    case badTable
+    case badBody
+    /// The file ends within the frame.
+    case cutShort
+    case unsupported(kind: UInt8, flags: UInt8)
+
+    var place: StopFindings.Place {
+        switch self {
+        case .nothing: .nothing
+        case .unsupported: .unsupported
+        default: .bad
+        }
+    }
+
+    package var sentence: String {
+        switch self {
+        case .nothing: "nothing was written here"
+        case .badHeader: "F4: no frame header checks here"
+        case .brokenChain: "F5: the frame here does not follow the one before it"
+        case .badTable: "F7: the table of this frame does not match its checksum"
+        case .badBody: "F7: the body of this frame does not match its checksum"
+        case .cutShort: "F4: the file ends within this frame"
+        case .unsupported(let kind, let flags) where FrameKind(rawValue: kind) != nil && flags <= 1:
+            "F6: bytes of this frame's header that are called zero are not"
+        case .unsupported(let kind, let flags): "F8: kind \(kind) with flags \(flags) is not known"
+        }
+    }
+}
+
+package enum ScanStep {
+    /// A good frame of the chain; its bytes live until the next step.
+    case frame(FrameView)
+    case stop(ScanStop)
+}
+
+/// Follows the chain of frames from a place where the checksum of the frame before is known.
+final class FrameScanner {
+    private let window: ByteWindow
+    private let salt: UInt64
+    private(set) var position: UInt64
+    private var previousChecksum: UInt64
+
+    init(window: ByteWindow, salt: UInt64, position: UInt64, previousChecksum: UInt64) {
+        self.window = window
+        self.salt = salt
+        self.position = position
+        self.previousChecksum = previousChecksum
+    }
+
+    /// The next frame, or why there is none. After a stop the same place is looked at again.
+    func next() throws(StoreError) -> ScanStep {
+        let start = try window.bytes(at: position, count: FrameField.bytes)
+        guard start.count == FrameField.bytes, !start.allZero else {
+            return .stop(start.allZero ? .nothing : .badHeader)
+        }
+        let header: FrameHeader
+        switch FrameHeader.decode(start, offset: position, salt: salt) {
+        case .bad: return .stop(.badHeader)
+        case .unsupported(let kind, let flags):
+            return .stop(.unsupported(kind: kind, flags: flags))
+        case .good(let decoded): header = decoded
+        }
+        guard header.previousChecksum == previousChecksum || Self.ignoresChain else { return .stop(.brokenChain) }
+        let bytes = try window.bytes(at: position, count: Int(header.frameBytes))
+        guard bytes.count == Int(header.frameBytes) else { return .stop(.cutShort) }
+        let frame = FrameView(bytes, header: header, offset: position)
+        guard FrameHeader.tableChecksum(frame.table, salt: salt) == header.tableChecksum else {
+            return .stop(.badTable)
+        }
+        guard FrameHeader.bodyChecksum(frame.body, salt: salt) == header.bodyChecksum else { return .stop(.badBody) }
+        position = frame.end
+        previousChecksum = header.checksum
+        return .frame(frame)
+    }
+
+    /// Looks at the file anew: it may have grown or been finished.
+    func lookAgain() { window.forget() }
+
+    private static var ignoresChain: Bool {
+        #if ANNALS_MUTANTS
+            return Mutant.isOn(.noSaltAndChain)
+        #else
+            return false
+        #endif
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Whether all bytes are zero.
+    var allZero: Bool {
+        // Only an empty buffer may have no base address.
+        guard let base = baseAddress else { return true }
+        var position = 0
+        while count &- position >= 8 {
+            if base.loadUnaligned(fromByteOffset: position, as: UInt64.self) != 0 { return false }
+            position &+= 8
+        }
+        while position < count {
+            if self[position] != 0 { return false }
+            position += 1
+        }
+        return true
+    }
+}

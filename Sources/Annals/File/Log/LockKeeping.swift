@@ -1,0 +1,70 @@
+// When the writer lock is kept from one commit to the next: while a handle makes one short commit right behind the other.
+//
+// Taking the lock and giving it back costs more than writing a row. Who keeps it still holds it, as the system sees it: a kept lock changes who
+// waits, and for how long, and never who may write.
+//
+// Invariants:
+// K1  As long as it is kept nobody else has appended: what was known at the last commit is the newest there is.
+// K2  Whoever waits announces it, and who keeps the lock looks for that each time a lease has passed, and then lets the other one go first. A lease is
+//     longer only behind one that went by without the other one coming.
+// K3  When commits cease a thread gives it back: nobody waits longer than a lease, or twice the idle time, for who does nothing.
+
+/// What a handle knows about the lock between its commits. Times are of the wall clock, which every commit reads: where that is set to another time the
+/// lock is given back sooner.
+struct LockKeeping {
+    private let limits: LockKeepingLimits
+    /// Whether the lock is held although nobody commits.
+    private(set) var isKept = false
+    /// Whether the thread that gives it back is awake.
+    var isWatched = false
+    /// Below zero behind somebody else's.
+    private var closeCommits = 0
+    private var lastCommit: Int64 = 0
+    private var leaseStart: Int64 = 0
+    private var lease: Int64
+
+    init(_ limits: LockKeepingLimits) {
+        self.limits = limits
+        lease = limits.leaseMicroseconds
+    }
+
+    private static func isWithin(_ length: Int64, since start: Int64, _ now: Int64) -> Bool {
+        now >= start && now &- start < length
+    }
+
+    func isLeaseOver(_ now: Int64) -> Bool { !Self.isWithin(lease, since: leaseStart, now) }
+
+    /// Nobody waits.
+    mutating func renewLease(_ now: Int64) {
+        leaseStart = now
+        lease = limits.leaseMicroseconds
+    }
+
+    /// Somebody waited, and has taken the lock, or not.
+    mutating func gaveWay(_ hasCome: Bool) {
+        lease = hasCome ? limits.leaseMicroseconds : min(max(lease, 1) * 2, limits.longestLeaseMicroseconds)
+    }
+
+    func isIdle(_ now: Int64) -> Bool { !Self.isWithin(limits.idleMicroseconds, since: lastCommit, now) }
+
+    /// A commit has begun that asks for no more than to survive the process: whether the lock is to be kept behind it.
+    mutating func isWorthKeeping(behindCommitAt now: Int64) -> Bool {
+        let isClose = Self.isWithin(limits.gapMicroseconds, since: lastCommit, now)
+        closeCommits = isClose ? closeCommits + 1 : min(closeCommits, 0)
+        lastCommit = now
+        return closeCommits >= limits.commits
+    }
+
+    /// Somebody else has written: it may be his turn again.
+    mutating func beginAnew() {
+        closeCommits = limits.commits - max(limits.commits, limits.commitsBehindOthers) - 1
+        lease = limits.leaseMicroseconds
+    }
+
+    mutating func keep(_ now: Int64) {
+        if !isKept { leaseStart = now }
+        isKept = true
+    }
+
+    mutating func giveBack() { isKept = false }
+}

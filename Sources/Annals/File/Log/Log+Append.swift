@@ -1,0 +1,291 @@
+// Appending: under the writer lock, adopt what others wrote, settle numbers and offsets, write, publish.
+
+/// A transaction that is in the file.
+package struct AppendedTransaction: Equatable, Sendable {
+    package var number: UInt64
+    package var tag: UInt64
+    /// Microseconds since 1970.
+    package var time: Int64
+    /// Offset of its first frame, of its commit frame, and of its end.
+    package var start: UInt64
+    package var commitFrame: UInt64
+    package var end: UInt64
+}
+
+extension Log {
+    /// Appends a transaction and, with `.full`, waits until it is durable.
+    ///
+    /// Throws `busy` when another process, or another thread on this handle, writes for too long, `noSpace` (nothing has changed then), `storeRemoved`, `storeReplaced`,
+    /// `hardLinked`, `damaged`, `diverged`, `schemaChanged` (encode the transaction again), and `durabilityUnknown`, after which this handle
+    /// commits nothing more and the transaction may be there or not.
+    @discardableResult
+    package func commit(
+        _ transaction: TransactionBuilder, durability: Durability = .full
+    ) throws(StoreError) -> AppendedTransaction {
+        try enter()
+        defer { leave() }
+        // Once it is in the file a close on another thread does not refuse it any more.
+        let appended = try appendWhileOpen(transaction, durability)
+        if durability == .full { try synchronize(through: appended.end) }
+        return appended
+    }
+
+    /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second half.
+    @discardableResult
+    package func append(
+        _ transaction: TransactionBuilder, durability: Durability
+    ) throws(StoreError) -> AppendedTransaction {
+        try enter()
+        defer { leave() }
+        return try appendWhileOpen(transaction, durability)
+    }
+
+    private func appendWhileOpen(
+        _ transaction: TransactionBuilder, _ durability: Durability
+    ) throws(StoreError) -> AppendedTransaction {
+        try checkFits(transaction)
+        _ = transaction.lastFrame()
+        return try appending(durability) { (appender) throws(StoreError) in try append(transaction, with: &appender) }
+    }
+
+    private func checkFits(_ transaction: TransactionBuilder) throws(StoreError) {
+        guard transaction.salt == header.salt, !transaction.isCommitted, !transaction.isBroken else {
+            throw StoreError(
+                .invalidArgument,
+                "A transaction is committed once, whole, and in the store that it was begun for: begin another.",
+                path: path)
+        }
+        guard !transaction.isLent else { throw transaction.unusable() }
+    }
+
+    /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open by the caller.
+    ///
+    /// This and what it calls are inlined, because a commit of one row would else spend a tenth of its time on counting references of closures.
+    @inline(__always)
+    func appending<Result>(
+        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = true,
+        _ body: (inout Appender) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        let isBackground = durability == .relaxed && options.synchronizesInBackground
+        if isBackground, !background.isStarted { try startBackgroundSync() }
+        let isGivenBack = isBackground || (durability == .relaxed && options.releasesLockByHand)
+        let result = try withWriterLock(
+            durability, longestPause: longestPause, mayKeepLock: mayKeepLock && isGivenBack, body)
+        if isBackground, ledger.needsAttention() { background.wake() }
+        return result
+    }
+
+    /// Appends a transaction, with the writer lock.
+    func append(
+        _ transaction: TransactionBuilder, with appender: inout Appender
+    ) throws(StoreError) -> AppendedTransaction {
+        try checkFits(transaction)
+        guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
+            throw StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
+        }
+        do throws(StoreError) {
+            let appended = try appender.append(transaction)
+            transaction.isCommitted = true
+            return appended
+        } catch {
+            // It may be there: in no store, and by no handle, may it be committed again.
+            if appender.writeFailed, error.code == .inputOutput { transaction.isCommitted = true }
+            throw error
+        }
+    }
+
+    /// How long the file is now.
+    func fileSize() throws(StoreError) -> UInt64 { try files.size(file) }
+
+    /// Writes a frame, or a part of one, with the writer lock.
+    func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
+        try files.writeAll(file, at: offset, bytes)
+    }
+
+    /// Waits until everything below `end` is durable. Threads share syncs.
+    package func makeDurable(through end: UInt64) throws(StoreError) {
+        try whileOpen { () throws(StoreError) in
+            if ledger.inherited != nil, durableEnd < end { try withWriterLock(.full) { (_) throws(StoreError) in } }
+            try synchronize(through: end)
+        }
+    }
+
+    /// The same, for who holds the handle open, and has written the inherited part again.
+    func synchronize(through end: UInt64) throws(StoreError) {
+        do throws(StoreError) { try ledger.makeDurable(through: end) } catch { throw error.at(path: path) }
+    }
+
+    @inline(__always)
+    func append<Result>(
+        _ durability: Durability, at time: Int64, isNewest: Bool,
+        _ body: (inout Appender) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        try checkIdentity(always: durability == .full, at: time)
+        var appender = try beginAppending(at: time, isNewest: isNewest)
+        do throws(StoreError) {
+            if durability == .full { try rewriteInheritedPart() }
+            let result = try body(&appender)
+            follow.lock()
+            take(appender.state)
+            seenSize = max(seenSize, appender.fileSize)
+            knownSize = appender.fileSize
+            isAppending = false
+            follow.unlock()
+            if appender.hasWritten { hasAppended = true }
+            if let origin = appender.origin { lastOrigin = origin }
+            return result
+        } catch {
+            throw rollBack(appender, error)
+        }
+    }
+
+    /// Adopts what others appended, where any can have, and, the first time, looks at everything above the end.
+    @inline(never)
+    private func beginAppending(at time: Int64, isNewest: Bool) throws(StoreError) -> Appender {
+        try follow.withLock { () throws(StoreError) -> Appender in
+            var hasNews = true
+            if isTailJudged { hasNews = isNewest ? false : try !isNothingNew() }
+            if hasNews, isTailJudged { keeping.beginAnew() }
+            if hasNews, try !isJudgedTailAdopted() { isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
+            if !isTailJudged || state.isReplacing {
+                // Before anything is removed: beside a file that was replaced stands what compacts the new one.
+                try checkIdentity()
+                if hasNews { removeLeftover() }
+            }
+            isTailJudged = true
+            isAppending = true
+            return Appender(
+                self, state: state, tail: isTailTorn ? .torn : .clean, fileSize: knownSize, time: time)
+        }
+    }
+
+    /// Adopts what others appended, where this handle has judged the end before: whether nothing stands behind it. Then it need not be judged once more,
+    /// which means looking at all that is above. Since it was, only they have written, each right behind the other, and who died writing has left
+    /// the beginning of something; but who died recovering may have left what was torn. With `follow` locked.
+    private func isJudgedTailAdopted() throws(StoreError) -> Bool {
+        guard isTailJudged else { return false }
+        let recoveries = state.recoveries
+        _ = try adopt(asker: .follower)
+        if state.recoveries > recoveries { return false }
+        return try isNothingNew()
+    }
+
+    /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was read already: where that is set to
+    /// another time, the file is looked at once more than it would have to be.
+    @inline(never)
+    private func checkIdentity(always: Bool, at now: Int64) throws(StoreError) {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.noIdentityCheckUnderLock) { return }
+        #endif
+        if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
+        try checkIdentity()
+        lastIdentityCheck = now
+    }
+
+    /// Throws where the name no longer stands for this file, or not for it alone.
+    func checkIdentity() throws(StoreError) {
+        let found = try identityInPlace()
+        guard found.links == 1 else {
+            throw StoreError(
+                .hardLinked,
+                "The store file has \(found.links) names (hard links), and would become as many stores when it is compacted: "
+                    + "remove the others.")
+        }
+    }
+
+    /// Writes what an earlier process left unproven once more, the same bytes at the same place, so that a sync proves it.
+    func rewriteInheritedPart() throws(StoreError) {
+        guard let range = ledger.inherited else { return }
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.noRewriteWhenOpened) { return ledger.inheritedPartWasRewritten() }
+        #endif
+        // The chain up to the end that was read when this handle was opened: its last checksum stands for all of it.
+        var position = range.lowerBound
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.rewriteLastFrameOnly) { position = max(position, current.lastFrame ?? 0) }
+        #endif
+        let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
+        defer { withExtendedLifetime(window) {} }
+        let start = try window.bytes(at: position, count: FrameField.bytes)
+        var previousChecksum = header.checksum
+        if case .good(let first) = FrameHeader.decode(start, offset: position, salt: header.salt) {
+            previousChecksum = first.previousChecksum
+        } else {
+            // The mark is not the end of a frame, or the frame there is gone: then the whole chain tells.
+            position = UInt64(FormatLimits.pageBytes)
+        }
+        let scanner = FrameScanner(
+            window: window, salt: header.salt, position: position, previousChecksum: previousChecksum)
+        var checksum: UInt64 = 0
+        while scanner.position < range.upperBound {
+            guard case .frame(let frame) = try scanner.next() else { throw changedSinceOpened(scanner.position) }
+            checksum = frame.header.checksum
+            if frame.end <= range.lowerBound { continue }
+            // What was just checked, from the same private copy.
+            let bytes = try window.bytes(at: frame.offset, count: Int(frame.header.frameBytes))
+            do throws(StoreError) {
+                try files.writeAll(file, at: frame.offset, bytes)
+            } catch {
+                throw poisoned(by: error)
+            }
+        }
+        guard scanner.position == range.upperBound, checksum == openedChecksum else {
+            throw changedSinceOpened(scanner.position)
+        }
+        ledger.inheritedPartWasRewritten()
+    }
+
+    /// The system has dropped what it could not write: nothing can be built on it.
+    private func changedSinceOpened(_ offset: UInt64) -> StoreError {
+        let unknown = StoreError(
+            .durabilityUnknown,
+            "What an earlier process wrote is no longer what was read when the store was opened: it was lost before it was durable. "
+                + "Open the store again; it shows what is there.", path: path, offset: offset)
+        ledger.poison(unknown)
+        return unknown
+    }
+
+    /// After a failed write: what is complete is adopted (others may have), the rest is a torn tail for the next writer.
+    ///
+    /// - Returns: the error to throw.
+    @inline(never)
+    private func rollBack(_ appender: Appender, _ error: StoreError) -> StoreError {
+        guard appender.hasWritten else {
+            follow.withLock {
+                isAppending = false
+                knownSize = 0
+            }
+            return error
+        }
+        let isUnknown = appender.writeFailed && error.code == .inputOutput
+        return follow.withLock {
+            isTailJudged = false
+            isAppending = false
+            knownSize = 0
+            if isUnknown { return poisoned(by: error) }
+            do throws(StoreError) {
+                _ = try adopt(asker: .judge)
+                // Space that the failed write took is given back; that it may not be is no error. Never below what others may have adopted, and
+                // only where something of it stands behind the end: else others, who know how long the file was, would not look again.
+                let end = max(state.end, appender.writtenEnd)
+                if try !isNothingNew(), try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
+                    try files.setSize(file, to: end + UInt64(FormatLimits.pageBytes))
+                }
+            } catch {}
+            return error
+        }
+    }
+
+    /// After an input/output error in a write nobody knows what the file holds: this handle writes nothing more.
+    ///
+    /// - Returns: the error that says so; other errors as they are.
+    private func poisoned(by error: StoreError) -> StoreError {
+        guard error.code == .inputOutput else { return error }
+        let unknown = StoreError(
+            .durabilityUnknown,
+            "A write failed (\(error.message)): whether the transaction is in the store is unknown. Open the store again; it shows "
+                + "what is there.", call: error.call, systemError: error.systemError, path: path)
+        ledger.poison(unknown)
+        return unknown
+    }
+}

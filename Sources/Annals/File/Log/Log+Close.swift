@@ -1,0 +1,111 @@
+// Background syncs, and closing cleanly: sync, seal, sync, hint.
+
+extension Log {
+    // MARK: In the background
+
+    /// Synchronises if what relaxed commits wrote lags too far behind. The background thread calls this.
+    package func synchronizeIfDue() throws(StoreError) {
+        guard ledger.isSyncDue(now: environment.monotonicMicroseconds(), limits: limits) else { return }
+        try synchronizeEverything()
+    }
+
+    /// Makes everything that this handle knows of durable.
+    package func synchronizeEverything() throws(StoreError) { try makeDurable(through: current.end) }
+
+    func startBackgroundSync() throws(StoreError) {
+        // Not weak: that would make every counting of a reference to this handle slow. Sound: `deinit` waits until the thread has ended, and what the
+        // thread refers to while it runs a step lives as long.
+        let handle = Unmanaged.passUnretained(self)
+        try background.start(name: "annals-sync") {
+            let log = handle.takeUnretainedValue()
+            return withExtendedLifetime(log) { log.backgroundStep() }
+        }
+    }
+
+    /// One turn of the background thread: what it is to do next.
+    private func backgroundStep() -> BackgroundWork.Next {
+        do throws(StoreError) {
+            try synchronizeIfDue()
+        } catch {
+            // A failed sync has poisoned the handle, and the next commit says so. Anything else may pass.
+            return .again(at: environment.monotonicMicroseconds() &+ limits.syncLagMicroseconds)
+        }
+        return ledger.syncDueTime(limits: limits).map { .again(at: $0) } ?? .wait
+    }
+
+    // MARK: Closing
+
+    /// Makes everything durable, and says in the file that it was closed cleanly if this handle has written to it.
+    ///
+    /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws what kept the last transactions from being
+    /// made durable; the handle is closed all the same. Closing twice does nothing, and neither does closing in a child after `fork`.
+    ///
+    /// A file that is not published has only the name of something temporary, by which nobody opens it, and gets the store's name afterwards: what
+    /// its seal says need not be true before, and one sync proves all.
+    package func close(isPublished: Bool = true) throws(StoreError) {
+        if process.wasForked { return }
+        stopThreads()
+        guard refuseCalls() else { return }
+        defer { release() }
+        guard access == .readWrite, writer.withLock({ hasAppended }) else { return }
+        try ledger.checkUsable()
+        do throws(StoreError) {
+            try seal(isPublished: isPublished)
+        } catch {
+            // A seal is a convenience; what was committed is not, and is durable then.
+            guard error.code != .durabilityUnknown, ledger.inherited == nil else { throw error }
+            try synchronize(through: current.end)
+            guard [.busy, .storeRemoved, .storeReplaced, .noSpace].contains(error.code) else { throw error }
+        }
+    }
+
+    private func seal(isPublished: Bool) throws(StoreError) {
+        try withWriterLock(.full) { (appender) throws(StoreError) in
+            try appender.recoverIfTorn()
+            if appender.state.isSealed { return }
+            #if ANNALS_MUTANTS
+                if Mutant.isOn(.hintBeforeSync) { try writeHint(for: appender.state) }
+            #endif
+            follow.withLock { take(appender.state) }
+            if isPublished, !sealsBeforeSync { try synchronize(through: appender.state.end) }
+            try appender.seal()
+            try files.setSize(file, to: appender.state.end + UInt64(FormatLimits.pageBytes))
+            follow.withLock { take(appender.state) }
+            try synchronize(through: appender.state.end)
+            try writeHint(for: appender.state)
+        }
+    }
+
+    private var sealsBeforeSync: Bool {
+        #if ANNALS_MUTANTS
+            return Mutant.isOn(.sealBeforeSync)
+        #else
+            return false
+        #endif
+    }
+
+    /// Notes in the header page what a sync has just proved. Failing to is no error: nobody relies on a hint.
+    private func writeHint(for state: LogState) throws(StoreError) {
+        hintedCheckpoint = state.checkpoint?.offset ?? 0
+        try writeHint(durableEnd: state.end, number: state.lastNumber, checkpoint: hintedCheckpoint)
+    }
+
+    /// With the writer lock: names a checkpoint in the header page once a sync has proved it.
+    func hintAtCheckpointIfProved(_ newest: CheckpointPlace?) {
+        guard let place = newest, place.offset != hintedCheckpoint, ledger.mark >= place.end else { return }
+        hintedCheckpoint = place.offset
+        try? writeHint(durableEnd: place.end, number: place.number, checkpoint: place.offset)
+    }
+
+    private func writeHint(durableEnd: UInt64, number: UInt64, checkpoint: UInt64) throws(StoreError) {
+        let window = ByteWindow(files, file, stepBytes: FormatLimits.pageBytes)
+        defer { withExtendedLifetime(window) {} }
+        let (_, newest) = try Log.readHeaderAndHint(window)
+        let hint = Hint(
+            sequence: (newest?.sequence ?? 0) + 1, checkpoint: checkpoint, durableEnd: durableEnd,
+            number: number)
+        hint.encoded(salt: header.salt).withUnsafeBytes { bytes in
+            try? files.writeAll(file, at: UInt64(hint.slotOffset), bytes)
+        }
+    }
+}

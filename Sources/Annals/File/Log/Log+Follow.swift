@@ -1,0 +1,92 @@
+// Following: adopting what others have appended.
+
+extension Log {
+    /// Reads what was appended since this handle last looked. Takes no lock that another process could hold.
+    ///
+    /// - Returns: what is known then.
+    /// - Throws: `damaged`, `diverged`, and what reading throws.
+    @discardableResult
+    package func catchUp() throws(StoreError) -> LogState { try catchUp { $0 } }
+
+    /// The same; `body` sees the state before anybody can change it. Throws `storeReplaced` where another file has taken this one's place, unless it
+    /// is not to be looked whether one has.
+    func catchUp<Result>(
+        looksAtPlace: Bool = true, _ body: (borrowing LogState) -> Result
+    ) throws(StoreError) -> Result {
+        try whileOpen { () throws(StoreError) in
+            try follow.withLock { () throws(StoreError) -> Result in
+                if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
+                if looksAtPlace, state.isReplacing, !isAppending { try checkNotReplaced() }
+                return body(state)
+            }
+        }
+    }
+
+    /// Takes in everything that stands behind `state.end`. With `follow` locked.
+    func adopt(asker: StopFindings.Asker) throws(StoreError) -> WalkEnd {
+        let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
+        defer { withExtendedLifetime(window) {} }
+        knownSize = 0
+        try compareLastFrame()
+        var walk = LogWalk(state: state, window: window)
+        defer {
+            walk.state.dropOpenTransaction()
+            if walk.state.end > state.end { take(walk.state) }
+        }
+        do throws(StoreError) {
+            return try walk.toTheEnd(asker: asker) { (frame, accepted, state) throws(StoreError) in
+                try follower?.adopt(frame, accepted, state)
+            }
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    /// What was adopted last must still stand there: a lost transaction's place may have been given to another. With `follow` locked.
+    func compareLastFrame() throws(StoreError) {
+        guard let last = state.lastFrame else { return }
+        let found = try bytes(at: last, count: 8) { $0.integer(at: FrameField.checksum, as: UInt64.self) }
+        guard found == state.endChecksum else {
+            throw StoreError(
+                .diverged,
+                "The last transaction that this handle has seen is no longer there: it was lost before it was durable. "
+                    + "Open the store again.",
+                path: path, offset: last)
+        }
+    }
+
+    /// Hands bytes of a frame's header to `body`, from the mapping where the file is known to reach that far; nil at the end of the file.
+    private func bytes<Result>(
+        at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) -> Result
+    ) throws(StoreError) -> Result? {
+        let end = offset + UInt64(count)
+        if let mapping, end <= seenSize, end <= UInt64(mapping.bytes.count) {
+            return body(mapping.bytes.slice(Int(offset), count))
+        }
+        let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
+        defer { withExtendedLifetime(window) {} }
+        let bytes = try window.bytes(at: offset, count: count)
+        guard bytes.count == count else { return nil }
+        seenSize = max(seenSize, end)
+        return body(bytes)
+    }
+
+    /// The new state counts from here on. With `follow` locked.
+    func take(_ next: LogState) {
+        if next.recoveries > state.recoveries { isTailTorn = false }
+        state = next
+        seenSize = max(seenSize, next.end)
+        ledger.advance(to: next.end, mark: next.durableMark)
+        follower?.publish(next)
+    }
+
+    /// Whether nobody has begun a frame behind `state.end`, and what is below it still stands. With `follow` locked.
+    func isNothingNew() throws(StoreError) -> Bool {
+        try compareLastFrame()
+        // A frame is written from its beginning. What of its header would stand on the next page is not looked at: that page was mostly never touched,
+        // and the system reads megabytes of nothing ahead of it.
+        let pageBytes = FormatLimits.pageBytes
+        let inPage = min(FrameField.bytes, pageBytes - Int(state.end % UInt64(pageBytes)))
+        return try bytes(at: state.end, count: inPage) { $0.allZero } ?? true
+    }
+}

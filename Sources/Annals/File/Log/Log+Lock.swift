@@ -1,0 +1,132 @@
+// The writer lock of a handle: its threads first, then other processes; and keeping it between commits.
+
+extension Log {
+    /// Runs `body` with the store's writer lock, everything adopted, and publishes what it appended; rolls back what failed.
+    @inline(__always)
+    func withWriterLock<Result>(
+        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = false,
+        _ body: (inout Appender) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        try lockWriter(options.lockTimeoutMicroseconds)
+        defer { writer.unlock() }
+        do throws(StoreError) {
+            try ledger.checkUsable()
+            let isKept = keeping.isKept
+            let time = try lockFile(longestPause, options.lockTimeoutMicroseconds)
+            var keeps = false
+            defer { if !keeps { unlockFile() } }
+            let result = try append(durability, at: time, isNewest: isKept && isStillKept, body)
+            keeps = mayKeepLock && keepLock(behindCommitAt: time)
+            return result
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    /// Lets nobody write for so long, and only that. Throws what taking the lock throws, but does not wait for it for long.
+    package func keepWritersOut(microseconds: UInt64) throws(StoreError) {
+        try whileOpen { () throws(StoreError) in
+            let patience = min(options.lockTimeoutMicroseconds, 100_000)
+            try lockWriter(patience)
+            defer { writer.unlock() }
+            _ = try lockFile(WriterLock.eagerPause, patience)
+            defer { unlockFile() }
+            environment.sleep(microseconds: microseconds)
+        }
+    }
+
+    private func lockWriter(_ timeoutMicroseconds: UInt64) throws(StoreError) {
+        guard access == .readWrite else {
+            throw StoreError(
+                .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
+        }
+        // Threads wait in real time, whatever clock the environment has.
+        guard writer.lock(timeoutMicroseconds: timeoutMicroseconds) else {
+            throw StoreError(
+                .busy,
+                "Another thread of this process is writing and did not finish in time: try again, or wait longer.",
+                path: path)
+        }
+    }
+
+    /// With `writer` locked. Gives back what the wall clock shows.
+    private func lockFile(_ longestPause: UInt64, _ timeoutMicroseconds: UInt64) throws(StoreError) -> Int64 {
+        if keeping.isKept {
+            let now = environment.wallClockMicroseconds()
+            if !keeping.isLeaseOver(now) { return now }
+            guard try WriterLock.isAwaited(files, file) else {
+                keeping.renewLease(now)
+                return now
+            }
+            unlockFile()
+            keeping.gaveWay(try WriterLock.giveWay(files, environment, file))
+        }
+        return try WriterLock.acquire(
+            files, environment, file, processID: processID, timeoutMicroseconds: timeoutMicroseconds,
+            longestPause: longestPause)
+    }
+
+    /// With `writer` locked: false where the lock was given to others in between, who may have appended.
+    private var isStillKept: Bool {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.keptLockIsNeverGivenAway) { return true }
+        #endif
+        return keeping.isKept
+    }
+
+    /// With `writer` locked.
+    private func unlockFile() {
+        keeping.giveBack()
+        try? files.unlock(file, WriterLock.everything)
+    }
+
+    // MARK: Between commits
+
+    /// With `writer` locked, behind a commit that began at `time`: whether the lock stays held. Never where nobody would give it back.
+    private func keepLock(behindCommitAt time: Int64) -> Bool {
+        guard keeping.isWorthKeeping(behindCommitAt: time) else { return false }
+        if !keeping.isWatched, !options.releasesLockByHand {
+            do throws(StoreError) { try watchKeptLock() } catch { return false }
+        }
+        keeping.keep(time)
+        return true
+    }
+
+    private func watchKeptLock() throws(StoreError) {
+        if lockWatch.isStarted {
+            lockWatch.wake()
+        } else {
+            // Not weak, as in `startBackgroundSync`.
+            let handle = Unmanaged.passUnretained(self)
+            try lockWatch.start(name: "annals-lock") {
+                let log = handle.takeUnretainedValue()
+                return withExtendedLifetime(log) { log.giveBackIdleLock() }
+            }
+        }
+        keeping.isWatched = true
+    }
+
+    /// Gives the lock back if it was kept and no commit has come for a while. A thread calls this as long as the lock is kept; where the handle
+    /// releases it by hand, whoever does.
+    ///
+    /// - Returns: when to call it again.
+    @discardableResult
+    package func giveBackIdleLock() -> BackgroundWork.Next {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.keepsIdleLock) { return .wait }
+        #endif
+        // Who has it commits, and need not be waited for.
+        guard writer.lock(timeoutMicroseconds: 0) else { return lookAtLockAgain() }
+        defer { writer.unlock() }
+        if keeping.isKept {
+            if !keeping.isIdle(environment.wallClockMicroseconds()) { return lookAtLockAgain() }
+            unlockFile()
+        }
+        keeping.isWatched = false
+        return .wait
+    }
+
+    private func lookAtLockAgain() -> BackgroundWork.Next {
+        .again(at: environment.monotonicMicroseconds() &+ UInt64(clamping: limits.lockKeeping.idleMicroseconds))
+    }
+}

@@ -1,0 +1,48 @@
+// Whether the store's name still stands for this file: asked by who writes, and by who waits for what others write.
+
+extension Log {
+    /// The directory, as the path names it.
+    package var directoryPath: String {
+        let directory = path.utf8.dropLast(name.utf8.count + 1)
+        return directory.isEmpty ? "/" : String(directory) ?? "/"
+    }
+
+    /// Throws `storeRemoved` or `storeReplaced` where the name stands for nothing or for another file. One system call.
+    package func checkPlace() throws(StoreError) {
+        try whileOpen { () throws(StoreError) in
+            do throws(StoreError) { _ = try identityInPlace() } catch { throw error.at(path: path) }
+        }
+    }
+
+    /// Waits until no append of this handle is under way, as long as a writer waits at most: one that compacts goes on for a while once another file has
+    /// the name, and nobody here learns of that file before it is done. Throws `closed`, `forked`.
+    package func awaitAppend() throws(StoreError) {
+        try whileOpen { if writer.lock(timeoutMicroseconds: options.lockTimeoutMicroseconds) { writer.unlock() } }
+    }
+
+    /// What stands in the store's place, which is this file.
+    func identityInPlace() throws(StoreError) -> FileIdentity {
+        let found: FileIdentity
+        do throws(StoreError) {
+            found = try files.identity(of: name, in: directory)
+        } catch  where error.code == .notFound {
+            throw StoreError(.storeRemoved, "The store file was removed or renamed: nothing is written to it any more.")
+        }
+        guard isThisFile(found) else {
+            throw StoreError(.storeReplaced, "Another file has taken the store's place: open the store again.")
+        }
+        return found
+    }
+
+    /// Whether the path leads to this file: not so where a directory above it was renamed. A watch, which is set by path, is of use only then.
+    package func isReachedByPath() -> Bool {
+        guard let other = try? files.openDirectory(directoryPath) else { return false }
+        defer { files.close(other) }
+        guard let found = try? files.identity(of: name, in: other) else { return false }
+        return isThisFile(found)
+    }
+
+    private func isThisFile(_ found: FileIdentity) -> Bool {
+        found.inode == identity.inode && found.device == identity.device
+    }
+}

@@ -1,0 +1,94 @@
+// Reading back: all frames in order, and large values piece by piece. What is handed out was verified in a private copy.
+
+extension Log {
+    /// Hands out every frame that counts, from the first to the last that this handle knows of, verified.
+    ///
+    /// `visit` is given the frame and what the frames up to it say; the frame's bytes live until it returns. Frames of a transaction
+    /// come before it is known that the transaction counts, but all up to the end that was known at the call do.
+    /// Linear in the size of the file, in memory of a window. Throws `damaged` with the offset, and what `visit` throws.
+    package func forEachFrame(
+        _ visit: (FrameView, LogState) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try whileOpen { () throws(StoreError) in try readFrames(visit) }
+    }
+
+    private func readFrames(_ visit: (FrameView, LogState) throws(StoreError) -> Void) throws(StoreError) {
+        let end = current.end
+        let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
+        defer { withExtendedLifetime(window) {} }
+        var reading = LogState(header: header)
+        let scanner = FrameScanner(
+            window: window, salt: header.salt, position: reading.end, previousChecksum: reading.endChecksum)
+        do throws(StoreError) {
+            while reading.reach < end {
+                switch try scanner.next() {
+                case .frame(let frame):
+                    _ = try reading.accept(frame)
+                    try visit(frame, reading)
+                case .stop(let stop):
+                    throw StoreError(
+                        .damaged,
+                        "The store is damaged: \(stop.sentence), and this was read before. Restore it from a "
+                            + "backup.", offset: reading.reach)
+                }
+            }
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    /// Hands out a large value piece by piece, verified.
+    ///
+    /// Throws `damaged` where the reference does not lead to a complete value. Memory of one frame.
+    package func readLargeValue(
+        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try whileOpen { () throws(StoreError) in try readPieces(reference, visit) }
+    }
+
+    private func readPieces(
+        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let window = ByteWindow(files, file, stepBytes: FormatLimits.maximumFrameBytes)
+        defer { withExtendedLifetime(window) {} }
+        do throws(StoreError) {
+            var offset = reference.offset
+            var position: UInt64 = 0
+            var before: UInt64?
+            while position < reference.valueBytes {
+                let frame = try valueFrame(at: offset, window)
+                let piece = try ValuePiece.decode(frame)
+                guard piece.valueBytes == reference.valueBytes, piece.position == position,
+                    piece.first == reference.offset,
+                    before == nil
+                        ? frame.header.checksum == reference.checksum : frame.header.previousChecksum == before
+                else { throw Log.lostValue(offset) }
+                try visit(frame.body.slice(0, Int(piece.pieceBytes)))
+                position += UInt64(piece.pieceBytes)
+                before = frame.header.checksum
+                offset = frame.end
+            }
+        } catch {
+            throw error.at(path: path)
+        }
+    }
+
+    private func valueFrame(at offset: UInt64, _ window: ByteWindow) throws(StoreError) -> FrameView {
+        let start = try window.bytes(at: offset, count: FrameField.bytes)
+        guard case .good(let header) = FrameHeader.decode(start, offset: offset, salt: self.header.salt),
+            header.kind == .value
+        else { throw Log.lostValue(offset) }
+        let bytes = try window.bytes(at: offset, count: Int(header.frameBytes))
+        guard bytes.count == Int(header.frameBytes) else { throw Log.lostValue(offset) }
+        let frame = FrameView(bytes, header: header, offset: offset)
+        guard frame.checksumsMatch(salt: self.header.salt) else { throw Log.lostValue(offset) }
+        return frame
+    }
+
+    private static func lostValue(_ offset: UInt64) -> StoreError {
+        StoreError(
+            .damaged,
+            "F23: no piece of the value that a row names stands here. Restore the store from a backup.",
+            offset: offset)
+    }
+}

@@ -1,0 +1,209 @@
+// One open store file: what it says, following what others append, and appending.
+//
+// Invariants:
+// G1  `state` is a fold over a prefix of the file's groups; it only moves forward.
+// G2  While `isAppending`, this handle holds the writer lock and has adopted everything: nobody else can have appended.
+// G3  Nothing is written below `state.end` but the unproven part, and that with the same bytes.
+// G4  A file is made shorter only by who has the writer lock and has first written something behind the end: a recovery frame, a seal, or what
+//     was written of a transaction that failed.
+
+internal import Synchronization
+
+/// A handle on a store file. Any thread may call it.
+///
+/// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`, `isTailJudged`,
+/// `isTailTorn`, `seenSize` or `knownSize` is touched; `uses` keeps the descriptors and the mapping there while a call
+/// uses them; everything else is constant or guards itself.
+package final class Log: @unchecked Sendable {
+    package let header: FileHeader
+    package let path: String
+    package let access: FileAccess
+    package let limits: LogLimits
+    /// What opening found at the end of the file.
+    package let openingReport: OpeningReport
+    let files: any FileSystem
+    let environment: any Environment
+    let options: LogOptions
+    let directory: Descriptor
+    let file: Descriptor
+    package let name: String
+    let identity: FileIdentity
+    let process = OwnProcess()
+    /// Who writes: asked once, because asking costs system calls.
+    package let processID: UInt32
+    /// Which the environment asks for once.
+    package var processName: String { environment.processName() }
+    let mapping: SharedMapping?
+    let ledger: DurabilityLedger
+
+    let writer = Monitor()
+    let follow = Monitor()
+    var state: LogState
+    var isAppending = false
+    /// Whether a torn tail stands behind `state.end`, and no recovery frame yet.
+    var isTailTorn = false
+    /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed to write.
+    var isTailJudged = false
+    /// The file has had at least this size; it never shrinks below one page beyond the end.
+    var seenSize: UInt64
+    /// The file has at least this size as long as nothing stands behind `state.end`, because who cuts a file leaves something there: G4. 0 for
+    /// not known.
+    var knownSize: UInt64 = 0
+    /// Touched with `writer` locked.
+    var hasAppended = false
+    /// On the wall clock; nil for never.
+    var lastIdentityCheck: Int64?
+    var lastOrigin: TransactionOrigin?
+    /// Touched with `writer` locked.
+    var keeping: LockKeeping
+    let background = BackgroundWork()
+    let lockWatch = BackgroundWork()
+    let follower: (any LogFollower)?
+    /// The checkpoint that a hint names, as far as this handle knows. Touched with `writer` locked.
+    var hintedCheckpoint: UInt64
+    /// How many calls use the descriptors, and `closingBit` once new ones are refused.
+    let uses = Atomic<UInt64>(0)
+    static let closingBit: UInt64 = 1 << 63
+    /// Whether another file has taken this one's place.
+    let isRetired = Atomic<Bool>(false)
+    /// Where closing waits for `uses` to sink.
+    let lifetime = Monitor()
+    /// The checksum at the end that opening read.
+    let openedChecksum: UInt64
+
+    init(_ opened: OpenedFile, options: LogOptions) {
+        header = opened.state.header
+        path = opened.path
+        access = opened.access
+        limits = options.limits
+        keeping = LockKeeping(options.limits.lockKeeping)
+        openingReport = opened.report
+        files = opened.files
+        environment = opened.environment
+        self.options = options
+        directory = opened.directory
+        file = opened.file
+        name = opened.name
+        identity = opened.identity
+        mapping = opened.mapping
+        follower = opened.follower
+        hintedCheckpoint = opened.hintedCheckpoint
+        state = opened.state
+        openedChecksum = opened.state.endChecksum
+        seenSize = opened.size
+        processID = opened.environment.processID()
+        ledger = DurabilityLedger(
+            opened.files, opened.environment, file: opened.file, directory: opened.directory, end: opened.state.end,
+            durableMark: opened.state.durableMark, syncLagBytes: options.limits.syncLagBytes)
+    }
+
+    deinit {
+        // Its locks may be held for ever there, and its descriptors are closed.
+        if process.wasForked { return }
+        stopThreads()
+        if uses.load(ordering: .acquiring) & Log.closingBit != 0 { return }
+        // Dropped without `close`: what was promised for the last second still holds, but in a file that was replaced.
+        if access == .readWrite, hasAppended, !isRetired.load(ordering: .relaxed), ledger.hasUnproven {
+            try? files.synchronize(file)
+        }
+        release()
+    }
+
+    /// Returns when no thread of this handle runs any more.
+    func stopThreads() {
+        background.stop()
+        lockWatch.stop()
+        background.join()
+        lockWatch.join()
+    }
+
+    /// Gives the descriptors back. Called once, when nobody uses them.
+    func release() {
+        follower?.close()
+        files.close(file)
+        files.close(directory)
+    }
+
+    /// Runs `body` with the descriptors held open: closing waits for it. Throws `closed` once closing has begun.
+    @inline(__always)
+    func whileOpen<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+        try enter()
+        defer { leave() }
+        return try body()
+    }
+
+    func enter() throws(StoreError) {
+        if process.wasForked { throw process.refusal(path: path) }
+        if uses.add(1, ordering: .acquiring).newValue & Log.closingBit == 0 { return }
+        leave()
+        throw StoreError(.closed, "The store was closed: open it again.", path: path)
+    }
+
+    func leave() {
+        guard uses.subtract(1, ordering: .releasing).newValue & Log.closingBit != 0 else { return }
+        // With the lock, so that closing is either waiting or has yet to look.
+        lifetime.withLock { lifetime.signalAll() }
+    }
+
+    /// Refuses new calls and waits for those under way. False where another call has done so.
+    func refuseCalls() -> Bool {
+        lifetime.withLock {
+            let before = uses.bitwiseOr(Log.closingBit, ordering: .acquiringAndReleasing).oldValue
+            guard before & Log.closingBit == 0 else { return false }
+            while uses.load(ordering: .acquiring) != Log.closingBit { lifetime.wait() }
+            return true
+        }
+    }
+
+    // MARK: What is known
+
+    /// What the file said when this handle last looked.
+    package var current: LogState { follow.withLock { state } }
+
+    /// Runs `body` while nobody can change what is known. Throws `closed`, `forked`.
+    func whatIsKnown<Result>(_ body: () -> Result) throws(StoreError) -> Result {
+        try whileOpen { follow.withLock { body() } }
+    }
+
+    /// Everything below this offset is proved durable, as far as this handle knows.
+    package var durableEnd: UInt64 { ledger.mark }
+
+    /// Begins a transaction. `expectedChanges` saves copying where it is right, and costs nothing where it is wrong.
+    ///
+    /// Its rows are encoded with `catalog`: without one, with the newest that this handle knows.
+    package func makeTransaction(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> TransactionBuilder {
+        TransactionBuilder(
+            limits: limits, catalog: catalog ?? follow.withLock { state.catalog }, salt: header.salt,
+            spool: Spool(files, directory: directory, limit: limits.spoolBytes), expectedChanges: expectedChanges)
+    }
+}
+
+/// What was found at the end of a file when it was opened or checked.
+package struct OpeningReport: Equatable, Sendable {
+    /// The end of what counts.
+    package var end: UInt64
+    package var fileBytes: UInt64
+    package var isSealed: Bool
+    /// Where a write that did not finish begins; nil for none.
+    package var tornTail: UInt64?
+    /// Why reading stopped there.
+    package var reason: String
+}
+
+/// A store file that was opened and read, not yet a handle.
+struct OpenedFile {
+    var files: any FileSystem
+    var environment: any Environment
+    var path: String
+    var name: String
+    var access: FileAccess
+    var directory: Descriptor
+    var file: Descriptor
+    var identity: FileIdentity
+    var size: UInt64
+    var mapping: SharedMapping?
+    var follower: (any LogFollower)?
+    var hintedCheckpoint: UInt64
+    var state: LogState
+    var report: OpeningReport
+}

@@ -1,0 +1,49 @@
+// What is told of everything that counts, in order: the indexes that stand above the log.
+
+/// Follows a log: sees every frame that counts exactly once, in order, whether another handle appended it or opening found it.
+///
+/// What this handle itself appends is not shown: who appends takes it in before it is published.
+package protocol LogFollower: AnyObject, Sendable {
+    /// A standalone frame, or the commit frame of a transaction, with the state behind it. One thread at a time; the bytes live until the return.
+    func adopt(_ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState) throws(StoreError)
+    /// Everything up to this state counts from now on, for everybody. One thread at a time.
+    func publish(_ state: LogState)
+    /// The descriptors and the mapping are about to go: returns when nobody reads any more.
+    func close()
+}
+
+/// A file that is being opened, as far as a follower needs it.
+package struct FileBeingOpened {
+    package let files: any FileSystem
+    package let environment: any Environment
+    package let file: Descriptor
+    package let path: String
+    package let header: FileHeader
+    /// The newest good one; nil where there is none.
+    package let hint: Hint?
+    package let mapping: SharedMapping?
+    /// Of the file.
+    package let size: UInt64
+}
+
+/// Who follows, and where reading begins: nil for the file's beginning.
+package struct LogStart {
+    package var follower: any LogFollower
+    package var state: LogState?
+}
+
+/// A mapping that lives as long as somebody reads through it.
+package final class SharedMapping: Sendable {
+    package let mapping: Mapping
+    private let files: any FileSystem
+
+    init?(_ files: any FileSystem, _ file: Descriptor, reservedBytes: Int) {
+        guard reservedBytes > 0, let mapping = files.map(file, reservedBytes: reservedBytes) else { return nil }
+        self.mapping = mapping
+        self.files = files
+    }
+
+    deinit { files.unmap(mapping) }
+
+    package var bytes: UnsafeRawBufferPointer { mapping.bytes }
+}

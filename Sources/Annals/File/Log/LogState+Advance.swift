@@ -1,0 +1,63 @@
+// What a consumer's move comes to, by what the log says of it.
+
+extension ConsumerRecord {
+    package var place: TransactionPlace { TransactionPlace(number: cursor, tag: tag) }
+}
+
+extension LogState {
+    /// What the consumers come to. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`, `invalidArgument`.
+    func records(for advances: [ConsumerAdvance], _ log: Log) throws(StoreError) -> [ConsumerRecord] {
+        if advances.isEmpty { return [] }
+        let now = log.environment.wallClockMicroseconds()
+        var records: [ConsumerRecord] = []
+        for advance in advances {
+            var record = try tracking.known(advance.name)
+            try tracking.check(advance, of: record)
+            guard advance.to.number <= lastNumber else {
+                throw StoreError(
+                    .invalidArgument,
+                    "The consumer “\(advance.name)” cannot have seen transaction \(advance.to.number): the last one is \(lastNumber)."
+                )
+            }
+            (record.cursor, record.tag) = (advance.to.number, advance.to.tag)
+            (record.lastSeen, record.processID) = (now, log.processID)
+            records.append(record)
+        }
+        return records
+    }
+}
+
+extension TrackingState {
+    /// Throws `consumerUnknown`.
+    package func known(_ name: String) throws(StoreError) -> ConsumerRecord {
+        guard let record = consumer(name) else {
+            throw StoreError(.consumerUnknown, "No consumer “\(name)” is registered: register it first.")
+        }
+        return record
+    }
+
+    /// Throws `consumerConflict`, `consumerLost` or `invalidArgument` if the consumer cannot move like that.
+    func check(_ advance: ConsumerAdvance, of record: ConsumerRecord) throws(StoreError) {
+        let place = record.place
+        guard advance.from == place else {
+            throw StoreError(
+                .consumerConflict,
+                "The consumer “\(advance.name)” stands at transaction \(place.number), not at \(advance.from.number): somebody else has "
+                    + "moved it. Read its cursor again and go on from there.")
+        }
+        guard advance.to.number >= place.number else {
+            throw StoreError(
+                .invalidArgument,
+                "The consumer “\(advance.name)” stands at transaction \(place.number) and cannot go back to \(advance.to.number): reset "
+                    + "it to read again.")
+        }
+        // Wherever it moves to: between its place and the horizon are transactions that it was never shown.
+        guard !record.kind.contains(.reads) || place.number >= horizon else {
+            throw StoreError(
+                .consumerLost,
+                "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(place.number), and history begins "
+                    + "behind \(horizon). Read everything anew, then reset the consumer to the token that came with it."
+            )
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// What frames outside of transactions say: names, clock steps, retention, the base that compaction has made, consumers, cleaning.
+
+/// Which transactions history still returns, and who reads it.
+package struct TrackingState: Equatable, Sendable {
+    /// Transactions up to this number are no longer returned.
+    package var horizon: UInt64
+    /// By author's name number, 0 for none: its transactions with smaller numbers are hidden. Ascending.
+    package var hidden: [CleaningRecord.Hidden] = []
+    /// By name.
+    package var consumers: [ConsumerRecord] = []
+    package var retention = RetentionLimits.standard
+
+    package init(horizon: UInt64) { self.horizon = horizon }
+
+    init(_ content: CheckpointContent) {
+        horizon = content.horizon
+        hidden = content.hidden
+        consumers = content.consumers
+        retention = content.retention
+    }
+
+    package func consumer(_ name: String) -> ConsumerRecord? { consumers.first { $0.name.hasSameBytes(as: name) } }
+
+    /// The number below which transactions of an author are hidden; 0 for none.
+    package func hiddenBefore(_ author: UInt32) -> UInt64 { hidden.first { $0.author == author }?.before ?? 0 }
+
+    mutating func take(_ record: CleaningRecord) {
+        if record.before > 0 { horizon = max(horizon, record.before - 1) }
+        for entry in record.hidden {
+            if let index = hidden.firstIndex(where: { $0.author >= entry.author }) {
+                if hidden[index].author == entry.author {
+                    hidden[index].before = max(hidden[index].before, entry.before)
+                } else {
+                    hidden.insert(entry, at: index)
+                }
+            } else {
+                hidden.append(entry)
+            }
+        }
+        // What is gone need not be hidden.
+        hidden.removeAll { $0.before <= horizon + 1 }
+    }
+
+    mutating func take(_ record: ConsumerRecord) {
+        let index = consumers.firstIndex { $0.name.hasSameBytes(as: record.name) }
+        switch (index, record.kind.isEmpty) {
+        case (let index?, true): consumers.remove(at: index)
+        case (let index?, false): consumers[index] = record
+        case (nil, true): break
+        case (nil, false): consumers.append(record)
+        }
+    }
+}
+
+extension LogState {
+    // MARK: Names and clock steps
+
+    mutating func accept(metadata frame: FrameView) throws(StoreError) {
+        for record in try MetadataRecord.decodeAll(frame) {
+            switch record {
+            case .name(let number, let text):
+                let known = changeableRare()
+                try check(
+                    Int(number) == known.names.count + 1 && known.names.count < FormatLimits.maximumNames
+                        && known.nameNumbers.insert(IdentifierName(text), number),
+                    "F15: name numbers do not count up, or a name stands twice")
+                known.names.append(text)
+            case .clockStep(let from, let to):
+                try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
+                mayStepBack = true
+            case .retention(let limits): changeableRare().tracking.retention = limits
+            case .objectNumbers:
+                try check(isInBase, "F8: object numbers are given before the first transaction")
+            }
+        }
+    }
+
+    // MARK: The base
+
+    /// A schema version that compaction has folded: one frame or more, each with definitions of its own.
+    mutating func accept(baseSchema frame: FrameView) throws(StoreError) {
+        let definition = try definition(frame)
+        let known = changeableRare()
+        do throws(StoreError) {
+            if definition.version == known.catalog.newestVersion {
+                try known.catalog.extend(definition)
+            } else {
+                try check(
+                    Int(definition.version) == Int(known.catalog.newestVersion) + 1,
+                    "F16: a schema version is not one more than the last")
+                try known.catalog.apply(definition)
+            }
+        } catch {
+            throw error.rule == nil ? error.under("F25") : error
+        }
+    }
+
+    // MARK: Consumers and cleaning
+
+    func consumer(_ frame: FrameView) throws(StoreError) -> ConsumerRecord {
+        let record = try ConsumerRecord.decode(frame)
+        try check(record.cursor <= lastNumber, "F33: a consumer has seen a transaction that is not there yet")
+        return record
+    }
+
+    func take(_ consumer: ConsumerRecord, _ known: Rare) throws(StoreError) {
+        known.tracking.take(consumer)
+        try check(known.tracking.consumers.count <= FormatLimits.maximumConsumers, "F33: there are too many consumers")
+    }
+
+    mutating func accept(cleaning frame: FrameView) throws(StoreError) {
+        let record = try CleaningRecord.decode(frame)
+        let highest = record.hidden.reduce(record.before) { max($0, $1.before) }
+        try check(highest > 0 && highest - 1 <= lastNumber, "F33: a cleaning mark names nothing, or what is not there")
+        try check((record.hidden.last?.author ?? 0) <= names.count, "F15: a name is referred to and not defined")
+        changeableRare().tracking.take(record)
+    }
+
+    func accept(replacing frame: FrameView) throws(StoreError) {
+        let record = try ReplacingRecord.decode(frame)
+        try check(record.generation > header.generation, "F33: a file is to be replaced by an older one")
+    }
+}

@@ -1,0 +1,460 @@
+// What the frames up to a place say together: a fold over the log, the same for who opens, follows, writes or checks.
+//
+// Invariants, each also a rule of FileFormat.md:
+// L1  `end` is the end of the last complete group, and `endChecksum` the checksum of the frame that ends there.
+// L2  `reach` is where reading has come to: `end`, or above it inside a transaction whose commit frame is not read yet.
+// L3  `durableMark` is the highest mark of any frame below `end`, and is at most `end`.
+
+package struct LogState: Sendable {
+    package private(set) var end: UInt64
+    package private(set) var endChecksum: UInt64
+    /// Where the frame that ends at `end` begins; nil before there is any.
+    package private(set) var lastFrame: UInt64?
+    package private(set) var durableMark: UInt64
+    package private(set) var lastNumber: UInt64
+    package private(set) var lastTime: Int64
+    package private(set) var lastTag: UInt64
+    /// Whether the last frame is a seal.
+    package private(set) var isSealed = false
+    /// Whether the last frame says that another file is about to take this one's place.
+    package private(set) var isReplacing = false
+    /// How many torn tails were dropped, as recovery frames tell.
+    package private(set) var recoveries = 0
+    package private(set) var frames: UInt64 = 0
+    /// The newest checkpoint.
+    package private(set) var checkpoint: CheckpointPlace?
+    package internal(set) var mayStepBack = false
+    /// Whether rows without history may stand here: where compaction has written everything, as far as is known.
+    private var mayHoldRows: Bool
+    /// States are copied at every commit: what changes rarely stands behind one reference.
+    private(set) var rare: Rare
+    private var unfinished: Unfinished?
+
+    /// The file that this state is of.
+    package var header: FileHeader { rare.header }
+    package var catalog: SchemaCatalog { rare.catalog }
+    /// Author, context and process names; number n is at n - 1.
+    package var names: [String] { rare.names }
+    /// Which transactions history still returns, and to whom they matter.
+    package var tracking: TrackingState { rare.tracking }
+    /// Whether no transaction stands in the file yet: what compaction folded comes before the first.
+    package var isInBase: Bool { lastNumber == rare.header.baseNumber && rare.header.generation > 0 }
+    package var nameNumbers: NameNumbers { rare.nameNumbers }
+    package var open: OpenTransaction? { unfinished?.transaction }
+    package var reach: UInt64 { unfinished?.transaction.reach ?? end }
+    /// The checksum that the next frame must name as the one before it.
+    package var chainChecksum: UInt64 { unfinished?.transaction.checksum ?? endChecksum }
+    package var schemaVersion: UInt16 { rare.catalog.newestVersion }
+    /// The catalog that rows of an open transaction are encoded with, its own schema frames included.
+    package var rowCatalog: SchemaCatalog { unfinished?.transaction.catalog ?? catalog }
+
+    /// Sound although it is shared: it is changed only through a state that alone refers to it (`changeableRare`), and for the same reason its
+    /// accesses cannot overlap.
+    final class Rare: @unchecked Sendable {
+        let header: FileHeader
+        @exclusivity(unchecked) var catalog: SchemaCatalog
+        @exclusivity(unchecked) var names: [String] = []
+        @exclusivity(unchecked) var nameNumbers = NameNumbers()
+        @exclusivity(unchecked) var tracking: TrackingState
+        /// A large value of the base whose last piece is not read yet.
+        @exclusivity(unchecked) var baseValue: OpenValue?
+
+        init(header: FileHeader, _ layouts: LayoutPool?) {
+            self.header = header
+            catalog = SchemaCatalog(layouts: layouts)
+            tracking = TrackingState(horizon: header.baseNumber)
+        }
+
+        init(copying other: Rare) {
+            header = other.header
+            catalog = other.catalog
+            names = other.names
+            nameNumbers = other.nameNumbers
+            tracking = other.tracking
+            baseValue = other.baseValue
+        }
+    }
+
+    /// What this state alone refers to, and so may be changed.
+    mutating func changeableRare() -> Rare {
+        if !isKnownUniquelyReferenced(&rare) { rare = Rare(copying: rare) }
+        return rare
+    }
+
+    /// Sound although it is shared: it is changed only through a state that alone refers to it (`takeUnfinished`).
+    private final class Unfinished: @unchecked Sendable {
+        var transaction: OpenTransaction
+
+        init(_ transaction: OpenTransaction) { self.transaction = transaction }
+    }
+
+    /// Takes the open transaction out of the state, to be changed by the caller alone.
+    private mutating func takeUnfinished() -> Unfinished? {
+        guard var taken = unfinished else { return nil }
+        unfinished = nil
+        return isKnownUniquelyReferenced(&taken) ? taken : Unfinished(taken.transaction)
+    }
+
+    /// A transaction whose commit frame is not read yet.
+    package struct OpenTransaction: Sendable {
+        package let start: UInt64
+        package let number: UInt64
+        fileprivate(set) package var reach: UInt64
+        fileprivate(set) package var checksum: UInt64
+        /// The mark of the last member: the transaction may be dropped and read again, so it is not the log's yet.
+        fileprivate var durableMark: UInt64
+        fileprivate var frames: UInt64 = 0
+        fileprivate var schemaFrames: UInt64 = 0
+        fileprivate var changes: UInt64 = 0
+        /// What the first part says, which the others and the commit frame repeat.
+        fileprivate var record: TransactionRecord?
+        /// What the schema frames read so far define.
+        fileprivate var schema: SchemaDefinition?
+        /// The catalog with that, once the schema frames are complete.
+        fileprivate var catalog: SchemaCatalog?
+        fileprivate var value: OpenValue?
+        /// Cursors that count with the transaction.
+        fileprivate var consumers: [ConsumerRecord] = []
+    }
+
+    struct OpenValue: Sendable {
+        var first: UInt64
+        var valueBytes: UInt64
+        var position: UInt64
+        var pieceBytes: UInt32
+    }
+
+    package init(header: FileHeader, layouts: LayoutPool? = nil) {
+        rare = Rare(header: header, layouts)
+        mayHoldRows = header.generation > 0
+        end = UInt64(FormatLimits.pageBytes)
+        endChecksum = header.checksum
+        durableMark = UInt64(FormatLimits.pageBytes)
+        lastNumber = header.baseNumber
+        lastTime = header.baseTime
+        lastTag = header.baseTag
+    }
+
+    /// The state behind a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts itself.
+    package init(
+        header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, pieces: Int,
+        _ content: CheckpointContent, layouts: LayoutPool? = nil
+    ) throws(StoreError) {
+        self.init(header: header, layouts: layouts)
+        guard content.number == frame.number, content.number >= header.baseNumber,
+            content.horizon >= header.baseNumber, frame.kind == .checkpoint, frame.durableMark <= offset
+        else { throw StoreError(.damaged, "F29: a checkpoint does not belong where it stands.", offset: offset) }
+        for schema in content.schemas {
+            do throws(StoreError) { try rare.catalog.apply(schema) } catch { throw error.under("F29") }
+        }
+        for name in content.names {
+            rare.names.append(name)
+            let number = UInt32(rare.names.count)
+            guard rare.nameNumbers.insert(IdentifierName(name), number) else {
+                throw StoreError(.damaged, "F29: a checkpoint holds a name twice.", offset: offset)
+            }
+        }
+        rare.tracking = TrackingState(content)
+        (lastNumber, lastTag, lastTime) = (content.number, content.tag, content.time)
+        (recoveries, frames, mayStepBack) = (
+            Int(clamping: content.recoveries), content.frames &+ UInt64(pieces) &+ 1, content.mayStepBack
+        )
+        end = offset + UInt64(frame.frameBytes)
+        endChecksum = frame.checksum
+        lastFrame = offset
+        durableMark = frame.durableMark
+        checkpoint = CheckpointPlace(offset: offset, end: end, number: content.number)
+    }
+
+    package enum Accepted: Sendable {
+        case member
+        case standalone
+        case commit(TransactionRecord)
+    }
+
+    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks), and then is as before but for an open transaction, which
+    /// is dropped.
+    package mutating func accept(_ frame: FrameView) throws(StoreError) -> Accepted {
+        do {
+            let header = frame.header
+            try checkMembership(header)
+            try checkMark(header, offset: frame.offset)
+            try check(
+                rare.baseValue == nil || (header.kind == .value && !header.isMember), "F24: a value is not complete")
+            if header.isMember { return try acceptMember(frame) }
+            if header.kind == .transaction { return try acceptCommit(frame) }
+            return try acceptStandalone(frame)
+        } catch {
+            throw error.at(offset: frame.offset)
+        }
+    }
+
+    func check(_ holds: Bool, _ message: @autoclosure () -> String) throws(StoreError) {
+        if !holds { throw StoreError(.damaged, message() + ".") }
+    }
+
+    private func checkMembership(_ header: FrameHeader) throws(StoreError) {
+        switch header.kind.membership {
+        case .always: try check(header.isMember, "F8: this frame must be a member")
+        case .alwaysButInBase: try check(header.isMember || isInBase, "F8: this frame must be a member")
+        case .alwaysButWithRows: try check(header.isMember || mayHoldRows, "F8: this frame must be a member")
+        case .possibly: break
+        case .never: try check(!header.isMember, "F8: this frame cannot be a member")
+        }
+    }
+
+    private func checkMark(_ header: FrameHeader, offset: UInt64) throws(StoreError) {
+        let start = unfinished?.transaction.start ?? offset
+        try check(
+            header.durableMark >= (unfinished?.transaction.durableMark ?? durableMark) && header.durableMark <= start,
+            "F10: the durable mark is out of place")
+        try check(header.kind != .seal || header.durableMark == offset, "F10: a seal's mark is not its offset")
+    }
+
+    // MARK: Members
+
+    private mutating func acceptMember(_ frame: FrameView) throws(StoreError) -> Accepted {
+        // What it holds is changed in place, and dropped where the frame is refused.
+        let next =
+            takeUnfinished()
+            ?? Unfinished(
+                OpenTransaction(
+                    start: frame.offset, number: lastNumber &+ 1, reach: frame.offset, checksum: 0,
+                    durableMark: durableMark))
+        try accept(member: frame, &next.transaction)
+        unfinished = next
+        return .member
+    }
+
+    private func accept(member frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
+        try check(frame.header.number == next.number, "F11: a member has another transaction's number")
+        try check(next.value == nil || frame.header.kind == .value, "F24: a value is not complete")
+        if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
+        switch frame.header.kind {
+        case .part: try accept(part: frame, &next)
+        case .value: next.value = try value(next.value, behind: frame)
+        case .consumer: next.consumers.append(try consumer(frame))
+        default: break
+        }
+        next.reach = frame.end
+        next.checksum = frame.header.checksum
+        next.durableMark = frame.header.durableMark
+        next.frames += 1
+    }
+
+    private func accept(part frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
+        let record = try TransactionRecord.decode(frame.table)
+        try check(
+            record.tag == 0 && record.totalChanges == 0 && !record.lacksChanges, "F13: a part has a tag or a total")
+        try check(!record.changesSchema, "F16: a part says that it changes the schema")
+        try checkTransaction(record, start: next.start, changes: next.changes, like: next.record)
+        next.record = next.record ?? record
+        try check(
+            record.schemaVersion == (next.catalog ?? catalog).newestVersion, "F16: a part has another schema version")
+        next.changes += UInt64(record.changes)
+    }
+
+    /// What is still missing of a large value behind one more piece; nil where it is complete.
+    private func value(_ open: OpenValue?, behind frame: FrameView) throws(StoreError) -> OpenValue? {
+        let piece = try ValuePiece.decode(frame)
+        if let open {
+            try check(
+                piece.first == open.first && piece.valueBytes == open.valueBytes && piece.position == open.position,
+                "F24: a piece does not follow the one before it")
+            let isLast = piece.position + UInt64(piece.pieceBytes) == piece.valueBytes
+            try check(
+                piece.pieceBytes == open.pieceBytes || (isLast && piece.pieceBytes < open.pieceBytes),
+                "F24: pieces of a value differ in size")
+        } else {
+            try check(piece.position == 0, "F24: a value does not begin with its first piece")
+        }
+        let reached = piece.position + UInt64(piece.pieceBytes)
+        if reached == piece.valueBytes { return nil }
+        return OpenValue(
+            first: piece.first, valueBytes: piece.valueBytes, position: reached, pieceBytes: piece.pieceBytes)
+    }
+
+    private func accept(schema frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
+        try check(next.frames == (next.schemaFrames), "F16: a schema frame stands behind other members")
+        var definition = try definition(frame)
+        try check(
+            definition.version == (next.schema?.version ?? definition.version),
+            "F16: two schema versions in a transaction")
+        try check(
+            Int(definition.version) == Int(catalog.newestVersion) + 1,
+            "F16: a schema version is not one more than the last")
+        if var known = next.schema {
+            try check(
+                !definition.entities.isEmpty
+                    && known.entities.count + definition.entities.count <= FormatLimits.maximumEntities,
+                "F25: a schema version has frames without definitions, or too many definitions")
+            // In place: a version may have many frames.
+            next.schema = nil
+            known.entities += definition.entities
+            definition = known
+        }
+        next.schema = definition
+        next.schemaFrames += 1
+    }
+
+    func definition(_ frame: FrameView) throws(StoreError) -> SchemaDefinition {
+        try check(frame.body.isEmpty, "F25: a schema frame has a body")
+        do throws(StoreError) {
+            return try SchemaDefinition(table: frame.table, fileOffset: frame.offset + UInt64(FrameField.bytes))
+        } catch {
+            throw error.under("F25")
+        }
+    }
+
+    /// The schema frames of a transaction count for what stands behind them, once there is another frame.
+    private func settleSchema(_ next: inout OpenTransaction) throws(StoreError) {
+        guard let schema = next.schema, next.catalog == nil else { return }
+        var changed = catalog
+        do throws(StoreError) { try changed.apply(schema) } catch { throw error.under("F25") }
+        next.catalog = changed
+    }
+
+    // MARK: Commit frames
+
+    private mutating func acceptCommit(_ frame: FrameView) throws(StoreError) -> Accepted {
+        let record = try TransactionRecord.decode(frame.table)
+        let settled = takeUnfinished()
+        if let settled { try settleSchema(&settled.transaction) }
+        unfinished = settled
+        try check(
+            lastNumber < FormatLimits.maximumTransactionNumber && frame.header.number == lastNumber + 1,
+            "F11: a transaction's number does not follow the last")
+        if let settled {
+            try checkCommit(record, endOf: settled.transaction)
+        } else {
+            try checkTransaction(record, start: frame.offset, changes: 0, like: nil)
+            try checkTotals(record, changesInParts: 0, hasSchema: false, version: rare.catalog.newestVersion)
+        }
+        if !record.isCopied {
+            let tag = TransactionRecord.tag(
+                previousTag: lastTag, previousChecksum: frame.header.previousChecksum,
+                bodyChecksum: frame.header.bodyChecksum, table: frame.table)
+            try check(record.tag == tag, "F14: a transaction's tag is not that of its content")
+        }
+        if let settled, !settled.transaction.consumers.isEmpty {
+            let known = changeableRare()
+            for consumer in settled.transaction.consumers { try take(consumer, known) }
+        }
+        if let catalog = settled?.transaction.catalog { changeableRare().catalog = catalog }
+        lastNumber = frame.header.number
+        lastTime = record.time
+        lastTag = record.tag
+        mayStepBack = false
+        mayHoldRows = record.isCopied && header.generation > 0
+        close(with: frame)
+        return .commit(record)
+    }
+
+    private func checkCommit(_ record: TransactionRecord, endOf open: OpenTransaction) throws(StoreError) {
+        try check(open.value == nil, "F24: a value is not complete")
+        try checkTransaction(record, start: open.start, changes: open.changes, like: open.record)
+        try checkTotals(
+            record, changesInParts: open.changes, hasSchema: open.schema != nil,
+            version: (open.catalog ?? catalog).newestVersion)
+    }
+
+    private func checkTotals(
+        _ record: TransactionRecord, changesInParts: UInt64, hasSchema: Bool, version: UInt16
+    ) throws(StoreError) {
+        try check(
+            record.totalChanges == changesInParts + UInt64(record.changes),
+            "F13: a transaction's parts do not add up")
+        try check(
+            record.isCopied || !record.lacksChanges, "F13: changes are left out of a transaction that was not copied")
+        try check(record.changesSchema == hasSchema, "F16: the schema flag is wrong")
+        try check(
+            record.schemaVersion == version, "F16: a transaction has another schema version than the newest")
+    }
+
+    private func checkTransaction(
+        _ record: TransactionRecord, start: UInt64, changes: UInt64, like first: TransactionRecord?
+    ) throws(StoreError) {
+        try check(record.start == start, "F13: a transaction begins elsewhere than it says")
+        try check(record.firstChange == changes, "F13: a transaction's changes are not counted right")
+        let last = max(record.author, record.context, record.process)
+        try check(last <= rare.names.count, "F15: a name is referred to and not defined")
+        if let first {
+            try check(record.time == first.time, "F12: the times of a transaction's frames differ")
+            try check(record.hasOriginOf(first), "F13: the frames of a transaction name different writers")
+        } else {
+            try check(record.time > lastTime || mayStepBack, "F12: a transaction's time does not follow the last")
+        }
+    }
+
+    // MARK: Standalone frames
+
+    private mutating func acceptStandalone(_ frame: FrameView) throws(StoreError) -> Accepted {
+        try check(unfinished == nil, "F9: a transaction's commit frame is missing")
+        try check(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
+        switch frame.header.kind {
+        case .rows: try check(mayHoldRows, "F8: rows without history stand behind what compaction has not written")
+        case .value: changeableRare().baseValue = try value(rare.baseValue, behind: frame)
+        case .schema: try accept(baseSchema: frame)
+        case .consumer: try take(try consumer(frame), changeableRare())
+        case .cleaning: try accept(cleaning: frame)
+        case .replacing: try accept(replacing: frame)
+        case .metadata: try accept(metadata: frame)
+        case .recovery:
+            _ = try RecoveryRecord.decode(frame)
+            recoveries += 1
+        case .seal:
+            let record = try SealRecord.decode(frame)
+            try check(record.checkpoint < frame.offset, "F26: a seal names a checkpoint above itself")
+        case .nodes, .checkpoint:
+            try check(
+                Int(frame.header.frameBytes) <= FormatLimits.maximumNodeFrameBytes, "F6: an index frame is too long")
+            if frame.header.kind == .checkpoint {
+                checkpoint = CheckpointPlace(offset: frame.offset, end: frame.end, number: lastNumber)
+            }
+        default: break
+        }
+        close(with: frame)
+        return .standalone
+    }
+
+    private mutating func close(with frame: FrameView) {
+        frames += 1 + (unfinished?.transaction.frames ?? 0)
+        unfinished = nil
+        lastFrame = frame.offset
+        end = frame.end
+        endChecksum = frame.header.checksum
+        durableMark = frame.header.durableMark
+        isSealed = frame.header.kind == .seal
+        isReplacing = frame.header.kind == .replacing
+    }
+
+    /// A compacted file gets its name when its base is whole, so no writer leaves one that is not. Throws `damaged`.
+    func checkBaseIsWhole() throws(StoreError) {
+        guard rare.baseValue != nil else { return }
+        throw StoreError(
+            .damaged,
+            "F24: the base ends in the middle of a large value. Restore the store from a backup, or salvage it.",
+            offset: end)
+    }
+
+    /// Forgets members whose commit frame never came: what counts ends at `end`.
+    package mutating func dropOpenTransaction() { unfinished = nil }
+}
+
+/// A checkpoint in the file.
+package struct CheckpointPlace: Equatable, Sendable {
+    package var offset: UInt64
+    package var end: UInt64
+    /// The last transaction below it.
+    package var number: UInt64
+}
+
+/// A clock that is further behind the last transaction than this has stepped (FileFormat.md, "Other frames").
+package let clockStepMicroseconds: Int64 = 3_600_000_000
+
+/// Whether a clock that shows `to` has gone back so far since `from` that the log says so.
+func isClockStep(from: Int64, to: Int64) -> Bool {
+    guard to < from else { return false }
+    let (distance, overflow) = from.subtractingReportingOverflow(to)
+    return overflow || distance > clockStepMicroseconds
+}

@@ -1,0 +1,139 @@
+// Walks the frames from a state to where they end, and says what that place is.
+
+/// Where a walk ended and why.
+package struct WalkEnd {
+    package var verdict: Verdict
+    package var stop: ScanStop
+    /// Where reading stopped: at or above the end of what counts.
+    package var place: UInt64
+}
+
+package struct LogWalk {
+    private let window: ByteWindow
+    package var state: LogState
+    private var scanner: FrameScanner
+
+    package init(state: LogState, window: ByteWindow) {
+        self.state = state
+        self.window = window
+        scanner = FrameScanner(
+            window: window, salt: state.header.salt, position: state.reach, previousChecksum: state.chainChecksum)
+    }
+
+    /// Reads frames and hands each to `visit` once it is accepted, with the state after it, to the end, a torn tail or what else stops it.
+    ///
+    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw. Where a writer replaces a torn tail while
+    /// it is read, frames that were handed out never counted: then `visit` is given the new ones if `mayRepeat`, else `busy` is thrown.
+    package mutating func toTheEnd(
+        asker: StopFindings.Asker, mayRepeat: Bool = true,
+        visit: (FrameView, LogState.Accepted, LogState) throws(StoreError) -> Void
+    ) throws(StoreError) -> WalkEnd {
+        while true {
+            let stop = try scan(visit)
+            var findings = StopFindings(
+                asker: asker, place: stop.place, isInsideTransaction: state.open != nil)
+            let place = scanner.position
+            deciding: while true {
+                let verdict = Verdict.of(findings)
+                switch verdict {
+                case .lookAbove: findings.above = try lookAbove(place)
+                case .lookAgain: findings.secondLook = try isStill(stop) ? .same : .changed
+                case .readOn:
+                    try startOver(mayRepeat)
+                    break deciding
+                case .damage: throw damage(stop, at: place)
+                case .unsupported: throw unsupported(stop, at: place)
+                case .end, .tornTail, .endForNow:
+                    try state.checkBaseIsWhole()
+                    return WalkEnd(verdict: verdict, stop: stop, place: place)
+                }
+            }
+        }
+    }
+
+    private mutating func scan(
+        _ visit: (FrameView, LogState.Accepted, LogState) throws(StoreError) -> Void
+    ) throws(StoreError) -> ScanStop {
+        while true {
+            switch try scanner.next() {
+            case .frame(let frame): try visit(frame, try state.accept(frame), state)
+            case .stop(let stop):
+                #if ANNALS_MUTANTS
+                    if Mutant.isOn(.resynchronise), try resynchronise() { continue }
+                #endif
+                return stop
+            }
+        }
+    }
+
+    #if ANNALS_MUTANTS
+        /// Goes on with the next header that checks, wherever it is.
+        private mutating func resynchronise() throws(StoreError) -> Bool {
+            var offset = scanner.position + 8
+            while true {
+                let bytes = try window.bytes(at: offset, count: FrameField.bytes)
+                guard bytes.count == FrameField.bytes else { return false }
+                if case .good(let header) = FrameHeader.decode(bytes, offset: offset, salt: state.header.salt),
+                    header.number > state.lastNumber
+                {
+                    scanner = FrameScanner(
+                        window: window, salt: state.header.salt, position: offset,
+                        previousChecksum: header.previousChecksum)
+                    return true
+                }
+                offset += 8
+            }
+        }
+    #endif
+
+    private func lookAbove(_ place: UInt64) throws(StoreError) -> StopFindings.Above {
+        window.forget()
+        let (_, hints) = try Log.readHeader(window.beside(stepBytes: FormatLimits.pageBytes))
+        return try LookAbove.look(
+            window, from: place, position: state.end, salt: state.header.salt, hints: hints)
+    }
+
+    /// Reads the place once more, and the frames of an unfinished transaction before it: whether all is as it was.
+    private func isStill(_ stop: ScanStop) throws(StoreError) -> Bool {
+        window.forget()
+        var again = state
+        again.dropOpenTransaction()
+        let second = FrameScanner(
+            window: window, salt: state.header.salt, position: again.end, previousChecksum: again.endChecksum)
+        while true {
+            switch try second.next() {
+            case .frame(let frame):
+                do throws(StoreError) { _ = try again.accept(frame) } catch { return false }
+                if again.open == nil { return false }
+            case .stop(let now):
+                return now == stop && second.position == scanner.position
+                    && again.open?.checksum == state.open?.checksum
+            }
+        }
+    }
+
+    /// Goes on from what counts: what was read behind it may have been overwritten.
+    private mutating func startOver(_ mayRepeat: Bool) throws(StoreError) {
+        if state.open != nil, !mayRepeat {
+            throw StoreError(.busy, "A writer has replaced what was being read: ask again.")
+        }
+        state.dropOpenTransaction()
+        scanner = FrameScanner(
+            window: window, salt: state.header.salt, position: state.end, previousChecksum: state.endChecksum)
+    }
+
+    private func damage(_ stop: ScanStop, at place: UInt64) -> StoreError {
+        StoreError(
+            .damaged,
+            "\(stop.sentence), and bytes above were durable: the store is damaged. Restore it from a backup, or salvage what can still "
+                + "be read of it.",
+            offset: place
+        ).under("F4")
+    }
+
+    private func unsupported(_ stop: ScanStop, at place: UInt64) -> StoreError {
+        StoreError(
+            .unsupportedVersion,
+            "\(stop.sentence): a newer version of Annals wrote this store, use that version.", offset: place)
+    }
+}

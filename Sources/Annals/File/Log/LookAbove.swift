@@ -1,0 +1,36 @@
+// Looks above a bad place for evidence that bytes there were durable. For the verdict only, never for data.
+
+/// Looks at everything from `place` to the end of the file.
+///
+/// `position` is where what counts ends: at `place`, or at the start of the transaction that `place` is in. A hint above it, or a
+/// frame header that checks and whose durable mark lies above it, is evidence. Linear in what was written above the place.
+enum LookAbove {
+    static func look(
+        _ window: ByteWindow, from place: UInt64, position: UInt64, salt: UInt64, hints: [HintSlot]
+    ) throws(StoreError) -> StopFindings.Above {
+        for case .good(let hint) in hints where hint.durableEnd > position { return .evidence }
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.noLookAbove) { return .otherBytes }
+        #endif
+        var onlyZeros = true
+        var offset = place
+        let step = 1 << 16
+        // What was reserved and never written, often some MiB, is passed over. A header may begin in the zeros before other bytes.
+        while let content = try window.content(from: offset) {
+            offset = max(offset, (content - min(content, UInt64(FrameField.bytes))) & ~7)
+            let bytes = try window.bytes(at: offset, count: step)
+            var index = 0
+            while index + FrameField.bytes <= bytes.count {
+                let at = offset + UInt64(index)
+                let header = bytes.slice(index, FrameField.bytes)
+                if FrameHeader.provenMark(header, offset: at, salt: salt, above: position) != nil { return .evidence }
+                index += FormatLimits.frameAlignment
+            }
+            onlyZeros = onlyZeros && bytes.allZero
+            if bytes.count < step { break }
+            // The last header that fits begins 64 bytes before the end of these bytes: the next stretch begins behind it.
+            offset += UInt64(index)
+        }
+        return onlyZeros ? .zeros : .otherBytes
+    }
+}

@@ -1,0 +1,132 @@
+// The lock that a writer holds for the length of a commit: a range of the store file that tells who holds it and since when.
+
+/// All holders' ranges overlap at `centre`; a range begins as far below it as the time in microseconds, and ends as far above as the
+/// process ID, so that who waits can read both from the range that is in the way.
+package enum WriterLock {
+    static let centre: UInt64 = UInt64(FormatLimits.maximumFileBytes) + UInt64(FormatLimits.maximumFileBytes) / 2
+
+    /// What a compactor locks while it works, on a descriptor of its own: from here on as many bytes as its process ID says, and one.
+    package static func compaction(processID: UInt32) -> LockRange {
+        let start = UInt64(FormatLimits.maximumFileBytes)
+        return LockRange(start: start, end: start + UInt64(processID) + 1)
+    }
+
+    /// Which process holds a compaction range; nil where the range is none: another program has locked it.
+    package static func compactor(of range: LockRange) -> UInt32? {
+        let start = UInt64(FormatLimits.maximumFileBytes)
+        guard range.start == start, range.end > start else { return nil }
+        return UInt32(exactly: range.end - start - 1)
+    }
+
+    /// What somebody locks who waits for a writer, for as long as he waits: who keeps the lock between commits looks for it.
+    package static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
+
+    /// Whether somebody waits for the lock that this descriptor holds.
+    static func isAwaited(_ files: any FileSystem, _ file: Descriptor) throws(StoreError) -> Bool {
+        #if ANNALS_MUTANTS
+            if Mutant.isOn(.keepsLockFromWaiters) { return false }
+        #endif
+        guard case .acquired = try files.tryLock(file, waiting) else { return true }
+        try files.unlock(file, waiting)
+        return false
+    }
+
+    /// The whole file, which is what is unlocked: a descriptor holds no other lock, and for a part of a file the system would prepare two more
+    /// locks, for what might be left on both sides of it (0.14 us of a commit).
+    static let everything = LockRange(start: 0, end: UInt64(Int64.max))
+
+    package static func range(processID: UInt32, timeMicroseconds: Int64) -> LockRange {
+        let time = UInt64(clamping: timeMicroseconds)
+        return LockRange(start: centre - min(time, centre / 4), end: centre + UInt64(processID) + 1)
+    }
+
+    /// In tenths; the holder's clock may be ahead of this one's.
+    private static func seconds(_ microseconds: Int64) -> String {
+        let tenths = max(microseconds, 0) / 100_000
+        return "\(tenths / 10).\(tenths % 10) seconds"
+    }
+
+    /// Who holds a range, as the holder's own process namespace counts; nil where no writer's range is like that: another program has locked it.
+    package static func holder(of range: LockRange) -> (processID: UInt32, sinceMicroseconds: Int64)? {
+        guard (centre - centre / 4...centre).contains(range.start), range.end > centre,
+            let processID = UInt32(exactly: range.end - centre - 1)
+        else { return nil }
+        return (processID, Int64(clamping: centre - range.start))
+    }
+
+    /// What to say where a lock is not one of ours.
+    package static func foreign(_ processID: UInt32?) -> StoreError {
+        StoreError(
+            .busy,
+            "Another program\(processID.map { " (process \($0))" } ?? "") has locked the store's file: end it, or try again when it has ended."
+        )
+    }
+
+    /// How many microseconds who waits sleeps at most between two looks: among fast writers the lock is seldom free, and who must have it soon looks
+    /// more often.
+    static let politePause: UInt64 = 1000
+    package static let eagerPause: UInt64 = 100
+
+    /// Who gives way lets so much time pass at most for the other one to take the lock, who may have stopped.
+    private static let longestDeference: UInt64 = 2000
+    /// So long waits whoever may wait at all: a little longer than somebody keeps the lock who does not write.
+    private static let leastPatience: UInt64 = 3000
+
+    /// Without the lock, lets somebody else have it who waits for it.
+    ///
+    /// - Returns: whether he has taken it, or waits no more.
+    static func giveWay(
+        _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor
+    ) throws(StoreError) -> Bool {
+        let start = environment.monotonicMicroseconds()
+        var pause: UInt64 = 20
+        while environment.monotonicMicroseconds() &- start < longestDeference {
+            environment.sleep(microseconds: pause)
+            if try !isAwaited(files, file) { return true }
+            pause = min(pause * 2, eagerPause)
+        }
+        return false
+    }
+
+    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed, and 3 milliseconds at least.
+    ///
+    /// - Returns: What the wall clock showed when it was asked for the last time.
+    package static func acquire(
+        _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
+        timeoutMicroseconds: UInt64, longestPause: UInt64
+    ) throws(StoreError) -> Int64 {
+        let asked = environment.wallClockMicroseconds()
+        let mine = range(processID: processID, timeMicroseconds: asked)
+        guard case .held(let first, let firstProcess) = try files.tryLock(file, mine) else { return asked }
+        var (other, process) = (first, firstProcess)
+        let end = environment.monotonicMicroseconds().addingReportingOverflow(max(timeoutMicroseconds, leastPatience))
+        let deadline = end.overflow ? UInt64.max : end.partialValue
+        var isAnnounced = false
+        defer { if isAnnounced { try? files.unlock(file, waiting) } }
+        var pause: UInt64 = 20
+        while environment.monotonicMicroseconds() < deadline {
+            if !isAnnounced, case .acquired = try files.tryLock(file, waiting) { isAnnounced = true }
+            environment.sleep(microseconds: pause)
+            // Who is announced is let in soon.
+            pause = min(pause * 2, isAnnounced ? min(eagerPause, longestPause) : longestPause)
+            guard case .held(let now, let nowProcess) = try files.tryLock(file, mine) else {
+                return environment.wallClockMicroseconds()
+            }
+            (other, process) = (now, nowProcess)
+        }
+        guard let (holderID, since) = holder(of: other) else { throw foreign(process) }
+        var error = StoreError(
+            .busy,
+            "Process \(holderID) has held the writer lock for \(seconds(environment.wallClockMicroseconds() &- since)) and did not finish in time: "
+                + "try again, or wait longer.")
+        error.facts = LockFacts(processID: holderID, sinceMicroseconds: since)
+        throw error
+    }
+}
+
+/// Who holds the writer lock that was waited for.
+package struct LockFacts: ErrorFacts {
+    package var processID: UInt32
+    /// Since 1970, by the holder's clock.
+    package var sinceMicroseconds: Int64
+}

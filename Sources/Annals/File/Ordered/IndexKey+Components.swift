@@ -1,0 +1,76 @@
+// The components of an index key, by the type of their attribute, from rows and from values.
+
+extension IndexKey {
+    /// Appends the component of one attribute; false where it is absent.
+    static func append(
+        _ row: RowImage, _ position: Int, _ key: inout IndexKeyAssembly, _ writer: inout ByteWriter,
+        _ large: LargeValueReader
+    ) throws(StoreError) -> Bool {
+        guard row.isPresent(position) else {
+            OrderedKey.appendAbsent(to: &writer)
+            return false
+        }
+        switch row.layout.slots[position].type {
+        case .bool: if let bool = try row.bool(at: position) { OrderedKey.append(bool: bool, to: &writer) }
+        case .int: if let int = row.int(at: position) { OrderedKey.append(int: int, to: &writer) }
+        case .double: if let double = row.double(at: position) { OrderedKey.append(double: double, to: &writer) }
+        case .date: if let date = row.date(at: position) { OrderedKey.append(date: date, to: &writer) }
+        case .uuid: if let uuid = row.uuid(at: position) { OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer) }
+        case .decimal: if let decimal = try row.decimal(at: position) { append(decimal, &writer) }
+        case .object:
+            if let object = try row.object(at: position) { OrderedKey.append(object: object.rawValue, to: &writer) }
+        case .string, .data, .json: try appendVariable(row, position, &key, &writer, large)
+        case .orderedObjects, .objects: throw listRefused()
+        }
+        return true
+    }
+
+    private static func appendVariable(
+        _ row: RowImage, _ position: Int, _ key: inout IndexKeyAssembly, _ writer: inout ByteWriter,
+        _ large: LargeValueReader
+    ) throws(StoreError) {
+        switch try row.variable(at: position) {
+        case .absent: break
+        case .inline(let content): OrderedKey.append(data: content, to: &writer)
+        case .large(let reference): try key.append(reference, to: &writer, large)
+        }
+    }
+
+    /// Appends the component of one value; false where it is absent.
+    static func append(
+        _ value: StoredValue, _ type: AttributeType, _ writer: inout ByteWriter
+    ) throws(StoreError) -> Bool {
+        guard type.isIndexable else { throw listRefused() }
+        guard value.fits(type) else {
+            throw refused("A value is not of the type of the attribute that the index is over.")
+        }
+        switch value {
+        case .absent:
+            OrderedKey.appendAbsent(to: &writer)
+            return false
+        case .bool(let bool): OrderedKey.append(bool: bool, to: &writer)
+        case .int(let int): OrderedKey.append(int: int, to: &writer)
+        case .double(let double): OrderedKey.append(double: double, to: &writer)
+        case .date(let date): OrderedKey.append(date: date, to: &writer)
+        case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer)
+        case .decimal(let decimal): append(decimal, &writer)
+        case .object(let object): OrderedKey.append(object: object.rawValue, to: &writer)
+        case .string(let text), .json(let text): OrderedKey.append(string: text, to: &writer)
+        case .data(let data): data.withUnsafeBytes { OrderedKey.append(data: $0, to: &writer) }
+        case .large: throw refused("A large value must be read before it is looked for in an index.")
+        case .orderedObjects, .objects: throw listRefused()
+        }
+        return true
+    }
+
+    private static func append(_ decimal: DecimalValue, _ writer: inout ByteWriter) {
+        guard !decimal.isNotANumber else { return OrderedKey.appendDecimalNotANumber(to: &writer) }
+        OrderedKey.append(
+            decimal: decimal.mantissa, exponent: decimal.exponent, isNegative: decimal.isNegative, to: &writer)
+    }
+
+    @inline(never)
+    private static func listRefused() -> StoreError {
+        refused("Lists of objects cannot be indexed. Index the attribute that refers back.")
+    }
+}

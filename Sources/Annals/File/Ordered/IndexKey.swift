@@ -1,0 +1,141 @@
+// The key that an ordered index keeps of a row: the encoded values, and of long ones the beginning and a hash.
+
+/// Keys as they stand in ordered indexes.
+///
+/// A key is the encoded components one after the other (`OrderedKey`). One of more than 240 bytes is *cut*: its first 240
+/// bytes, then its length as u64 big-endian, then a hash of all of it as u64 big-endian; 256 bytes, which no other key has. The hash
+/// begins with 0 and takes the key in blocks of 4096 bytes, the last one shorter: hash = `Checksum.hash`(block, seed: hash).
+///
+/// So for any two keys:
+/// 1. Keys that are equal are kept as equal bytes; others never are, unless they are cut, equally long, with the same 240
+///    bytes at their beginning and the same hash. Who must be certain compares the rows.
+/// 2. What is kept compares as the keys do, unless both are cut and begin with the same 240 bytes: these stand together
+///    in an order of their own, and who reads them in order sorts them by their rows. (An uncut key never stands among them: it would
+///    have to begin with all 240 bytes, so be those, so be the beginning of another key, which no key is.)
+/// 3. Keys that begin with some bytes, at most 240, are kept with these bytes at their beginning.
+package enum IndexKey {
+    package static let maximumBytes = OrderedLimits.maximumKeyBytes
+    /// What a key that is not cut has at most, and what is kept of one that is.
+    package static let uncutBytes = 240
+    static let blockBytes = 4096
+
+    /// Whether a key of an index is only the beginning, the length and the hash of the whole.
+    package static func isCut(_ key: UnsafeRawBufferPointer) -> Bool { key.count == maximumBytes }
+
+    /// Hands out the bytes of a large value, in pieces, in order.
+    package typealias LargeValueReader = (
+        LargeValueReference, (UnsafeRawBufferPointer) throws(StoreError) -> Void
+    ) throws(StoreError) -> Void
+
+    // MARK: Of rows
+
+    /// Appends the key of a row: at most `maximumBytes` bytes. Gives back whether a component is absent: such a key conflicts with
+    /// none, also in a unique index.
+    ///
+    /// `large` is asked for values that stand in value frames. Throws what it throws, `damaged` where a value of the row is
+    /// malformed, and `invalidArgument` for a list of objects; the writer then is as it was.
+    @discardableResult
+    package static func append(
+        row: RowImage, columns: [IndexColumn], to writer: inout ByteWriter, large: LargeValueReader
+    ) throws(StoreError) -> Bool {
+        try assemble(in: &writer) { (key, writer) throws(StoreError) in
+            var hasAbsent = false
+            for column in columns {
+                let isPresent =
+                    switch column {
+                    case .position(let position): try append(row, position, &key, &writer, large)
+                    case .value(let value, let type): try append(value, type, &writer)
+                    }
+                if !isPresent { hasAbsent = true }
+            }
+            return hasAbsent
+        }
+    }
+
+    /// The same for a row that has all attributes of the index, at these positions.
+    @discardableResult
+    package static func append(
+        row: RowImage, positions: [Int], to writer: inout ByteWriter, large: LargeValueReader
+    ) throws(StoreError) -> Bool {
+        try assemble(in: &writer) { (key, writer) throws(StoreError) in
+            var hasAbsent = false
+            for position in positions where !(try append(row, position, &key, &writer, large)) { hasAbsent = true }
+            return hasAbsent
+        }
+    }
+
+    /// Whether the row's key conflicts with no other one, because a component is absent.
+    package static func hasAbsent(_ row: RowImage, positions: [Int]) -> Bool {
+        positions.contains { !row.isPresent($0) }
+    }
+
+    // MARK: Of values
+
+    /// Appends the key with these values: all components of an index, or the first ones. Gives back whether one is absent.
+    ///
+    /// Throws `invalidArgument` where a value is not of its type, is a list of objects, or stands in value frames (read it first);
+    /// the writer then is as it was.
+    @discardableResult
+    package static func append(
+        values: [StoredValue], types: [AttributeType], to writer: inout ByteWriter
+    ) throws(StoreError) -> Bool {
+        try assemble(in: &writer) { (_, writer) throws(StoreError) in try append(values, types, &writer) }
+    }
+
+    /// A bound at the keys whose first components are these values, and whether it is exact.
+    ///
+    /// Where the encoded values are longer than 240 bytes, the bound includes all keys that begin with the first 240: a reader
+    /// must then compare the rows with the values. To look for equality with all components, take a key instead.
+    package static func bound(
+        values: [StoredValue], types: [AttributeType], isIncluded: Bool
+    ) throws(StoreError) -> (bound: IndexBound, isExact: Bool) {
+        var writer = ByteWriter(capacity: 256)
+        _ = try append(values, types, &writer)
+        guard writer.count <= uncutBytes else { return (.including(Array(writer.bytes.prefix(uncutBytes))), false) }
+        let key = Array(writer.bytes)
+        return (isIncluded ? .including(key) : .excluding(key), true)
+    }
+
+    /// A bound at the keys whose first components are these values, of the last one only its beginning, which is text or data.
+    ///
+    /// Throws `invalidArgument` where that one is of another type. Exact as in `bound(values:types:isIncluded:)`.
+    package static func prefixBound(
+        values: [StoredValue], types: [AttributeType]
+    ) throws(StoreError) -> (bound: IndexBound, isExact: Bool) {
+        var writer = ByteWriter(capacity: 256)
+        _ = try append(values, types, &writer)
+        switch values.last {
+        case .string, .data: writer.truncate(to: writer.count - OrderedKey.endBytes)
+        default: throw refused("Only a text or data has a beginning to look for: the last value is of another type.")
+        }
+        return (.including(Array(writer.bytes.prefix(uncutBytes))), writer.count <= uncutBytes)
+    }
+
+    private static func append(
+        _ values: [StoredValue], _ types: [AttributeType], _ writer: inout ByteWriter
+    ) throws(StoreError) -> Bool {
+        guard values.count <= types.count else { throw refused("A key has more values than the index has attributes.") }
+        var hasAbsent = false
+        for (value, type) in zip(values, types) where !(try append(value, type, &writer)) { hasAbsent = true }
+        return hasAbsent
+    }
+
+    private static func assemble(
+        in writer: inout ByteWriter,
+        _ append: (inout IndexKeyAssembly, inout ByteWriter) throws(StoreError) -> Bool
+    ) throws(StoreError) -> Bool {
+        let start = writer.count
+        var key = IndexKeyAssembly(start: start)
+        do throws(StoreError) {
+            let hasAbsent = try append(&key, &writer)
+            key.finish(in: &writer)
+            return hasAbsent
+        } catch {
+            writer.truncate(to: start)
+            throw error
+        }
+    }
+
+    @inline(never)
+    static func refused(_ message: String) -> StoreError { StoreError(.invalidArgument, message) }
+}

@@ -1,0 +1,63 @@
+// Puts a key together whose values may be far longer than memory, and cuts it.
+
+/// A key on its way into a writer, from `start` on.
+///
+/// 1. As long as `hashed` is 0, all bytes of the key stand in the writer.
+/// 2. Else `hashed` is a multiple of the block size, `hash` is the hash of so many bytes, and the writer has the first 240 and those
+///    that are not hashed yet.
+struct IndexKeyAssembly {
+    private let start: Int
+    private var hashed: UInt64 = 0
+    private var hash: UInt64 = 0
+
+    init(start: Int) { self.start = start }
+
+    /// Where in the writer the bytes begin that are not hashed yet.
+    private var pending: Int { hashed == 0 ? start : start + IndexKey.uncutBytes }
+
+    /// Appends the component of a large value, in memory of a few blocks.
+    mutating func append(
+        _ reference: LargeValueReference, to writer: inout ByteWriter, _ large: IndexKey.LargeValueReader
+    ) throws(StoreError) {
+        var part = ByteWriter(capacity: 2 * IndexKey.blockBytes)
+        writer.append(OrderedKey.present)
+        try large(reference) { (piece) throws(StoreError) in
+            var rest = piece
+            while !rest.isEmpty {
+                let count = min(rest.count, IndexKey.blockBytes)
+                part.truncate()
+                OrderedKey.append(data: rest.slice(0, count), to: &part)
+                // Without the byte that says present, and without the end, which the value has but once.
+                writer.append(part.bytes.slice(1, part.count - 3))
+                fold(&writer)
+                rest = rest.slice(count, rest.count - count)
+            }
+        }
+        writer.append(0 as UInt16)
+    }
+
+    /// Hashes the whole blocks and forgets them.
+    private mutating func fold(_ writer: inout ByteWriter) {
+        while writer.count - pending >= IndexKey.blockBytes {
+            let from = pending
+            hash = Checksum.hash(writer.bytes.slice(from, IndexKey.blockBytes), seed: hash)
+            hashed += UInt64(IndexKey.blockBytes)
+            let rest = writer.count - from - IndexKey.blockBytes
+            let target = writer.mutableBytes(pending..<pending + rest)
+            target.copyMemory(from: writer.bytes.slice(from + IndexKey.blockBytes, rest))
+            writer.truncate(to: pending + rest)
+        }
+    }
+
+    /// Cuts the key where it is too long.
+    mutating func finish(in writer: inout ByteWriter) {
+        guard hashed > 0 || writer.count - start > IndexKey.uncutBytes else { return }
+        fold(&writer)
+        let rest = writer.count - pending
+        if rest > 0 { hash = Checksum.hash(writer.bytes.slice(pending, rest), seed: hash) }
+        let keyBytes = hashed + UInt64(rest)
+        writer.truncate(to: start + IndexKey.uncutBytes)
+        writer.append(keyBytes.byteSwapped)
+        writer.append(hash.byteSwapped)
+    }
+}

@@ -1,0 +1,103 @@
+// Which ordered indexes an entity has, by its definition.
+
+/// Names one ordered index: the attributes it is over, in order.
+package struct IndexID: Hashable, Sendable {
+    package let entity: UInt16
+    /// Attribute numbers; at least one.
+    package let attributes: [UInt16]
+    /// Whether no two objects may have the same key.
+    package let isUnique: Bool
+
+    package init(entity: UInt16, attributes: [UInt16], isUnique: Bool) {
+        self.entity = entity
+        self.attributes = attributes
+        self.isUnique = isUnique
+    }
+
+    /// The indexes of an entity: one for each attribute that is indexed or unique or refers to one object, and one for each key; none
+    /// twice. What asks for the same attributes in the same order shares one index, unique if any of them is.
+    ///
+    /// In the order of the attributes, then of the keys. Attributes that cannot be indexed are passed over: `checkIndexable` refuses
+    /// them where a schema is made.
+    package static func all(of entity: EntityDefinition) -> [IndexID] {
+        guard entity.state == .present else { return [] }
+        var wanted: [IndexID] = []
+        for attribute in entity.attributes where attribute.isInIndex {
+            let isUnique = attribute.flags.contains(.unique)
+            wanted.append(IndexID(entity: entity.number, attributes: [attribute.number], isUnique: isUnique))
+        }
+        for key in entity.keys {
+            wanted.append(IndexID(entity: entity.number, attributes: key.attributes, isUnique: key.isUnique))
+        }
+        let indexable = entity.attributes.compactMap { $0.type.isIndexable ? $0.number : nil }.sorted()
+        wanted.removeAll { !$0.attributes.allSatisfy(indexable.hasSorted) }
+        // No two attributes have the same number: only keys ask for the same again.
+        if entity.keys.isEmpty { return wanted }
+        var places: [[UInt16]: Int] = [:]
+        var indexes: [IndexID] = []
+        for index in wanted {
+            if let place = places[index.attributes] {
+                if index.isUnique { indexes[place] = index }
+            } else {
+                places[index.attributes] = indexes.count
+                indexes.append(index)
+            }
+        }
+        return indexes
+    }
+
+    /// Throws `invalidArgument` where the definition asks for an index over a list of objects.
+    package static func checkIndexable(_ entity: EntityDefinition) throws(StoreError) {
+        let inKeys = Set(entity.keys.flatMap(\.attributes))
+        for attribute in entity.attributes where !attribute.type.isIndexable {
+            guard !attribute.isInIndex, !inKeys.contains(attribute.number) else {
+                throw StoreError(
+                    .invalidArgument,
+                    "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it can be neither indexed nor "
+                        + "unique, nor part of a key. Index the attribute that refers back.")
+            }
+        }
+    }
+
+    /// Where a row of that layout has the attributes of this index.
+    ///
+    /// `entity` is the definition in force: it knows what an attribute reads as in rows from before it existed. Throws
+    /// `invalidArgument` where it does not have an attribute of the index.
+    package func columns(
+        in layout: RowLayout, of entity: EntityDefinition
+    ) throws(StoreError) -> [IndexColumn] {
+        var columns: [IndexColumn] = []
+        columns.reserveCapacity(attributes.count)
+        for number in attributes {
+            guard let attribute = entity.attributes.first(where: { $0.number == number }), attribute.type.isIndexable
+            else {
+                throw StoreError(.invalidArgument, "An index is over an attribute that the entity does not have.")
+            }
+            if let position = layout.position(ofAttribute: number) {
+                columns.append(.position(position))
+            } else {
+                columns.append(.value(attribute.valueBeforeItExisted, attribute.type))
+            }
+        }
+        return columns
+    }
+}
+
+/// Where one component of a row's key comes from.
+package enum IndexColumn: Sendable {
+    /// The attribute at that position of the row's layout.
+    case position(Int)
+    /// The row has no such attribute; this is read in its stead.
+    case value(StoredValue, AttributeType)
+}
+
+extension AttributeType {
+    /// Whether an ordered index can hold values of the type: they are one value, with an order.
+    package var isIndexable: Bool { !isObjectList }
+}
+
+extension AttributeDefinition {
+    fileprivate var isInIndex: Bool {
+        flags.contains(.indexed) || flags.contains(.unique) || type == .object
+    }
+}

@@ -1,0 +1,237 @@
+// The ordered index: which objects have which keys, as a B+tree that is a value.
+
+/// Where clean nodes are read from.
+package protocol NodeSource {
+    /// The node at that offset of the file: 4096 bytes, verified, which stay as they are as long as the engine lives.
+    func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer
+}
+
+/// Entries of a key and an object, each once, in ascending order of both.
+///
+/// A copy is a snapshot: it stays as it is, and any thread may read it, while one writer changes the original. Nodes that were not
+/// changed since the index was last written are read where they stand in the file; a changed node is a copy in memory, made anew
+/// when a snapshot has it too.
+///
+/// 1. `root` is the highest node where that is in memory, and then `rootOffset` is 0; both are none only in an empty index.
+/// 2. Nodes in memory stand only below nodes in memory; `dirtyNodes` counts them.
+/// 3. A level lies only above the next lower one, no node is empty, and the root has more than one child, as far as that is
+///    known without reading it.
+///
+/// Nodes that become empty are dropped, and no others are merged: deletions leave half-empty nodes, which later insertions fill;
+/// Johnson and Shasha ("B-trees with inserts and deletes: why free-at-empty is better than merge-at-half", 1989) found that to
+/// cost little space and to save most of the work. A node that is full when something comes behind its last entry stays
+/// full, and only that goes to a new node: ascending keys fill their nodes.
+package struct OrderedIndex: Sendable {
+    private(set) var root: OrderedNode?
+    private(set) var rootOffset: UInt64
+    package private(set) var entries: UInt64
+    private var dirtyNodes = 0
+
+    /// An empty index.
+    package init() { self.init(root: 0, entries: 0) }
+
+    /// An index that stands in the file: the offset of its highest node, 0 for an empty one.
+    package init(root: UInt64, entries: UInt64) {
+        rootOffset = root
+        self.entries = entries
+    }
+
+    package var isEmpty: Bool { root == nil && rootOffset == 0 }
+
+    /// The size of the nodes that are not in the file yet.
+    package var dirtyBytes: Int { dirtyNodes * OrderedLimits.nodeBytes }
+
+    /// Forgets the nodes in memory: they stand in the file now.
+    mutating func becomeClean(root: UInt64) {
+        self.root = nil
+        rootOffset = root
+        dirtyNodes = 0
+    }
+
+    /// Forgets nodes that stand in the file now; the root is not among them.
+    mutating func becameClean(nodes: Int) { dirtyNodes -= nodes }
+
+    /// The highest node, reached by nobody else; nil where none is in memory.
+    mutating func ownRoot() -> OrderedNode? {
+        if !OrderedNode.isUnique(&root) { root = root?.copy() }
+        return root
+    }
+
+    // MARK: Inserting
+
+    /// Adds an entry; false where it was there. Logarithmic. Throws what the source throws, and `damaged`; the index then has
+    /// the same entries as before. The key has at most `IndexKey.maximumBytes`.
+    @discardableResult
+    package mutating func insert(
+        _ key: UnsafeRawBufferPointer, _ object: ObjectID, _ source: any NodeSource
+    ) throws(StoreError) -> Bool {
+        let target = OrderedIndex.target(key, object)
+        var place = Place(node: try mutableRoot(source), parent: nil, index: 0)
+        while place.node.level > 0 {
+            // Full inner nodes are split on the way down: what is split further below finds room above it.
+            if !place.node.hasRoomForSeparator { try splitInner(&place, target) }
+            try descend(&place, target, source)
+        }
+        let (position, isFound) = try place.node.view.position(of: target)
+        if isFound { return false }
+        if place.node.hasRoom(forKeyOf: key.count) {
+            place.node.insert(key, object.rawValue, at: position)
+        } else {
+            try splitLeaf(&place, target, position)
+        }
+        entries &+= 1
+        return true
+    }
+
+    private static func target(_ key: UnsafeRawBufferPointer, _ object: ObjectID) -> OrderedTarget {
+        precondition(key.count <= OrderedLimits.maximumKeyBytes, "A key is longer than an index can hold.")
+        return OrderedTarget(key, object: object.rawValue)
+    }
+
+    /// A node that nobody else reaches, and where it is among its parent's children.
+    private struct Place {
+        var node: OrderedNode
+        var parent: OrderedNode?
+        var index: Int
+    }
+
+    /// Moves the last children, or half of them, to a new node, and goes on with the node that the target belongs to.
+    private mutating func splitInner(_ place: inout Place, _ target: OrderedTarget) throws(StoreError) {
+        let parent = try parent(of: place)
+        let node = place.node
+        let isAtEnd = try node.view.childIndex(of: target) == node.count - 1
+        let middle = isAtEnd ? node.count - 1 : node.middle
+        let (key, object) = try node.view.keyAndObject(at: middle)
+        // The key is in the node's own memory, which stays as it is when its last entries leave it.
+        let isRight = target.order(of: key, object, equal: 0) <= 0
+        let right = node.splitOff(from: middle)
+        parent.insert(key, object, at: place.index + 1, child: right)
+        dirtyNodes += 1
+        place = Place(node: isRight ? right : node, parent: parent, index: place.index + (isRight ? 1 : 0))
+    }
+
+    private mutating func splitLeaf(
+        _ place: inout Place, _ target: OrderedTarget, _ position: Int
+    ) throws(StoreError) {
+        let parent = try parent(of: place)
+        let left = place.node
+        let middle = position == left.count ? position : left.middle
+        let isRight = position > middle || middle == left.count
+        let right = left.splitOff(from: middle)
+        (isRight ? right : left).insert(target.key, target.object, at: isRight ? position - middle : position)
+        let (key, object) = OrderedIndex.separator(left, right)
+        parent.insert(key, object, at: place.index + 1, child: right)
+        dirtyNodes += 1
+    }
+
+    /// The shortest key that is above the left leaf's last one and not above the right leaf's first one; an object is needed only
+    /// where those are equal. The bytes are in the right leaf.
+    private static func separator(
+        _ left: OrderedNode, _ right: OrderedNode
+    ) -> (key: UnsafeRawBufferPointer, object: UInt64) {
+        let last = left.key(left.count - 1)
+        let first = right.key(0)
+        let common = OrderedBytes.commonBytes(last, first, limit: min(last.count, first.count))
+        guard common < first.count else { return (first, right.object(0)) }
+        return (first.slice(0, common + 1), 0)
+    }
+
+    /// The node above, which is a new root where there was none. It has room for one more child.
+    private mutating func parent(of place: Place) throws(StoreError) -> OrderedNode {
+        if let parent = place.parent { return parent }
+        guard place.node.level < OrderedLimits.maximumLevel else {
+            throw StoreError(.tooLarge, "An index cannot become higher. Compact the store.")
+        }
+        let parent = OrderedNode(level: place.node.level + 1)
+        parent.insert(UnsafeRawBufferPointer(start: nil, count: 0), 0, at: 0, child: place.node)
+        root = parent
+        dirtyNodes += 1
+        return parent
+    }
+
+    // MARK: Removing
+
+    /// Takes an entry away; false where it was not there. Logarithmic. Throws what the source throws, and `damaged`; the index then has
+    /// the same entries as before.
+    @discardableResult
+    package mutating func remove(
+        _ key: UnsafeRawBufferPointer, _ object: ObjectID, _ source: any NodeSource
+    ) throws(StoreError) -> Bool {
+        if isEmpty { return false }
+        let target = OrderedIndex.target(key, object)
+        var place = Place(node: try mutableRoot(source), parent: nil, index: 0)
+        // The lowest node that keeps a child when the leaf is dropped, and which child it loses then.
+        var branch: (node: OrderedNode, index: Int)?
+        while place.node.level > 0 {
+            let node = place.node
+            try descend(&place, target, source)
+            if node.count > 1 { branch = (node, place.index) }
+        }
+        let (position, isFound) = try place.node.view.position(of: target)
+        guard isFound else { return false }
+        place.node.remove(at: position)
+        entries = entries > 0 ? entries - 1 : 0
+        if place.node.count == 0 { drop(branch) }
+        return true
+    }
+
+    /// Drops an empty leaf, and the nodes above that have nothing else.
+    private mutating func drop(_ branch: (node: OrderedNode, index: Int)?) {
+        guard let branch else { return becomeClean(root: 0) }
+        branch.node.remove(at: branch.index)
+        dirtyNodes -= branch.node.level
+        lowerRoot()
+    }
+
+    /// As long as the root has one child, that takes its place.
+    private mutating func lowerRoot() {
+        while let node = root, node.level > 0, node.count == 1 {
+            root = node.children[0]
+            rootOffset = root == nil ? node.storedChild(at: 0) : 0
+            dirtyNodes -= 1
+        }
+    }
+
+    // MARK: Nodes that may be changed
+
+    /// The highest node, in memory and reached by nobody else.
+    private mutating func mutableRoot(_ source: any NodeSource) throws(StoreError) -> OrderedNode {
+        if !OrderedNode.isUnique(&root) {
+            if let shared = root {
+                root = shared.copy()
+            } else {
+                root =
+                    rootOffset == 0
+                    ? OrderedNode(level: 0)
+                    : try OrderedNode(copyOf: OrderedNodeView(stored: rootOffset, source))
+                rootOffset = 0
+                dirtyNodes += 1
+            }
+        }
+        guard let root else { preconditionFailure("An index without a root cannot be changed.") }
+        return root
+    }
+
+    private mutating func descend(
+        _ place: inout Place, _ target: OrderedTarget, _ source: any NodeSource
+    ) throws(StoreError) {
+        let node = place.node
+        let index = try node.view.childIndex(of: target)
+        place = Place(node: try mutableChild(of: node, at: index, source), parent: node, index: index)
+    }
+
+    private mutating func mutableChild(
+        of node: OrderedNode, at index: Int, _ source: any NodeSource
+    ) throws(StoreError) -> OrderedNode {
+        if node.isChildUnique(at: index), let child = node.children[index] { return child }
+        let child: OrderedNode
+        if let shared = node.children[index] {
+            child = shared.copy()
+        } else {
+            child = try OrderedNode(copyOf: node.view.child(at: index, source))
+            dirtyNodes += 1
+        }
+        node.setChild(child, at: index)
+        return child
+    }
+}

@@ -1,0 +1,84 @@
+// Goes from leaf to leaf of an ordered index, in either direction.
+
+/// The leaves of an index from one on, and the nodes that lead to the one at hand.
+///
+/// 1. Levels fall by one from node to node, so there are at most `maximumLevel` nodes above a leaf.
+/// 2. Every leaf begins behind the end of the one before it (or ends in front of its beginning), else it is damaged: so no leaf comes
+///    twice, whatever the nodes say, and the walk ends.
+///
+/// Allocates nothing. Views stay good because the source keeps its bytes, and the caller the index.
+struct OrderedWalk {
+    private struct Step {
+        var view: OrderedNodeView
+        var index: Int
+    }
+
+    private let source: any NodeSource
+    private let isReversed: Bool
+    private let isValidating: Bool
+    /// One place for each level above the leaves: `maximumLevel` of them.
+    private var above = InlineArray<19, Step?>(repeating: nil)
+    private var depth = 0
+    private(set) var leaf: OrderedNodeView
+
+    /// Begins with the leaf that the cut is in or beside; without one at the very beginning, or the end.
+    init(
+        _ root: OrderedNodeView, at cut: OrderedTarget?, isReversed: Bool, isValidating: Bool = false,
+        _ source: any NodeSource
+    ) throws(StoreError) {
+        self.source = source
+        self.isReversed = isReversed
+        self.isValidating = isValidating
+        leaf = root
+        try descend(at: cut)
+    }
+
+    /// From the node in `leaf` down to a leaf.
+    private mutating func descend(at cut: OrderedTarget?) throws(StoreError) {
+        if isValidating { try leaf.validate() }
+        while !leaf.isLeaf {
+            let index = if let cut { try leaf.childIndex(of: cut) } else { isReversed ? leaf.count - 1 : 0 }
+            guard depth < above.count else { throw leaf.damaged("an index is higher than possible.") }
+            above[depth] = Step(view: leaf, index: index)
+            depth += 1
+            leaf = try leaf.child(at: index, source)
+            if isValidating { try leaf.validate() }
+        }
+    }
+
+    /// Goes on to the next leaf in the direction of the walk; false where there is none.
+    mutating func advance() throws(StoreError) -> Bool {
+        let last = leaf
+        while depth > 0, let step = above[depth - 1] {
+            let index = isReversed ? step.index - 1 : step.index + 1
+            guard index >= 0, index < step.view.count else {
+                depth -= 1
+                continue
+            }
+            above[depth - 1]?.index = index
+            leaf = try step.view.child(at: index, source)
+            try descend(at: nil)
+            let (left, right) = isReversed ? (leaf, last) : (last, leaf)
+            try requireAscending(left, right)
+            if isValidating { try requireSeparated(left, right, by: step.view, at: isReversed ? index + 1 : index) }
+            return true
+        }
+        return false
+    }
+
+    private func requireAscending(_ left: OrderedNodeView, _ right: OrderedNodeView) throws(StoreError) {
+        try right.requireAscending(try left.keyAndObject(at: left.count - 1), try right.keyAndObject(at: 0))
+    }
+
+    private func requireSeparated(
+        _ left: OrderedNodeView, _ right: OrderedNodeView, by node: OrderedNodeView, at index: Int
+    ) throws(StoreError) {
+        let (key, object) = try node.keyAndObject(at: index)
+        let separator = OrderedTarget(key, object: object)
+        let last = try left.keyAndObject(at: left.count - 1)
+        let first = try right.keyAndObject(at: 0)
+        guard separator.order(of: last.key, last.object, equal: 0) < 0,
+            separator.order(of: first.key, first.object, equal: 0) >= 0
+        else { throw node.damaged("a separator does not separate.") }
+    }
+}

@@ -1,0 +1,93 @@
+// A range of history in both directions: against its order from landmark to landmark, because frames lead only forwards.
+
+/// Transactions between two numbers, neither of which belongs to it.
+package struct HistoryRange {
+    package var after: UInt64
+    package var before: UInt64
+    package var isNewestFirst: Bool
+
+    package init(after: UInt64, before: UInt64, isNewestFirst: Bool = false) {
+        self.after = after
+        self.before = before
+        self.isNewestFirst = isNewestFirst
+    }
+
+    package var isEmpty: Bool { before <= after || before - after == 1 }
+}
+
+extension TrackedView {
+    /// Lends the transactions of a range that the view contains until `body` returns false.
+    ///
+    /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Against the order it takes memory
+    /// for the places of the transactions in one MiB. Throws `damaged`.
+    package func forEachTransaction(
+        _ range: HistoryRange, _ body: (TransactionView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        if range.isEmpty { return }
+        if range.isNewestFirst { return try forEachTransactionBackwards(range, body) }
+        let before = range.before
+        try forEachTransaction(after: range.after) { (transaction) throws(StoreError) in
+            guard transaction.number < before, try body(transaction) else { return false }
+            return transaction.number + 1 < before
+        }
+    }
+
+    private func forEachTransactionBackwards(
+        _ range: HistoryRange, _ body: (TransactionView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        try log.process.requireOwn(path: log.path)
+        let names = NameTable(log.current.names)
+        let landmarks = view.core.file.currentLandmarks.all
+        // What is lent refers to them without counting.
+        defer { withExtendedLifetime((view, names)) {} }
+        var end = view.end
+        var frames: [UInt64] = []
+        for place in stride(from: landmarks.count, through: 0, by: -1) {
+            let landmark = place > 0 ? landmarks[place - 1] : nil
+            let start = landmark?.offset ?? UInt64(FormatLimits.pageBytes)
+            // What is behind a landmark has its number or a higher one.
+            guard start < end, (landmark?.number ?? 0) < range.before else {
+                end = min(start, end)
+                continue
+            }
+            frames.removeAll(keepingCapacity: true)
+            try view.core.reading { () throws(StoreError) in
+                try view.core.collect(range, from: start, to: end, into: &frames)
+            }
+            if try !lend(frames, names, body) { return }
+            end = start
+            if let landmark, landmark.number <= range.after { return }
+        }
+    }
+
+    /// False where `body` has enough.
+    private func lend(
+        _ frames: [UInt64], _ names: NameTable, _ body: (TransactionView) throws(StoreError) -> Bool
+    ) throws(StoreError) -> Bool {
+        try view.core.reading { () throws(StoreError) in
+            for position in frames.reversed() {
+                let header = try view.core.goodHeader(at: position)
+                let end = position + UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+                if try !body(try view.core.transaction(header, at: position, to: end, view, names)) { return false }
+            }
+            return true
+        }
+    }
+}
+
+extension ReadCore {
+    /// Appends where the commit frames of a range stand. Inside a read section.
+    fileprivate func collect(
+        _ range: HistoryRange, from start: UInt64, to end: UInt64, into frames: inout [UInt64]
+    ) throws(StoreError) {
+        var position = start
+        while position < end {
+            let header = try goodHeader(at: position)
+            let number = header.integer(at: FrameField.number, as: UInt64.self)
+            if header[FrameField.kind] == FrameKind.transaction.rawValue, number > range.after, number < range.before {
+                frames.append(position)
+            }
+            position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+        }
+    }
+}

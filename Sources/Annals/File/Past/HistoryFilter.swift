@@ -1,0 +1,175 @@
+// What a request leaves of history: first by the record of a transaction, then by the entries of its change table. No row is looked at.
+
+/// Chooses transactions by who made them. Names are given by their numbers; 0 is no name.
+package struct TransactionFilter {
+    /// Nil for all.
+    package var authors: Set<UInt32>?
+    package var excludedAuthors: Set<UInt32> = []
+    /// Nil for all.
+    package var contexts: Set<UInt32>?
+    package var excludedContexts: Set<UInt32> = []
+
+    package init() {}
+
+    /// Whether it shows anything of an author.
+    func shows(author: UInt32) -> Bool { (authors?.contains(author) ?? true) && !excludedAuthors.contains(author) }
+
+    /// Without looking at a change.
+    @inline(__always)
+    package func matches(_ transaction: TransactionView) -> Bool {
+        if let authors, !authors.contains(transaction.authorNumber) { return false }
+        if let contexts, !contexts.contains(transaction.contextNumber) { return false }
+        if !excludedContexts.isEmpty, excludedContexts.contains(transaction.contextNumber) { return false }
+        return excludedAuthors.isEmpty || !excludedAuthors.contains(transaction.authorNumber)
+    }
+}
+
+extension TransactionView {
+    package var authorNumber: UInt32 { table.integer(at: TransactionField.author, as: UInt32.self) }
+    package var contextNumber: UInt32 { table.integer(at: TransactionField.context, as: UInt32.self) }
+}
+
+/// Chooses changes by their entries. One thread uses it, for one request.
+package final class ChangeFilter {
+    /// Nil for all.
+    package var kinds: Set<ChangeKind>?
+    package var entities: Set<UInt16>?
+    package var objects: Set<ObjectID>?
+    /// Attribute numbers by entity number: updates that wrote one of them. Nil for all changes.
+    package var attributes: [UInt16: Set<UInt16>]?
+    /// Entities of which nothing passes, whatever else is said.
+    package private(set) var hiddenEntities: Set<UInt16> = []
+    /// By entity: changes are left out of transactions of a smaller schema version.
+    private var firstVersions: [UInt16: UInt32] = [:]
+    /// What `attributes` come to in an entity's list of attributes, by entity and schema version.
+    private var positions: [UInt32: [Int]] = [:]
+
+    package init() {}
+
+    /// Passes all changes but those of the store's own objects, and those of which no history is kept; nil where there are none of these.
+    package static func showing(_ view: View, _ gaps: [HistoryGap]) -> ChangeFilter? {
+        let filter = ChangeFilter()
+        filter.hide(view.reservedEntities, gaps)
+        return filter.hidesAnything ? filter : nil
+    }
+
+    /// Whatever else is said, nothing of these passes.
+    package func hide(_ entities: Set<UInt16>, _ gaps: [HistoryGap]) {
+        hiddenEntities = entities
+        firstVersions = [:]
+        for gap in gaps {
+            if case .resumed(let version) = gap.end {
+                firstVersions[gap.entity] = UInt32(version)
+            } else {
+                firstVersions[gap.entity] = .max
+            }
+        }
+    }
+
+    package var hidesAnything: Bool { !hiddenEntities.isEmpty || !firstVersions.isEmpty }
+
+    /// The entities that are asked for by name; nil where that is all.
+    package var namedEntities: Set<UInt16>? {
+        var named = entities
+        func narrow(to others: Set<UInt16>) { named = named.map { $0.intersection(others) } ?? others }
+        if let objects { narrow(to: Set(objects.map(\.entityNumber))) }
+        if let attributes { narrow(to: Set(attributes.keys)) }
+        return named
+    }
+
+    /// Whether nothing is said of changes.
+    package var isEmpty: Bool { kinds == nil && entities == nil && objects == nil && attributes == nil }
+
+    /// Whether the change passes, of a transaction whose rows are of that schema version.
+    package func matches(_ change: ChangeView, version: UInt16, _ catalog: SchemaCatalog) -> Bool {
+        guard matchesObject(change.object), !hides(change.object, version: version) else { return false }
+        if let kinds, !kinds.contains(change.kind) { return false }
+        guard attributes != nil else { return true }
+        guard change.kind == .update else { return false }
+        return positions(change.object.entityNumber, version, catalog).contains {
+            change.contains(attributePosition: $0)
+        }
+    }
+
+    /// Whether no request ever gives a change of the object in a transaction of that version.
+    package func hides(_ object: ObjectID, version: UInt16) -> Bool {
+        if !hiddenEntities.isEmpty, hiddenEntities.contains(object.entityNumber) { return true }
+        guard !firstVersions.isEmpty, let first = firstVersions[object.entityNumber] else { return false }
+        return UInt32(version) < first
+    }
+
+    private func matchesObject(_ object: ObjectID) -> Bool {
+        if let objects, !objects.contains(object) { return false }
+        return entities?.contains(object.entityNumber) ?? true
+    }
+
+    private func positions(_ entity: UInt16, _ version: UInt16, _ catalog: SchemaCatalog) -> [Int] {
+        let key = UInt32(entity) << 16 | UInt32(version)
+        if let known = positions[key] { return known }
+        let layout = catalog.layout(version: version, entity: entity)
+        let found = attributes?[entity].map { numbers in
+            numbers.compactMap { layout?.position(ofAttribute: $0) }
+        }
+        positions[key] = found ?? []
+        return found ?? []
+    }
+}
+
+extension SchemaCatalog {
+    /// The numbers of the entities that have that name, or had it last before they were removed.
+    package func numbers(ofEntityEverNamed name: String) -> [UInt16] {
+        var numbers: [UInt16] = []
+        for number in entityNumbers {
+            if lastDefinition(ofEntity: number)?.name.text.utf8.elementsEqual(name.utf8) ?? false {
+                numbers.append(number)
+            }
+        }
+        return numbers
+    }
+
+    /// The numbers of an entity's attributes that have that name, or had it last before they were removed or replaced.
+    package func numbers(ofAttributeEverNamed name: String, entity: UInt16) -> [UInt16] {
+        var seen: Set<UInt16> = []
+        var found: [UInt16] = []
+        for version in stride(from: newestVersion, to: 0, by: -1) {
+            for attribute in self.entity(entity, version: version)?.attributes ?? []
+            where seen.insert(attribute.number).inserted && attribute.name.text.utf8.elementsEqual(name.utf8) {
+                found.append(attribute.number)
+            }
+        }
+        return found
+    }
+
+    /// The entity as the newest version that has it defines it.
+    package func lastDefinition(ofEntity number: UInt16) -> EntityDefinition? {
+        guard isUsed(entity: number) else { return nil }
+        var version = newestVersion
+        while version > 0 {
+            if let entity = entity(number, version: version) { return entity }
+            version -= 1
+        }
+        return nil
+    }
+}
+
+extension TrackedView {
+    /// The last transaction above `number` and below `end` that is hidden and that the filter would show; nil where there is none.
+    package func lastHidden(
+        after number: UInt64, before end: UInt64 = .max, filter: TransactionFilter = TransactionFilter()
+    ) throws(StoreError) -> UInt64? {
+        let hidden = log.current.tracking.hidden.filter { filter.shows(author: $0.author) }
+        guard let limit = hidden.map({ min($0.before, end) }).max(), number + 1 < limit else { return nil }
+        var last: UInt64?
+        try forEachTransaction(after: number) { (transaction) in
+            if transaction.number >= limit { return false }
+            let author = transaction.authorNumber
+            if let entry = hidden.first(where: { $0.author == author }), transaction.number < entry.before,
+                filter.matches(transaction)
+            {
+                last = transaction.number
+            }
+            return true
+        }
+        return last
+    }
+}

@@ -1,0 +1,37 @@
+// The nodes of indexes as they stand in the file, and how they refer to each other.
+
+/// A node has the same size in all indexes.
+package enum IndexNode {
+    package static let bytes = 4096
+    /// A node of the row index is so many words: references to nodes below, or in a leaf to row versions.
+    package static let words = 512
+    static let bits: UInt64 = 9
+    /// Object numbers have 48 bits.
+    static let maximumDepth: UInt64 = 6
+}
+
+extension VerifiedFile: NodeSource {
+    @inline(__always)
+    package func node(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        try bytes(at: offset, count: IndexNode.bytes)
+    }
+}
+
+/// A word of an inner node or a root: no node, a node in memory, or one in the file.
+struct NodeReference: Equatable {
+    var word: UInt64
+
+    static let none = NodeReference(word: 0)
+
+    init(word: UInt64) { self.word = word }
+    /// Memory is aligned to more than 2 bytes, and so are nodes in the file: the lowest bit is free.
+    init(memory: UnsafeMutableRawPointer) { word = UInt64(UInt(bitPattern: memory)) | 1 }
+    init(offset: UInt64) { word = offset }
+
+    var isNone: Bool { word == 0 }
+
+    @inline(__always)
+    var memory: UnsafeMutableRawPointer? {
+        word & 1 == 0 ? nil : UnsafeMutableRawPointer(bitPattern: UInt(word & ~1))
+    }
+}

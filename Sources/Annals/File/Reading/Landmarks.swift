@@ -1,0 +1,70 @@
+// Where frames begin, one for each MiB of the file: how a frame is found from an offset, and a transaction from its number.
+//
+// Invariants:
+// N1  Landmark m is a frame that begins in MiB m; every MiB below the last landmark's has one, because no frame is as long as half of it.
+// N2  Numbers never fall from one landmark to the next.
+
+/// A frame that can be walked from, and the number in its header.
+package struct Landmark: Equatable, Sendable {
+    package var offset: UInt64
+    package var number: UInt64
+
+    package init(offset: UInt64, number: UInt64) {
+        self.offset = offset
+        self.number = number
+    }
+}
+
+/// The landmarks of a file. A value: a copy shares its memory until one of the two is added to.
+package struct Landmarks: Sendable {
+    package static let stepBits: UInt64 = 20
+    package private(set) var all: [Landmark] = []
+
+    package init() {}
+
+    /// Takes landmarks as they were stored. Throws `damaged` where they are not in order.
+    package init(stored: [Landmark], below end: UInt64) throws(StoreError) {
+        for (index, landmark) in stored.enumerated() {
+            guard landmark.offset >> Self.stepBits == UInt64(index), landmark.offset < end,
+                landmark.offset % UInt64(FormatLimits.frameAlignment) == 0,
+                index == 0 || landmark.number >= stored[index - 1].number
+            else { throw StoreError(.damaged, "F32: the landmarks of a checkpoint are not in order.") }
+        }
+        all = stored
+    }
+
+    /// Notes a frame that counts, if it is the first that is noted in its MiB; tells whether it was.
+    @inline(__always)
+    package mutating func note(_ offset: UInt64, number: UInt64) -> Bool {
+        guard offset >> Self.stepBits >= UInt64(all.count) else { return false }
+        add(offset, number)
+        return true
+    }
+
+    private mutating func add(_ offset: UInt64, _ number: UInt64) {
+        while UInt64(all.count) < offset >> Self.stepBits {
+            // No writer leaves a MiB without a frame; a file that does is walked from further below.
+            guard let last = all.last else { return }
+            all.append(last)
+        }
+        all.append(Landmark(offset: offset, number: number))
+    }
+
+    /// The last landmark at or below an offset; nil where walking begins with the first frame.
+    package func last(at offset: UInt64) -> Landmark? {
+        var index = min(Int(clamping: offset >> Self.stepBits), all.count - 1)
+        while index >= 0, all[index].offset > offset { index -= 1 }
+        return index >= 0 ? all[index] : nil
+    }
+
+    /// The last landmark whose number is at most `number`; nil where walking begins with the first frame.
+    package func last(number: UInt64) -> Landmark? {
+        var low = 0
+        var high = all.count
+        while low < high {
+            let middle = (low + high) / 2
+            if all[middle].number <= number { low = middle + 1 } else { high = middle }
+        }
+        return low > 0 ? all[low - 1] : nil
+    }
+}

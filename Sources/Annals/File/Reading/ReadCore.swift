@@ -1,0 +1,160 @@
+// What all views of an open store read through: the file's bytes, the row index, and the links between versions.
+//
+// Invariants:
+// C1  A version that a view sees lies below the view's end; from a newer one the way leads through previous versions, to ever smaller offsets.
+
+final class ReadCore: Sendable {
+    let file: VerifiedFile
+    let rows: RowIndex
+    let sections: ReadSections
+
+    init(_ file: VerifiedFile, _ sections: ReadSections) throws(StoreError) {
+        self.file = file
+        self.sections = sections
+        rows = try RowIndex(file, sections)
+    }
+
+    /// Runs `body` in a read section: what it is lent lives until it returns. Throws `closed` once the store was closed.
+    @inline(__always)
+    func reading<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+        let section = try sections.enter()
+        file.beginReading()
+        defer {
+            file.endReading()
+            sections.leave(section)
+        }
+        return try body()
+    }
+
+    // MARK: Versions
+
+    /// The offset of the row that a view with this end sees of an object, nil where it sees none. Inside a read section.
+    @inline(__always)
+    func visibleRow(_ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
+        try visible(try rows.newest(object), object, below: end)
+    }
+
+    /// The same, from the object's word in the row index.
+    @inline(__always)
+    func visible(_ word: UInt64, _ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
+        if word & 1 == 0, word < end { return word == 0 ? nil : word }
+        return try earlier(word, object, below: end)
+    }
+
+    /// What a view with this end sees where the newest version is above it or a deletion.
+    private func earlier(_ word: UInt64, _ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
+        var version = word
+        while version >= end {
+            let entry = try entryOffset(of: version)
+            guard let previous = try previousVersion(entry: entry, object) else { return nil }
+            guard previous < version else { throw Self.badLink(entry) }
+            version = previous
+        }
+        return version & 1 == 0 && version != 0 ? version : nil
+    }
+
+    /// Where the change entry of a version stands: of a row, or of a deletion (with the lowest bit set).
+    func entryOffset(of version: UInt64) throws(StoreError) -> UInt64 {
+        if version & 1 == 1 { return version & ~1 }
+        let header = try file.bytes(at: version, count: RowField.bytes)
+        let distance = UInt64(header.integer(at: RowField.entryDistance, as: UInt16.self)) * 8
+        // 512 KiB, which no 16 bits hold, is too far: the frame's header stands before the table.
+        guard distance > 0, version > distance else { throw Self.badLink(version) }
+        return version - distance
+    }
+
+    /// The version before the one that an entry wrote, as the entry links to it; nil where there is none.
+    func previousVersion(entry offset: UInt64, _ object: ObjectID) throws(StoreError) -> UInt64? {
+        let entry = try file.bytes(at: offset, count: ChangeField.bytes)
+        guard entry.integer(at: ChangeField.object, as: UInt64.self) == object.rawValue else {
+            throw Self.badLink(offset)
+        }
+        guard entry[ChangeField.shape] & ChangeField.previousBit != 0 else { return nil }
+        return try file.bytes(at: offset + UInt64(ChangeField.bytes), count: 8).integer(at: 0, as: UInt64.self)
+    }
+
+    @inline(never)
+    static func badLink(_ offset: UInt64) -> StoreError {
+        StoreError(
+            .damaged, "F18: a row or change leads to no version of its object. Restore the store from a backup.",
+            offset: offset)
+    }
+
+    // MARK: Rows
+
+    /// The row at an offset. Inside a read section.
+    @inline(__always)
+    func row(at offset: UInt64, _ entity: UInt16, _ shape: StoreShape) throws(StoreError) -> RowImage {
+        let header = try file.bytes(at: offset, count: RowField.bytes)
+        let version = header.integer(at: RowField.schemaVersion, as: UInt16.self)
+        let rowBytes = Int(truncatingIfNeeded: header.integer(at: RowField.rowBytes, as: UInt32.self))
+        guard let rowShape = shape.shape(version: version, entity: entity),
+            rowBytes <= FormatLimits.maximumFrameBytes, rowBytes >= RowField.bytes
+        else { throw Self.badRow(offset) }
+        return try RowImage(
+            try file.bytes(at: offset, count: rowBytes), rowBytes: rowBytes, rowShape, fileOffset: offset)
+    }
+
+    @inline(never)
+    private static func badRow(_ offset: UInt64) -> StoreError {
+        StoreError(
+            .damaged, "F21: no row of that entity stands here. Restore the store from a backup.", offset: offset)
+    }
+}
+
+// MARK: Frames
+//
+// A header and a table have checksums of their own: who reads history does not touch the rows between them.
+
+extension ReadCore {
+    /// The frame at an offset where one begins. Inside a read section.
+    @inline(__always)
+    func frame(at offset: UInt64) throws(StoreError) -> FrameView {
+        let header = try frameHeader(at: offset)
+        return FrameView(try file.bytes(at: offset, count: Int(header.frameBytes)), header: header, offset: offset)
+    }
+
+    /// The header of a frame, verified alone: what is behind it is not touched.
+    func frameHeader(at offset: UInt64) throws(StoreError) -> FrameHeader {
+        guard case .good(let header) = FrameHeader.decode(try headerBytes(at: offset), offset: offset, salt: file.salt)
+        else { throw Self.noFrame(offset) }
+        return header
+    }
+
+    /// The same, as its bytes: a walk over millions of frames reads few fields of each.
+    @inline(__always)
+    func goodHeader(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        let bytes = try headerBytes(at: offset)
+        guard FrameHeader.isGood(bytes, offset: offset, salt: file.salt) else { throw Self.noFrame(offset) }
+        return bytes
+    }
+
+    @inline(__always)
+    private func headerBytes(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        if let bytes = file.unverifiedBytes(at: offset, count: FrameField.bytes) { return bytes }
+        return try file.bytes(at: offset, count: FrameField.bytes)
+    }
+
+    @inline(never)
+    private static func noFrame(_ offset: UInt64) -> StoreError {
+        StoreError(.damaged, "F4: no frame begins here. Restore the store from a backup.", offset: offset)
+    }
+
+    /// The table of a frame, verified alone.
+    @inline(__always)
+    func table(of header: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+        let place = offset &+ UInt64(FrameField.bytes)
+        let tableBytes = Int(header.integer(at: FrameField.tableBytes, as: UInt32.self))
+        guard let table = file.unverifiedBytes(at: place, count: tableBytes) else {
+            return tableBytes == 0
+                ? UnsafeRawBufferPointer(start: nil, count: 0) : try file.bytes(at: place, count: tableBytes)
+        }
+        let checksum = header.integer(at: FrameField.tableChecksum, as: UInt64.self)
+        guard FrameHeader.tableChecksum(table, salt: file.salt) == checksum else {
+            throw StoreError(
+                .damaged, "F7: the table of a frame does not match its checksum. Restore the store from a backup.",
+                offset: offset)
+        }
+        return table
+    }
+}

@@ -1,0 +1,115 @@
+// Knows which reads are under way, so that the memory of nodes that they may be looking at is used again only after they have ended.
+//
+// Invariants:
+// E1  A read section counts in the epoch in which it began; an epoch begins only when the one before the last has no sections left.
+// E2  What was taken out of reach in an epoch is used again when no section of that epoch or an earlier one is left.
+// E3  Once `isClosed`, no section begins; `close` returns when none is left.
+
+internal import Synchronization
+
+/// Epoch-based reclamation (Fraser, "Practical lock-freedom", 2004), with counters instead of per-thread lists.
+///
+/// Entering and leaving are two atomic additions each to a counter that few threads share, and never wait.
+/// Sound although it is shared: the counters are atomic; the lists of nodes are touched only by who may change the indexes (X2), and so accesses to them
+/// cannot overlap, and are not checked for it.
+final class ReadSections: @unchecked Sendable {
+    /// Where a section is counted.
+    struct Section { fileprivate let counter: Int }
+
+    private static let stripes = 16
+    /// Two cache lines apart, because processors fetch pairs.
+    private static let strideBytes = 128
+    private let counters: UnsafeMutableRawPointer
+    private let epoch = Atomic<Int>(0)
+    private let closed = Atomic<Bool>(false)
+    private let process = OwnProcess()
+    @exclusivity(unchecked) private var retired: [UnsafeMutableRawPointer] = []
+    @exclusivity(unchecked) private var waiting: [UnsafeMutableRawPointer] = []
+    /// Nodes that nobody looks at. Kept, because memory that was given back comes again page by page, each of which costs more than to write it.
+    @exclusivity(unchecked) private var spare: [UnsafeMutableRawPointer] = []
+    private static let mostSpare = 256
+
+    init() {
+        let bytes = 2 * Self.stripes * Self.strideBytes
+        counters = .allocate(byteCount: bytes, alignment: Self.strideBytes)
+        counters.initializeMemory(as: UInt8.self, repeating: 0, count: bytes)
+    }
+
+    deinit {
+        for node in waiting + retired + spare { node.deallocate() }
+        counters.deallocate()
+    }
+
+    @inline(__always)
+    private func counter(_ index: Int) -> UnsafeMutablePointer<Atomic<Int>> {
+        (counters + index &* Self.strideBytes).assumingMemoryBound(to: Atomic<Int>.self)
+    }
+
+    /// Threads have stacks of their own: where this one's is tells them apart well enough.
+    @inline(__always)
+    private static var stripe: Int {
+        var marker: UInt8 = 0
+        let address = withUnsafeMutablePointer(to: &marker) { UInt(bitPattern: $0) }
+        return Int(truncatingIfNeeded: (address >> 16) &* 0x9E37_79B9 >> 12) & (stripes - 1)
+    }
+
+    /// Begins a section. Throws `closed` when the store was closed, and `forked` in a child.
+    @inline(__always)
+    func enter() throws(StoreError) -> Section {
+        if process.wasForked { throw process.refusal() }
+        let stripe = Self.stripe
+        while true {
+            let now = epoch.load(ordering: .acquiring)
+            let index = (now & 1) &* Self.stripes &+ stripe
+            counter(index).pointee.add(1, ordering: .sequentiallyConsistent)
+            if epoch.load(ordering: .sequentiallyConsistent) == now {
+                if closed.load(ordering: .sequentiallyConsistent) {
+                    leave(Section(counter: index))
+                    throw StoreError(.closed, "The store was closed: open it again.")
+                }
+                return Section(counter: index)
+            }
+            counter(index).pointee.subtract(1, ordering: .releasing)
+        }
+    }
+
+    @inline(__always)
+    func leave(_ section: Section) { counter(section.counter).pointee.subtract(1, ordering: .releasing) }
+
+    private func hasSections(parity: Int) -> Bool {
+        (0..<Self.stripes).contains {
+            counter(parity * Self.stripes + $0).pointee.load(ordering: .sequentiallyConsistent) != 0
+        }
+    }
+
+    /// Memory for a node, with anything in it. Given back by `retire`.
+    func makeNode() -> UnsafeMutableRawPointer {
+        spare.popLast() ?? .allocate(byteCount: IndexNode.bytes, alignment: 64)
+    }
+
+    /// A node that no new section can reach any more: used again when those that might be looking at it have ended.
+    func retire(_ node: UnsafeMutableRawPointer) { retired.append(node) }
+
+    /// Takes back what nobody can be looking at, and goes on to the next epoch where there is something to wait for. Never waits.
+    func reclaim() {
+        guard !retired.isEmpty || !waiting.isEmpty else { return }
+        let now = epoch.load(ordering: .relaxed)
+        guard !hasSections(parity: (now + 1) & 1) else { return }
+        let kept = min(waiting.count, Self.mostSpare - spare.count)
+        spare += waiting.prefix(kept)
+        for node in waiting.dropFirst(kept) { node.deallocate() }
+        waiting = retired
+        retired = []
+        epoch.store(now + 1, ordering: .sequentiallyConsistent)
+    }
+
+    /// Lets no section begin any more and waits for those under way.
+    func close(_ environment: any Environment) {
+        closed.store(true, ordering: .sequentiallyConsistent)
+        var pause: UInt64 = 10
+        while hasSections(parity: 0) || hasSections(parity: 1) {
+            environment.sleep(microseconds: pause)
+            pause = min(pause * 2, 1000)
+        }
+    }
+}

@@ -1,0 +1,149 @@
+// What a schema version means for reading and writing rows, worked out once for all that use it.
+
+/// Shared by all views of one schema version.
+///
+/// Sound although it is shared: nothing changes after `init`, the memory of the shapes included; the layouts that they refer to are kept in
+/// `newest`.
+final class StoreShape: @unchecked Sendable {
+    let catalog: SchemaCatalog
+    /// The layouts of the schema's entities, by ascending entity number.
+    private let newest: [RowLayout]
+    /// The ordered indexes that this schema asks for, entity by entity; their positions number them.
+    let indexes: [IndexShape]
+    /// The numbers of the entities that are the store's own.
+    let reservedEntities: Set<UInt16>
+    /// What is not kept of history, by entity; mostly nothing.
+    let historyGaps: [HistoryGap]
+
+    /// At index n where in `newest` the entity with the number n is, plus 1; 0 where it is not. Numbers alone, because a file may use the highest ones
+    /// and change its schema thousands of times.
+    private let places: UnsafeMutablePointer<UInt16>
+    private let placeCount: Int
+    /// For those who read many rows: one for each of `newest` behind one that is no entity's.
+    private let known: UnsafeMutablePointer<KnownEntity>
+    private let newestVersion: UInt16
+
+    private struct KnownEntity {
+        /// Rows of this version and later ones have the shape; above all versions where there is none.
+        var since: UInt32 = .max
+        var shape: RowShape?
+        /// Which of `indexes` are the entity's.
+        var indexes = 0..<0
+    }
+
+    init(_ catalog: SchemaCatalog) {
+        self.catalog = catalog
+        newestVersion = catalog.newestVersion
+        historyGaps = catalog.historyGaps
+        placeCount = catalog.entityNumbers.last.map { Int($0) + 1 } ?? 0
+        places = .allocate(capacity: Swift.max(placeCount, 1))
+        places.initialize(repeating: 0, count: placeCount)
+        known = .allocate(capacity: catalog.entityNumbers.count + 1)
+        known.initialize(to: KnownEntity())
+        var layouts: [RowLayout] = []
+        var indexes: [IndexShape] = []
+        var reserved: [UInt16] = []
+        for number in catalog.entityNumbers {
+            guard let (since, layout) = catalog.newestLayout(entity: number) else { continue }
+            layouts.append(layout)
+            if layout.isReserved { reserved.append(number) }
+            let start = indexes.count
+            indexes += IndexShape.all(of: layout)
+            places[Int(number)] = UInt16(layouts.count)
+            (known + layouts.count).initialize(
+                to: KnownEntity(since: UInt32(since), shape: RowShape(layout), indexes: start..<indexes.count))
+        }
+        newest = layouts
+        self.indexes = indexes
+        reservedEntities = reserved.isEmpty ? [] : Set(reserved)
+    }
+
+    deinit {
+        places.deallocate()
+        known.deallocate()
+    }
+
+    @inline(__always)
+    private func place(_ entity: UInt16) -> Int { Int(entity) < placeCount ? Int(places[Int(entity)]) : 0 }
+
+    /// The newest layout of an entity; nil where it is not in the schema any more.
+    @inline(__always)
+    func newestLayout(_ entity: UInt16) -> RowLayout? {
+        let place = place(entity)
+        return place == 0 ? nil : newest[place - 1]
+    }
+
+    @inline(__always)
+    func isNewest(_ layout: RowLayout) -> Bool { known[place(layout.number)].shape?.isOf(layout) ?? false }
+
+    /// The layout of a row of an entity; nil where there is no such version of it.
+    @inline(__always)
+    func shape(version: UInt16, entity: UInt16) -> RowShape? {
+        let place = place(entity)
+        if UInt32(version) >= known[place].since, version <= newestVersion { return known[place].shape }
+        return catalog.layout(version: version, entity: entity).map { RowShape($0) }
+    }
+
+    /// Whether the entity is in the schema.
+    @inline(__always)
+    func has(_ entity: UInt16) -> Bool { place(entity) != 0 }
+
+    /// The layout of a row.
+    func layout(version: UInt16, entity: UInt16) -> RowLayout? { catalog.layout(version: version, entity: entity) }
+
+    /// Which indexes an entity has, by their numbers in `indexes`.
+    @inline(__always)
+    func indexes(of entity: UInt16) -> Range<Int> { known[place(entity)].indexes }
+}
+
+/// An ordered index, and where its attributes stand in the newest layout.
+struct IndexShape: Sendable {
+    let id: IndexID
+    let layout: RowLayout
+    let positions: [Int]
+    let types: [AttributeType]
+
+    static func all(of layout: RowLayout) -> [IndexShape] {
+        IndexID.all(of: layout.entity).map { id in
+            let positions = id.attributes.compactMap { layout.position(ofAttribute: $0) }
+            return IndexShape(
+                id: id, layout: layout, positions: positions, types: positions.map { layout.slots[$0].type })
+        }
+    }
+
+    /// Appends the key of a row of any schema version; gives back whether a component is absent.
+    func appendKey(
+        of row: RowImage, to writer: inout ByteWriter, large: IndexKey.LargeValueReader
+    ) throws(StoreError) -> Bool {
+        if row.isLike(layout) {
+            return try IndexKey.append(row: row, positions: positions, to: &writer, large: large)
+        }
+        let columns = try id.columns(in: row.layout, of: layout.entity)
+        return try IndexKey.append(row: row, columns: columns, to: &writer, large: large)
+    }
+
+    /// Whether rows from before an attribute existed have the same keys in both.
+    func hasSameDefaults(as other: IndexShape) -> Bool {
+        zip(positions, other.positions).allSatisfy { (position, place) in
+            layout.entity.attributes[position].defaultValue == other.layout.entity.attributes[place].defaultValue
+        }
+    }
+
+    /// Names of the attributes, for messages.
+    var attributeNames: String { attributes.map { "“\($0)”" }.joined(separator: ", ") }
+
+    /// The names of the attributes of the key, in its order.
+    var attributes: [String] { positions.map { layout.entity.attributes[$0].name.text } }
+}
+
+extension IndexShape {
+    /// What an indexed value that stands in value frames is refused with; no writer makes such rows.
+    static func noLargeKeys(
+        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        throw StoreError(
+            .tooLarge,
+            "A value of an indexed or unique attribute has at most \(FormatLimits.maximumInlineValueBytes) bytes, and stands in its row."
+        )
+    }
+}

@@ -1,0 +1,51 @@
+// What the object numbers of all entities have come to, in a form that is cheap to copy at every commit.
+//
+// Invariants:
+// N1  `latest` is what counts for `latestEntity`; for the others `settled` does, and what it does not reach is as of a new entity.
+
+/// The totals of all entities. A copy shares the array; as long as changes are of one entity, no copy of the array is made.
+struct StoreTotals: Sendable {
+    private var settled: [EntityTotals] = []
+    /// No entity has the number 0.
+    private var latestEntity: UInt16 = 0
+    private var latest = EntityTotals()
+
+    @inline(__always)
+    subscript(entity: UInt16) -> EntityTotals {
+        if entity == latestEntity { return latest }
+        return Int(entity) < settled.count ? settled[Int(entity)] : EntityTotals()
+    }
+
+    /// One above the highest entity number that has totals.
+    var entityLimit: Int { max(settled.count, Int(latestEntity) + 1) }
+
+    /// Notes a change of an object.
+    @inline(__always)
+    mutating func note(_ kind: ChangeKind, _ object: ObjectID) {
+        if object.entityNumber != latestEntity { goOver(to: object.entityNumber) }
+        switch kind {
+        case .insert, .base:
+            if object.number >= latest.nextNumber { latest.nextNumber = object.number + 1 }
+            latest.live &+= 1
+        // A forged file may delete what is not there.
+        case .delete: if latest.live > 0 { latest.live &-= 1 }
+        case .update: break
+        }
+    }
+
+    mutating func set(_ entity: UInt16, to totals: EntityTotals) {
+        goOver(to: entity)
+        latest = totals
+    }
+
+    @inline(never)
+    private mutating func goOver(to entity: UInt16) {
+        let next = self[entity]
+        let index = Int(latestEntity)
+        if index >= settled.count {
+            settled.append(contentsOf: repeatElement(EntityTotals(), count: index + 1 - settled.count))
+        }
+        settled[index] = latest
+        (latestEntity, latest) = (entity, next)
+    }
+}

@@ -1,0 +1,328 @@
+// The bytes of the file, verified before anybody sees them: mapped, or copied into private memory.
+//
+// Invariants:
+// V1  Bytes are lent only from blocks whose bit is set, or from the trusted range.
+// V2  A block's bit is set when every frame that overlaps the block was verified, and the block lies wholly below the end.
+// V3  Through a mapping, everything from `trustedStart` to `readableEnd` is trusted: this handle read and verified it as whole frames, or wrote it.
+// V4  By copies, every block whose bit is set, and the range `tail`, stand in the private memory.
+// V5  An edge of a block is set when the frame over the block's first byte, or over its last one, was verified: most frames reach into blocks that
+//     other frames share, and would be verified again for each.
+// V6  Nothing at or above `readableEnd` is ever looked at, whatever an offset in the file says.
+
+internal import Synchronization
+
+/// How the committed part of a file is read.
+package enum Reading: Sendable {
+    /// Through a mapping. A foreign program that truncates the file under it can end the process.
+    case mapped
+    /// Through copies in private memory, which are forgotten when they take too much.
+    case copied
+}
+
+/// Sound although it is shared: bits and borders are atomic; everything else that changes is touched only with `monitor` locked; copied memory is
+/// cleared only while nobody reads (`beginReading`).
+final class VerifiedFile: @unchecked Sendable {
+    /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, and mostly that is one.
+    private static let blockBits: UInt64 = 14
+    private static let blockBytes: UInt64 = 1 << blockBits
+    private let files: any FileSystem
+    private let file: Descriptor
+    let salt: UInt64
+    private let headerChecksum: UInt64
+    private let path: String
+    private let copies: PrivateMemory?
+    /// Copies are forgotten when they have come to this.
+    private let maximumCopiedBytes: UInt64
+    private let base: UnsafeRawPointer
+    private let capacity: UInt64
+    /// For each 64 blocks a word for each kind of `Mark`. Edges are touched only with `monitor` locked.
+    private let marks: PrivateMemory
+    private let trustedStart = Atomic<UInt64>(.max)
+    private let readable = Atomic<UInt64>(0)
+    private let monitor = Monitor()
+    private var landmarks = Landmarks()
+    private var readers = 0
+    private var copiedBytes: UInt64 = 0
+    /// What is verified of the block that the end lies in.
+    private var tail: Range<UInt64> = 0..<0
+
+    /// With a mapping reads go through it, else through copies. Throws `outOfMemory` where there are no addresses for either.
+    init(
+        _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
+        copies reserve: () -> PrivateMemory?, maximumCopiedBytes: UInt64
+    ) throws(StoreError) {
+        self.files = files
+        self.file = file
+        self.path = path
+        self.maximumCopiedBytes = maximumCopiedBytes
+        salt = header.salt
+        headerChecksum = header.checksum
+        if let mapping, let start = mapping.bytes.baseAddress {
+            copies = nil
+            base = start
+            capacity = UInt64(mapping.bytes.count)
+        } else {
+            guard let memory = reserve(), let start = memory.bytes.baseAddress else { throw Self.noAddresses }
+            copies = memory
+            base = UnsafeRawPointer(start)
+            capacity = UInt64(memory.bytes.count)
+        }
+        let groups = Int(capacity >> (Self.blockBits + 6)) + 2
+        guard let marks = PrivateMemory(count: groups * 8 * Mark.count) else { throw Self.noAddresses }
+        self.marks = marks
+    }
+
+    private static let noAddresses = StoreError(
+        .outOfMemory, "The process has not enough addresses left to read the store: raise its limit (ulimit -v).")
+
+    var isMapped: Bool { copies == nil }
+
+    // MARK: What may be read
+
+    /// Everything below this offset belongs to the store, as far as this handle knows.
+    var readableEnd: UInt64 { readable.load(ordering: .acquiring) }
+
+    /// Everything from `start` on will be read and verified, or written, by this handle. Once, before anybody reads.
+    func begin(at start: UInt64) {
+        readable.store(start, ordering: .releasing)
+        trustedStart.store(isMapped ? start : .max, ordering: .releasing)
+    }
+
+    /// Everything below `end` counts, or is about to: it stands in the file whole. By one thread at a time.
+    @inline(__always)
+    func advance(to end: UInt64) { if end > readableEnd { readable.store(end, ordering: .releasing) } }
+
+    /// Throws where the addresses reserved do not reach that far.
+    func checkReach(_ end: UInt64) throws(StoreError) {
+        guard end <= capacity else {
+            throw StoreError(
+                .tooLarge, "The store has outgrown the addresses reserved for it: open it again.", path: path)
+        }
+    }
+
+    func take(_ landmarks: Landmarks) { monitor.withLock { self.landmarks = landmarks } }
+
+    var currentLandmarks: Landmarks { monitor.withLock { landmarks } }
+
+    // MARK: Reading
+
+    /// Reading by copies: what is lent stays until `endReading`. Nothing to do for a mapping.
+    @inline(__always)
+    func beginReading() { if copies != nil { beginCopying() } }
+
+    @inline(__always)
+    func endReading() { if copies != nil { monitor.withLock { readers -= 1 } } }
+
+    private func beginCopying() {
+        monitor.withLock {
+            if readers == 0, copiedBytes > maximumCopiedBytes { forgetCopies() }
+            readers += 1
+        }
+    }
+
+    private func forgetCopies() {
+        tail = 0..<0
+        marks.clear()
+        copies?.clear()
+        copiedBytes = 0
+    }
+
+    /// Verified bytes of the committed part. They live until the section ends in which they were asked for.
+    ///
+    /// Throws `damaged` with the offset where they do not match their checksums, or lie outside of what counts.
+    @inline(__always)
+    func bytes(at offset: UInt64, count: Int) throws(StoreError) -> UnsafeRawBufferPointer {
+        if !isVerified(offset, UInt64(truncatingIfNeeded: count)) { try verify(offset, count) }
+        return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
+    }
+
+    @inline(__always)
+    private func isVerified(_ offset: UInt64, _ count: UInt64) -> Bool {
+        let end = offset &+ count
+        guard end > offset, end <= readable.load(ordering: .acquiring) else { return false }
+        if offset >= trustedStart.load(ordering: .acquiring) { return true }
+        let first = offset >> Self.blockBits
+        let last = (end &- 1) >> Self.blockBits
+        return has(.verified, first) && (first == last || isEverySet(first, last))
+    }
+
+    /// What is known of a block.
+    private enum Mark: Int {
+        case verified
+        case firstEdge
+        case lastEdge
+
+        static let count = 3
+    }
+
+    @inline(__always)
+    private func word(_ block: UInt64, _ mark: Mark) -> UnsafeMutablePointer<Atomic<UInt64>> {
+        let group = Int(truncatingIfNeeded: block >> 6)
+        let address = marks.bytes.baseAddress.unsafelyUnwrapped + (group &* Mark.count &+ mark.rawValue) &* 8
+        return address.assumingMemoryBound(to: Atomic<UInt64>.self)
+    }
+
+    @inline(__always)
+    private func has(_ mark: Mark, _ block: UInt64) -> Bool {
+        word(block, mark).pointee.load(ordering: .acquiring) >> (block & 63) & 1 == 1
+    }
+
+    private func set(_ mark: Mark, _ block: UInt64) {
+        word(block, mark).pointee.bitwiseOr(1 << (block & 63), ordering: .releasing)
+    }
+
+    private func isEverySet(_ first: UInt64, _ last: UInt64) -> Bool {
+        let trusted = trustedStart.load(ordering: .acquiring)
+        // Where the verified blocks end and the trusted range begins, both count.
+        return (first...last).allSatisfy { has(.verified, $0) || $0 << Self.blockBits >= trusted }
+    }
+
+    /// Bytes of the mapping that nobody has verified, but that count: for who checks them alone. Nil while reading by copies.
+    @inline(__always)
+    func unverifiedBytes(at offset: UInt64, count: Int) -> UnsafeRawBufferPointer? {
+        let end = offset &+ UInt64(truncatingIfNeeded: count)
+        guard copies == nil, end > offset, end <= readable.load(ordering: .acquiring) else { return nil }
+        return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
+    }
+
+    // MARK: Verifying
+
+    @inline(never)
+    private func verify(_ offset: UInt64, _ count: Int) throws(StoreError) {
+        let end = offset.addingReportingOverflow(UInt64(count))
+        guard offset >= UInt64(FormatLimits.pageBytes), !end.overflow, end.partialValue <= readableEnd else {
+            throw StoreError(
+                .damaged, "F30: something in the store leads to a place outside of it. Restore it from a backup.",
+                path: path, offset: offset)
+        }
+        try monitor.withLock { () throws(StoreError) in
+            var block = offset >> Self.blockBits
+            while block << Self.blockBits < end.partialValue {
+                if !has(.verified, block), !isTrusted(block, to: end.partialValue) { try verifyBlock(block) }
+                block += 1
+            }
+        }
+    }
+
+    private func isTrusted(_ block: UInt64, to end: UInt64) -> Bool {
+        let start = block << Self.blockBits
+        return start >= trustedStart.load(ordering: .relaxed) || (tail.contains(start) && tail.upperBound >= end)
+    }
+
+    /// Verifies every frame that overlaps the block, and notes what else was verified on the way. With `monitor` locked.
+    private func verifyBlock(_ block: UInt64) throws(StoreError) {
+        let start = block << Self.blockBits
+        let limit = min(readable.load(ordering: .relaxed), trustedStart.load(ordering: .relaxed))
+        let end = min(start + Self.blockBytes, limit)
+        let window = isMapped ? nil : ByteWindow(files, file, stepBytes: 1 << 18)
+        let headers = ByteWindow(files, file, stepBytes: FrameField.bytes)
+        defer { withExtendedLifetime((window, headers)) {} }
+        var stride = UInt64.max
+        var position = landmarks.last(at: start)?.offset ?? UInt64(FormatLimits.pageBytes)
+        var previous: UInt64? = position == UInt64(FormatLimits.pageBytes) ? headerChecksum : nil
+        var firstVerified: UInt64?
+        while position < end {
+            // What only leads there and lies far apart is not touched: a page of a mapping costs some ten times what reading a header does.
+            let isApart = position < start && stride > Self.apartBytes
+            let header = try self.header(at: position, limit: limit, isApart ? window ?? headers : window)
+            guard previous == nil || header.previousChecksum == previous else { throw damaged(position) }
+            let next = position + UInt64(header.frameBytes)
+            if next > start {
+                let isVerified =
+                    (position < start && has(.firstEdge, block))
+                    || (next > start + Self.blockBytes && has(.lastEdge, block))
+                if !isVerified, try !isGood(header, at: position, window) { throw damaged(position) }
+                firstVerified = firstVerified ?? position
+            } else if try isVerifiedOnTheWay(header, at: position, window) {
+                firstVerified = firstVerified ?? position
+            } else {
+                firstVerified = nil
+            }
+            previous = header.checksum
+            stride = next - position
+            position = next
+        }
+        let reached = firstVerified.map { min($0, start) } ?? start
+        if reached < start { set(.lastEdge, reached >> Self.blockBits) }
+        if position >> Self.blockBits > block { set(.firstEdge, position >> Self.blockBits) }
+        noteVerified(from: reached, to: position, limit: limit)
+    }
+
+    /// Small frames that lead to a block are touched anyhow. Verified too, they make the next way to a block beside it short: else a store of small
+    /// frames would cost a way for each block. What is wrong with one concerns only who reads it.
+    private func isVerifiedOnTheWay(
+        _ header: FrameHeader, at position: UInt64, _ window: ByteWindow?
+    ) throws(StoreError) -> Bool {
+        let next = position + UInt64(header.frameBytes)
+        if has(.verified, position >> Self.blockBits), has(.verified, (next - 1) >> Self.blockBits) { return true }
+        if header.frameBytes > Self.apartBytes { return false }
+        return try isGood(header, at: position, window)
+    }
+
+    private static let apartBytes: UInt64 = 1 << 14
+
+    private func header(at position: UInt64, limit: UInt64, _ window: ByteWindow?) throws(StoreError) -> FrameHeader {
+        guard position + UInt64(FrameField.bytes) <= limit else { throw damaged(position) }
+        let bytes = try raw(at: position, count: FrameField.bytes, window)
+        guard case .good(let header) = FrameHeader.decode(bytes, offset: position, salt: salt),
+            position + UInt64(header.frameBytes) <= limit
+        else { throw damaged(position) }
+        return header
+    }
+
+    /// Whether the frame matches its checksums. While reading by copies a good one is copied.
+    private func isGood(_ header: FrameHeader, at position: UInt64, _ window: ByteWindow?) throws(StoreError) -> Bool {
+        let bytes = try raw(at: position, count: Int(header.frameBytes), window)
+        guard bytes.count == Int(header.frameBytes),
+            FrameView(bytes, header: header, offset: position).checksumsMatch(salt: salt)
+        else { return false }
+        if copies != nil { copy(bytes, to: position) }
+        return true
+    }
+
+    private func raw(at position: UInt64, count: Int, _ window: ByteWindow?) throws(StoreError)
+        -> UnsafeRawBufferPointer
+    {
+        guard let window else { return UnsafeRawBufferPointer(start: base + Int(position), count: count) }
+        let bytes = try window.bytes(at: position, count: count)
+        guard bytes.count == count else { throw damaged(position) }
+        return bytes
+    }
+
+    /// What is readable already is left alone: somebody may be looking at it.
+    private func copy(_ bytes: UnsafeRawBufferPointer, to position: UInt64) {
+        guard let copies else { return }
+        let frameEnd = position + UInt64(bytes.count)
+        var place = position
+        while place < frameEnd {
+            let block = place >> Self.blockBits
+            let end = min(frameEnd, (block + 1) << Self.blockBits)
+            if tail.contains(place) { place = min(end, tail.upperBound) }
+            if !has(.verified, block), place < end {
+                let count = Int(end - place)
+                copies.bytes.slice(Int(place), count).copyMemory(from: bytes.slice(Int(place - position), count))
+                copiedBytes += UInt64(count)
+            }
+            place = end
+        }
+    }
+
+    /// Frames from `start` to `end` were verified one after the other.
+    private func noteVerified(from start: UInt64, to end: UInt64, limit: UInt64) {
+        let mask = Self.blockBytes - 1
+        var block = start == UInt64(FormatLimits.pageBytes) ? 0 : (start + mask) >> Self.blockBits
+        // The block in which the trusted range begins is verified below it, and trusted above.
+        let reached = isMapped && end >= limit ? (end + mask) & ~mask : end
+        while (block + 1) << Self.blockBits <= reached {
+            set(.verified, block)
+            block += 1
+        }
+        if !isMapped, end == limit, end > block << Self.blockBits { tail = block << Self.blockBits..<end }
+    }
+
+    private func damaged(_ offset: UInt64) -> StoreError {
+        StoreError(
+            .damaged, "F7: a frame does not match its checksums. Restore the store from a backup.", path: path,
+            offset: offset)
+    }
+}

@@ -1,0 +1,380 @@
+// Ranges of an ordered index: collected first, read afterwards, so that the loads of many rows overlap.
+
+/// How many rows of a range are looked up at once.
+private let rangeStep = 128
+
+extension View {
+    /// The ordered indexes of an entity.
+    package func indexes(entity: UInt16) -> [IndexID] { shape.indexes(of: entity).map { shape.indexes[$0].id } }
+
+    /// Whether the entries of an index stand ready: else `range` sorts the entity's rows.
+    package func hasBuilt(_ id: IndexID) -> Bool {
+        shape.indexes(of: id.entity).contains { number in
+            shape.indexes[number].id == id && number < ordered.count && ordered[number] != nil
+        }
+    }
+
+    /// Lends rows in the order of an index, or the other way round, until `body` returns false.
+    ///
+    /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes, and while an index is
+    /// still to be built: linear in the entity's objects, and the keys of all rows in the range are in memory. Throws `invalidArgument` where
+    /// the entity has no such index.
+    ///
+    /// - Parameters:
+    ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the view does not have it.
+    ///   - offset: How many objects are passed over first. Only those with cut keys are read for it.
+    package func range(
+        _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded,
+        after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
+        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let number = try indexNumber(id)
+        let indexShape = shape.indexes[number]
+        var range = EntryRange(lower: lower, upper: upper, offset: max(0, offset), isReversed: reversed)
+        if let object { range.begin(after: try place(of: object, indexShape)) }
+        if number < ordered.count, let index = ordered[number] {
+            try readRange(index, indexShape, &range, body)
+        } else {
+            try sortRange(indexShape, range, body)
+        }
+    }
+
+    /// How many objects lie in a range of an index. Reads no row: linear in the leaves of the range, and constant for the whole index. For a
+    /// state without that index: linear in the entity's objects.
+    package func count(
+        _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded
+    ) throws(StoreError) -> UInt64 {
+        let number = try indexNumber(id)
+        if number < ordered.count, let index = ordered[number] {
+            return try core.reading { () throws(StoreError) in try index.count(from: lower, to: upper, core.file) }
+        }
+        var count: UInt64 = 0
+        try forEachKey(shape.indexes[number], lower, upper) { (_, _, _) in count += 1 }
+        return count
+    }
+
+    /// The number of an index in `shape.indexes`.
+    private func indexNumber(_ id: IndexID) throws(StoreError) -> Int {
+        guard
+            let number = shape.indexes(of: id.entity).first(where: { shape.indexes[$0].id.attributes == id.attributes })
+        else {
+            throw StoreError(.invalidArgument, "The entity has no index over these attributes: sort its rows instead.")
+        }
+        return number
+    }
+
+    /// The keys of an object in an index.
+    private func place(of object: ObjectID, _ index: IndexShape) throws(StoreError) -> EntryPlace {
+        guard object.entityNumber == index.id.entity else {
+            throw StoreError(
+                .invalidArgument, "A range continues after an object of its own entity: give the ID of one.")
+        }
+        var place: EntryPlace?
+        _ = try withRow(object) { (row) throws(StoreError) in
+            var kept = ByteWriter(capacity: 512)
+            _ = try index.appendKey(of: row, to: &kept, large: IndexShape.noLargeKeys)
+            place = EntryPlace(keptKey: Array(kept.bytes), wholeKey: try fullKey(row, index), object: object)
+        }
+        guard let place else {
+            throw StoreError(
+                .objectNotFound,
+                "The object \(object.number) after which a range continues is not in this state: continue in the snapshot that it was read "
+                    + "from, or from its values.")
+        }
+        return place
+    }
+
+    /// The object with a key in an index; nil where there is none.
+    package func first(_ id: IndexID, key: [UInt8]) throws(StoreError) -> ObjectID? {
+        var found: ObjectID?
+        try range(id, from: .including(key), to: .including(key)) { (object, _) in
+            found = object
+            return false
+        }
+        return found
+    }
+
+    private func readRange(
+        _ index: OrderedIndex, _ indexShape: IndexShape, _ range: inout EntryRange,
+        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        var batch = RangeBatch()
+        // Entries that are out of order would lead back and forth for ever.
+        var left = mostObjects
+        // The first step is small: most who look for something look for little.
+        var step = 16
+        while true {
+            batch.reset()
+            let isFull = try core.reading { () throws(StoreError) in
+                try index.forEach(from: range.lower, to: range.upper, reversed: range.isReversed, core.file) {
+                    (key, object) throws(StoreError) in
+                    guard left > 0 else { throw ReadCore.badIndex(indexShape.id.entity) }
+                    left -= 1
+                    // Cut keys are passed over when they are sorted.
+                    if range.offset > 0, batch.objects.isEmpty, !IndexKey.isCut(key) {
+                        range.offset -= 1
+                        return true
+                    }
+                    return try batch.add(key, object, limit: step)
+                }
+                return batch.isFull
+            }
+            if isFull {
+                let last = batch.last
+                if range.isReversed { range.upper = last } else { range.lower = last }
+            }
+            if try !lend(&batch, indexShape, &range, body) || !isFull { return }
+            step = rangeStep
+        }
+    }
+
+    /// First where all the rows are, then a touch of each, then the rows: so that the loads from memory overlap.
+    private func lend(
+        _ batch: inout RangeBatch, _ index: IndexShape, _ range: inout EntryRange,
+        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) -> Bool {
+        try core.reading { () throws(StoreError) in
+            for object in batch.objects {
+                guard let offset = try core.visibleRow(object, below: end) else {
+                    throw ReadCore.badIndex(index.id.entity)
+                }
+                batch.offsets.append(offset)
+            }
+            batch.touch(core.file)
+            if batch.hasCutKeys { try sortCutKeys(&batch, index, range.isReversed) }
+            let first = try passedOver(batch, index, &range)
+            for place in first..<batch.objects.count {
+                let object = batch.objects[place]
+                let row = try core.row(at: batch.offsets[place], object.entityNumber, shape)
+                guard try body(object, row) else { return false }
+            }
+            return true
+        }
+    }
+
+    /// How many objects at the beginning of a batch are before the place where the range begins, or are passed over.
+    private func passedOver(
+        _ batch: borrowing RangeBatch, _ index: IndexShape, _ range: inout EntryRange
+    ) throws(StoreError) -> Int {
+        var first = 0
+        // An index finds the place among cut keys only by their beginning.
+        if let place = range.place, let run = batch.cutRuns.first, run.lowerBound == 0 {
+            while first < run.upperBound {
+                let row = try core.row(at: batch.offsets[first], index.id.entity, shape)
+                if place.isBefore(try fullKey(row, index), batch.objects[first], range.isReversed) { break }
+                first += 1
+            }
+        }
+        range.place = nil
+        let passed = min(range.offset, batch.objects.count - first)
+        range.offset -= passed
+        return first + passed
+    }
+
+    /// Keys that are cut stand in an order of their own: what begins with the same bytes is sorted by the rows. A batch never ends inside such a run.
+    private func sortCutKeys(_ batch: inout RangeBatch, _ index: IndexShape, _ reversed: Bool) throws(StoreError) {
+        for run in batch.cutRuns where run.count > 1 {
+            var keyed: [(key: [UInt8], object: ObjectID, offset: UInt64)] = []
+            for place in run {
+                let row = try core.row(at: batch.offsets[place], index.id.entity, shape)
+                keyed.append((try fullKey(row, index), batch.objects[place], batch.offsets[place]))
+            }
+            keyed.sort { left, right in
+                if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) != reversed }
+                return (left.object < right.object) != reversed
+            }
+            for (place, item) in zip(run, keyed) {
+                (batch.objects[place], batch.offsets[place]) = (item.object, item.offset)
+            }
+        }
+    }
+
+    private func fullKey(_ row: RowImage, _ index: IndexShape) throws(StoreError) -> [UInt8] {
+        var key = ByteWriter(capacity: 512)
+        for column in try index.id.columns(in: row.layout, of: index.layout.entity) {
+            switch column {
+            case .position(let position):
+                _ = try IndexKey.append(try row.value(at: position), row.layout.slots[position].type, &key)
+            case .value(let value, let type): _ = try IndexKey.append(value, type, &key)
+            }
+        }
+        return Array(key.bytes)
+    }
+
+    private func sortRange(
+        _ index: IndexShape, _ range: EntryRange, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        var found: [(key: [UInt8], object: ObjectID)] = []
+        try forEachKey(index, range.lower, range.upper) { (_, object, row) throws(StoreError) in
+            let key = try fullKey(row, index)
+            if let place = range.place, !place.isBefore(key, object, range.isReversed) { return }
+            found.append((key, object))
+        }
+        found.sort { left, right in
+            left.key == right.key ? left.object < right.object : left.key.lexicographicallyPrecedes(right.key)
+        }
+        if range.isReversed { found.reverse() }
+        for (_, object) in found.dropFirst(range.offset) {
+            var goesOn = true
+            _ = try withRow(object) { (row) throws(StoreError) in goesOn = try body(object, row) }
+            if !goesOn { return }
+        }
+    }
+
+    /// The kept keys of all rows between two bounds, in no order.
+    ///
+    /// Bounds are compared as in the index, where long keys are cut; rows are sorted by their whole keys.
+    private func forEachKey(
+        _ index: IndexShape, _ lower: IndexBound, _ upper: IndexBound,
+        _ body: ([UInt8], ObjectID, RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        var kept = ByteWriter(capacity: 512)
+        try scan(entity: index.id.entity) { (object, row) throws(StoreError) in
+            kept.truncate()
+            _ = try index.appendKey(of: row, to: &kept, large: IndexShape.noLargeKeys)
+            let bytes = Array(kept.bytes)
+            if lower.isBelow(bytes, object), upper.isAbove(bytes, object) { try body(bytes, object, row) }
+            return true
+        }
+    }
+}
+
+/// Where an object stands in an index.
+private struct EntryPlace {
+    /// As the index keeps it: cut if it is long.
+    var keptKey: [UInt8]
+    var wholeKey: [UInt8]
+    var object: ObjectID
+
+    /// Whether another entry comes after this one, in the direction of reading.
+    func isBefore(_ key: [UInt8], _ other: ObjectID, _ isReversed: Bool) -> Bool {
+        if key == wholeKey { return isReversed ? other < object : other > object }
+        return wholeKey.lexicographicallyPrecedes(key) != isReversed
+    }
+}
+
+/// What is still to be read of a range.
+private struct EntryRange {
+    var lower: IndexBound
+    var upper: IndexBound
+    /// How many objects are still to be passed over.
+    var offset: Int
+    let isReversed: Bool
+    /// The range begins after this place. Nil once it has begun.
+    var place: EntryPlace?
+
+    init(lower: IndexBound, upper: IndexBound, offset: Int, isReversed: Bool) {
+        (self.lower, self.upper) = (lower, upper)
+        self.offset = offset
+        self.isReversed = isReversed
+    }
+
+    /// Moves the end at which reading begins to that place, if it lies in the range. Among cut keys, which stand in an order of their own, it
+    /// is moved to the first key with the same beginning.
+    mutating func begin(after place: EntryPlace) {
+        self.place = place
+        let isCut = place.keptKey.withUnsafeBytes { IndexKey.isCut($0) }
+        let beginning = Array(place.keptKey.prefix(IndexKey.uncutBytes))
+        let next: IndexBound = isCut ? .including(beginning) : .beside(key: place.keptKey, place.object)
+        if isReversed {
+            if upper.isAbove(beginning, place.object), !upper.isLonger(than: beginning) { upper = next }
+        } else {
+            if lower.isBelow(beginning, place.object), !lower.isLonger(than: beginning) { lower = next }
+        }
+    }
+}
+
+extension IndexBound {
+    fileprivate func isBelow(_ key: [UInt8], _ object: ObjectID) -> Bool {
+        switch self {
+        case .unbounded: true
+        case .including(let bound): key.starts(with: bound) || bound.lexicographicallyPrecedes(key)
+        case .excluding(let bound): !key.starts(with: bound) && bound.lexicographicallyPrecedes(key)
+        case .beside(let bound, let other): bound == key ? other < object : bound.lexicographicallyPrecedes(key)
+        }
+    }
+
+    fileprivate func isAbove(_ key: [UInt8], _ object: ObjectID) -> Bool {
+        switch self {
+        case .unbounded: true
+        case .including(let bound): key.starts(with: bound) || key.lexicographicallyPrecedes(bound)
+        case .excluding(let bound): !key.starts(with: bound) && key.lexicographicallyPrecedes(bound)
+        case .beside(let bound, let other): bound == key ? object < other : key.lexicographicallyPrecedes(bound)
+        }
+    }
+
+    /// Whether the bound is among the keys that begin with these bytes, and so nearer than all of them together.
+    fileprivate func isLonger(than beginning: [UInt8]) -> Bool {
+        switch self {
+        case .including(let bound), .excluding(let bound), .beside(let bound, _):
+            bound.count > beginning.count && bound.starts(with: beginning)
+        case .unbounded: false
+        }
+    }
+}
+
+/// Objects of a range that are looked up together.
+private struct RangeBatch: ~Copyable {
+    var objects: [ObjectID] = []
+    var offsets: [UInt64] = []
+    private(set) var isFull = false
+    private var lastKey = ByteWriter(capacity: 256)
+    /// Where runs of cut keys with the same beginning are.
+    private(set) var cutRuns: [Range<Int>] = []
+    private var touchedBytes: UInt8 = 0
+
+    var hasCutKeys: Bool { !cutRuns.isEmpty }
+
+    /// Where reading goes on behind this batch.
+    var last: IndexBound {
+        guard let object = objects.last else { return .unbounded }
+        return .beside(key: Array(lastKey.bytes), object)
+    }
+
+    mutating func reset() {
+        objects.removeAll(keepingCapacity: true)
+        offsets.removeAll(keepingCapacity: true)
+        cutRuns.removeAll(keepingCapacity: true)
+        lastKey.truncate()
+        isFull = false
+    }
+
+    /// Loads a byte of each cache line that a row of usual length has, whatever stands there.
+    mutating func touch(_ file: VerifiedFile) {
+        var touched: UInt8 = 0
+        for offset in offsets {
+            guard let bytes = file.unverifiedBytes(at: offset, count: 256) else { continue }
+            touched ^= bytes[0] ^ bytes[64] ^ bytes[128] ^ bytes[192]
+        }
+        // Kept, so that the loads are not left out.
+        touchedBytes = touched
+    }
+
+    /// Takes an entry; false where the batch is full.
+    mutating func add(_ key: UnsafeRawBufferPointer, _ object: ObjectID, limit: Int) throws(StoreError) -> Bool {
+        let isCut = IndexKey.isCut(key)
+        let continuesRun =
+            isCut && IndexKey.isCut(lastKey.bytes)
+            && OrderedBytes.commonBytes(key, lastKey.bytes, limit: IndexKey.uncutBytes) == IndexKey.uncutBytes
+        if objects.count >= limit, !continuesRun {
+            isFull = true
+            return false
+        }
+        if continuesRun, let run = cutRuns.last {
+            cutRuns[cutRuns.count - 1] = run.lowerBound..<(objects.count + 1)
+        } else if isCut {
+            cutRuns.append(objects.count..<(objects.count + 1))
+        }
+        objects.append(object)
+        lastKey.truncate()
+        lastKey.append(key)
+        return true
+    }
+}
+
+extension ReadCore {
+    @inline(never)
+    static func badIndex(_ entity: UInt16) -> StoreError {
+        StoreError(.damaged, "F31: an ordered index of entity \(entity) names an object that there is not.")
+    }
+}

@@ -1,0 +1,91 @@
+// F13, F17 and F20 to F22: what frames with changes say, entry by entry and row by row.
+
+/// Checks the changes of frames. Checking a store and compacting it both use this, so they agree on what is damaged.
+struct ChangesValidator {
+    private var layouts = LayoutCache()
+
+    /// A row of a frame that was checked.
+    struct WrittenRow {
+        let view: RowImage
+        /// Offset in the file.
+        let offset: UInt64
+    }
+
+    /// Checks a frame of the kinds part, transaction or rows, and calls `visit` with each change as soon as it was checked.
+    ///
+    /// `catalog` has the schema versions that are known at the frame. Throws `damaged` with the rule.
+    mutating func validate(
+        _ frame: FrameView, _ catalog: SchemaCatalog, _ visit: (ChangeView, WrittenRow?) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let (expected, rule) = try Self.expectedEntries(frame)
+        var cursor = ChangeCursor(frame)
+        var position = FrameField.bytes + frame.table.count
+        var entries: UInt64 = 0
+        while let change = try cursor.next() {
+            entries += 1
+            var row: WrittenRow?
+            if let offset = change.rowOffset {
+                guard offset == position else {
+                    throw StoreError(
+                        .damaged, "F20: a row does not stand where the one before it ends.",
+                        offset: frame.offset + UInt64(change.entryOffset))
+                }
+                let found = try validate(change, at: offset, frame, catalog)
+                position += found.view.rowBytes.paddedTo8
+                row = found
+            }
+            try visit(change, row)
+        }
+        guard entries == UInt64(expected) else {
+            throw StoreError(.damaged, "\(rule): a frame has not as many changes as it says.")
+        }
+        guard position == Int(frame.header.frameBytes) else {
+            throw StoreError(.damaged, "F20: the rows of a frame do not fill its body.")
+        }
+    }
+
+    private static func expectedEntries(_ frame: FrameView) throws(StoreError) -> (UInt32, rule: String) {
+        guard frame.header.kind == .rows else { return (try TransactionRecord.decode(frame.table).changes, "F13") }
+        guard frame.table.count >= RowsField.bytes,
+            frame.table.integer(at: RowsField.zero, as: UInt32.self) == 0
+        else { throw StoreError(.damaged, "F17: the table of a rows frame has another form.") }
+        return (frame.table.integer(at: RowsField.entries, as: UInt32.self), "F17")
+    }
+
+    private mutating func validate(
+        _ change: ChangeView, at row: Int, _ frame: FrameView, _ catalog: SchemaCatalog
+    ) throws(StoreError) -> WrittenRow {
+        let offset = frame.offset + UInt64(row)
+        let start = row - FrameField.bytes - frame.table.count
+        let bytes = frame.body.slice(start, frame.body.count - start)
+        let header = try RowHeader(bytes, fileOffset: offset)
+        guard Int(header.entryDistance) * 8 == row - change.entryOffset else {
+            throw StoreError(.damaged, "F20: a row does not lead back to its change entry.", offset: offset)
+        }
+        guard let layout = layouts.layout(header.schemaVersion, change.object.entityNumber, catalog) else {
+            throw StoreError(.damaged, "F21: a row is of a schema version or entity that there is not.", offset: offset)
+        }
+        if let last = change.lastAttributePosition, last >= layout.count {
+            throw StoreError(
+                .damaged, "F21: an attribute set names an attribute that the entity does not have.", offset: offset)
+        }
+        let view = try RowImage(bytes, layout: layout, fileOffset: offset)
+        try view.validate(isDeletion: change.kind == .delete)
+        return WrittenRow(view: view, offset: offset)
+    }
+}
+
+/// Remembers the layout that was asked for last: rows of one kind stand together.
+private struct LayoutCache {
+    private var version: UInt16 = 0
+    private var entity: UInt16 = 0
+    private var last: RowLayout?
+
+    /// What a version says of an entity never changes, so the catalog may be another one each time.
+    mutating func layout(_ version: UInt16, _ entity: UInt16, _ catalog: SchemaCatalog) -> RowLayout? {
+        if let last, version == self.version, entity == self.entity { return last }
+        guard let found = catalog.layout(version: version, entity: entity) else { return nil }
+        (self.version, self.entity, last) = (version, entity, found)
+        return found
+    }
+}

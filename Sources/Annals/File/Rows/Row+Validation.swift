@@ -1,0 +1,94 @@
+// F21 and F22 for one row: whether it is written in its only form.
+
+extension RowImage {
+    /// Throws an error of code `damaged`, with the offset of what is wrong, unless the row is exactly as a writer writes it.
+    ///
+    /// The bytes must hold the padding as well. Not checked here, because a row alone cannot show it: its entry (F20), that
+    /// the layout is that of its schema version, and what its references name (F23).
+    package func validate(isDeletion: Bool = false, hasPadding: Bool = true) throws(StoreError) {
+        var end = variableOffset
+        for position in 0..<count {
+            try validatePresence(position, isDeletion)
+            if slot(at: position).type.isVariable {
+                end += try validateVariable(position)
+            } else {
+                try validateFixed(position)
+            }
+        }
+        guard end == rowBytes else { throw damaged("a row does not end with its last value.", RowField.rowBytes) }
+        guard end - variableOffset <= FormatLimits.maximumInlineRowBytes else {
+            throw damaged("a row holds more than the limit.", RowField.rowBytes)
+        }
+        try validatePresenceRest()
+        if hasPadding { try validatePadding() }
+    }
+
+    private func validatePresence(_ position: Int, _ isDeletion: Bool) throws(StoreError) {
+        let slot = slot(at: position)
+        if isPresent(position) {
+            guard !isDeletion || slot.isPreservedOnDeletion else {
+                throw damaged("a deleted object's row holds an attribute that is not preserved.", presenceOffset)
+            }
+        } else {
+            guard slot.isOptional || isDeletion else {
+                throw StoreError(
+                    .damaged, "F22: a required attribute has no value.",
+                    offset: fileOffset &+ UInt64(presenceOffset))
+            }
+        }
+    }
+
+    private func validateFixed(_ position: Int) throws(StoreError) {
+        let slot = slot(at: position)
+        let start = Int(slot.offset)
+        let content = UnsafeRawBufferPointer(rebasing: bytes[start..<start + slot.type.slotBytes])
+        if isPresent(position) {
+            guard StoredForm.isCanonical(content, slot.type) else { throw malformed(position) }
+        } else {
+            guard content.allSatisfy({ $0 == 0 }) else {
+                throw damaged("the slot of an absent value is not zero.", start)
+            }
+        }
+    }
+
+    /// Gives back the bytes of the value. That they begin where the value before ended is what the slots mean.
+    private func validateVariable(_ position: Int) throws(StoreError) -> Int {
+        let type = slot(at: position).type
+        let (content, isLarge) = try variableBytes(position)
+        if !isPresent(position) {
+            guard content.isEmpty, !isLarge else {
+                throw damaged("an absent value has bytes.", Int(slot(at: position).offset))
+            }
+        } else if isLarge {
+            guard reference(content, type) != nil else {
+                throw StoreError(
+                    .damaged, "F23: a reference cannot name a value.",
+                    offset: fileOffset &+ UInt64(slot(at: position).offset))
+            }
+        } else {
+            guard content.count <= FormatLimits.maximumInlineValueBytes, StoredForm.isCanonical(content, type) else {
+                throw malformed(position)
+            }
+        }
+        return content.count
+    }
+
+    private func validatePresenceRest() throws(StoreError) {
+        guard count % 8 != 0 else { return }
+        guard bytes[variableOffset - 1] >> UInt8(count % 8) == 0 else {
+            throw damaged("presence bits that stand for no attribute are set.", variableOffset - 1)
+        }
+    }
+
+    private func validatePadding() throws(StoreError) {
+        let padded = (rowBytes + 7) & ~7
+        guard padded <= bytes.count else { throw damaged("a row is cut off.", rowBytes) }
+        guard bytes[rowBytes..<padded].allSatisfy({ $0 == 0 }) else {
+            throw damaged("the padding of a row is not zero.", rowBytes)
+        }
+    }
+
+    private func damaged(_ message: String, _ offset: Int) -> StoreError {
+        RowHeader.damaged(message, fileOffset &+ UInt64(offset))
+    }
+}

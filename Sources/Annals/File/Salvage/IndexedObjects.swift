@@ -1,0 +1,123 @@
+// Reads what the row index of a checkpoint says of objects, in ascending order, from nodes that check.
+//
+// Invariants:
+// J1  A node is read only from a frame that salvage has found good, and no more nodes are read than there are. So nodes
+//     that refer to each other in a way that no writer writes cost no more than a reading of the file.
+
+struct IndexedObjects {
+    enum Item {
+        /// The newest version of an object: where its row stands, or the entry of its deletion.
+        case version(object: UInt64, place: UInt64, isDeletion: Bool)
+        /// Objects from `first` up to, not including, `end`: the node that tells of them cannot be read.
+        case unreadable(first: UInt64, end: UInt64)
+    }
+
+    /// Where the checkpoint stands.
+    let offset: UInt64
+    let content: CheckpointContent
+    private let window: ByteWindow
+    private let salvagedNodes: SalvagedNodes
+    private var nodesLeft: Int
+    private var entity = 0
+    /// The number to look at next.
+    private var number: UInt64 = 1
+    /// The path from the root to the leaf at hand, by depth: where each node stands, and its words.
+    private var path: [(offset: UInt64, words: [UInt64])]
+
+    init(_ content: CheckpointContent, at offset: UInt64, _ nodes: SalvagedNodes, _ window: ByteWindow) {
+        (self.content, self.offset, self.window, salvagedNodes) = (content, offset, window, nodes)
+        nodesLeft = nodes.count
+        path = Array(repeating: (0, []), count: Int(IndexNode.maximumDepth))
+    }
+
+    /// The next object or stretch of unreadable ones; nil after the last.
+    mutating func next() throws(StoreError) -> Item? {
+        while entity < content.entities.count {
+            let root = content.entities[entity]
+            let limit = min(root.nextNumber, 1 << (UInt64(root.depth) * IndexNode.bits))
+            guard root.root != 0, number < limit else {
+                (entity, number) = (entity + 1, 1)
+                continue
+            }
+            if let item = try next(below: root, limit) { return item }
+        }
+        return nil
+    }
+
+    /// Nil if there is none at `number`; then `number` has moved on.
+    private mutating func next(below root: EntityRoot, _ limit: UInt64) throws(StoreError) -> Item? {
+        var reference = root.root
+        var depth = UInt64(root.depth)
+        while true {
+            let span = UInt64(1) << (depth * IndexNode.bits)
+            let end = min(limit, (number / span + 1) * span)
+            guard try load(reference, depth) else {
+                let first = number
+                number = end
+                return .unreadable(first: id(root, first), end: id(root, end))
+            }
+            depth -= 1
+            let index = Int(number >> (depth * IndexNode.bits) & UInt64(IndexNode.words - 1))
+            if depth == 0 { return nextInLeaf(root, from: index, end) }
+            reference = path[Int(depth)].words[index]
+            if reference == 0 {
+                let below = UInt64(1) << (depth * IndexNode.bits)
+                number = min(limit, (number / below + 1) * below)
+                return nil
+            }
+        }
+    }
+
+    private mutating func nextInLeaf(_ root: EntityRoot, from index: Int, _ end: UInt64) -> Item? {
+        var index = index
+        while number < end {
+            let word = path[0].words[index]
+            (number, index) = (number + 1, index + 1)
+            if word != 0 {
+                return .version(object: id(root, number - 1), place: word & ~1, isDeletion: word & 1 == 1)
+            }
+        }
+        return nil
+    }
+
+    private func id(_ root: EntityRoot, _ number: UInt64) -> UInt64 { UInt64(root.entity) << 48 + number }
+
+    /// Puts a node into the path. False if it cannot be read or cannot be a node at this depth.
+    private mutating func load(_ offset: UInt64, _ depth: UInt64) throws(StoreError) -> Bool {
+        let place = Int(depth - 1)
+        if path[place].offset == offset { return true }
+        guard nodesLeft > 0, salvagedNodes.contains(offset) else { return false }
+        nodesLeft -= 1
+        let bytes = try window.bytes(at: offset, count: IndexNode.bytes)
+        guard bytes.count == IndexNode.bytes else { return false }
+        let words = (0..<IndexNode.words).map { bytes.integer(at: $0 * 8, as: UInt64.self) }
+        let unused: UInt64 = depth == 1 ? 6 : 7
+        guard words.allSatisfy({ $0 & unused == 0 && $0 < self.offset }) else { return false }
+        path[place] = (offset, words)
+        return true
+    }
+}
+
+/// Where nodes stand that check.
+struct SalvagedNodes {
+    /// Where the nodes of a frame begin and end; ascending.
+    private var stretches: [(start: UInt64, end: UInt64)] = []
+    private(set) var count = 0
+
+    mutating func note(_ frame: FrameView) {
+        guard NodesField.fits(frame) else { return }
+        stretches.append((frame.end - UInt64(frame.body.count), frame.end))
+        count += frame.body.count / IndexNode.bytes
+    }
+
+    func contains(_ offset: UInt64) -> Bool {
+        var low = 0
+        var high = stretches.count
+        while low < high {
+            let middle = (low + high) / 2
+            if stretches[middle].end <= offset { low = middle + 1 } else { high = middle }
+        }
+        guard low < stretches.count, stretches[low].start <= offset else { return false }
+        return (offset - stretches[low].start) % UInt64(IndexNode.bytes) == 0
+    }
+}

@@ -1,0 +1,238 @@
+// Salvage: what can still be read of a damaged file, into a new store.
+//
+// Invariants:
+// U1  The source is opened for reading, and nothing is written to it.
+// U2  Every object whose newest row, of those in frames that check and count, can be read is in the new store, under its ID.
+// U3  The new store gets its name when it is complete and durable. What is killed before that leaves a file with another name at most, which the next
+//     salvage to that name removes.
+
+package struct SalvageOptions: Sendable {
+    package var author = "salvage"
+    package var context: String?
+    /// A transaction of the new store is ended when it has so much.
+    package var transactionBytes = 4 << 20
+    /// Memory for sorting what was found; what is more waits in a file beside the new store.
+    package var sortingBytes = 48 << 20
+    package var windowBytes = 1 << 20
+    /// Told how many bytes of the file were gone through, of how many; false ends the salvage, and `cancelled` is thrown.
+    package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
+    package var engine = EngineOptions()
+
+    package init() {}
+
+    /// Throws `cancelled` where the salvage is to end.
+    func report(_ done: UInt64, of total: UInt64) throws(StoreError) {
+        guard let progress, !progress(done, total) else { return }
+        throw StoreError(.cancelled, "It was cancelled: there is no new store.")
+    }
+}
+
+package enum Salvage {
+    /// Reads what checks of the store at `source` and makes a store of it at `target`, where nothing may be.
+    ///
+    /// Throws `alreadyExists`; `busy` where another process salvages to that name; `cancelled`; `notAStore`, `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the
+    /// store; and what the system says. Whatever is lost of the content is in the report. Linear in the file, and sorts what changes it has.
+    package static func run(
+        from source: String, to target: String, options: SalvageOptions = SalvageOptions(), files: any FileSystem,
+        environment: any Environment
+    ) throws(StoreError) -> SalvageResult {
+        let file = try open(source, files)
+        defer { files.close(file) }
+        var model = try files.status(file)
+        // A damaged store may have been made unwritable; the new one is to be used.
+        model.mode |= 0o600
+        let unfinished = try UnfinishedStore(
+            .salvage, target, like: model, files: files, environment: environment)
+        defer { unfinished.close() }
+        var salvage = SalvageRun(files, file, options)
+        do throws(StoreError) {
+            try salvage.read(directory: unfinished.directoryPath)
+        } catch {
+            throw error.at(path: source)
+        }
+        do throws(StoreError) {
+            let result = try salvage.write(to: unfinished, environment)
+            try unfinished.publish()
+            return result
+        } catch {
+            // An offset is one of the source.
+            throw error.at(path: error.offset == nil ? target : source)
+        }
+    }
+
+    private static func open(_ source: String, _ files: any FileSystem) throws(StoreError) -> Descriptor {
+        do throws(StoreError) {
+            let place = try files.resolve(source)
+            let directory = try files.openDirectory(place.directory)
+            defer { files.close(directory) }
+            let file = try files.open(place.name, in: directory, access: .readOnly)
+            do throws(StoreError) {
+                guard try files.status(file).isRegularFile else {
+                    throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
+                }
+            } catch {
+                files.close(file)
+                throw error
+            }
+            return file
+        } catch {
+            throw error.at(path: source)
+        }
+    }
+}
+
+/// One salvage of one open file.
+private struct SalvageRun {
+    private let files: any FileSystem
+    private let file: Descriptor
+    private let options: SalvageOptions
+    private let window: ByteWindow
+    private var report = SalvageResult()
+    private var salt: UInt64 = 0
+    private var scan: SalvageScan?
+    private var schema = SalvagedSchema()
+    /// The newest checkpoint that can be read.
+    private var checkpoint: (offset: UInt64, content: CheckpointContent)?
+
+    init(_ files: any FileSystem, _ file: Descriptor, _ options: SalvageOptions) {
+        (self.files, self.file, self.options) = (files, file, options)
+        window = ByteWindow(files, file, stepBytes: options.windowBytes)
+    }
+
+    // MARK: Reading
+
+    mutating func read(directory: String) throws(StoreError) {
+        report.fileBytes = try files.size(file)
+        let page = Array(try window.bytes(at: 0, count: FormatLimits.pageBytes))
+        let (header, fault) = try readHeader(page)
+        let hints = page.withUnsafeBytes { HintSlot.decodeAll($0, salt: salt) }
+        let scan = SalvageScan(
+            window, salt: salt, fileBytes: report.fileBytes,
+            changes: ExternalSorter(files, directory: directory, memoryBytes: options.sortingBytes), options)
+        try scan.run(header: header, hints: hints, &report)
+        if report.framesRead == 0, let fault {
+            throw StoreError(
+                fault.code,
+                "The header page cannot be read, and no frame checks with the salt that stands there: nothing can be salvaged. "
+                    + "(\(fault.message))", offset: 0)
+        }
+        guard report.framesRead > 0 || report.bytesPassedOver == 0 else {
+            throw StoreError(
+                .damaged, "No frame of this file checks: nothing can be salvaged.",
+                offset: UInt64(FormatLimits.pageBytes))
+        }
+        let base = header?.baseNumber ?? scan.transactions.lowest
+        let known = report.transactionsComplete + report.transactionsWithGaps
+        if scan.transactions.highest > base { report.transactionsMissing = scan.transactions.highest - base }
+        report.transactionsMissing -= min(known, report.transactionsMissing)
+        self.scan = scan
+        try readSchema(scan)
+        if checkpoint == nil, header?.generation != 0 { report.bytesUncounted = scan.bytesPassedOverInBase }
+    }
+
+    /// Nil where the page is damaged; then whether the salt is right shows by the frames.
+    private mutating func readHeader(_ page: [UInt8]) throws(StoreError) -> (FileHeader?, fault: StoreError?) {
+        guard page.count == FormatLimits.pageBytes else {
+            throw StoreError(
+                page.isEmpty ? .notAStore : .truncated,
+                "The file ends within its header page: nothing can be salvaged.", offset: UInt64(page.count))
+        }
+        salt = page.withUnsafeBytes { $0.integer(at: HeaderField.salt, as: UInt64.self) }
+        let decoded = page.withUnsafeBytes { bytes -> Result<FileHeader, StoreError> in
+            do throws(StoreError) { return .success(try FileHeader.decode(bytes)) } catch { return .failure(error) }
+        }
+        switch decoded {
+        case .success(let header): return (header, nil)
+        case .failure(let error):
+            guard error.code != .unsupportedVersion else { throw error }
+            report.isHeaderDamaged = true
+            return (nil, error)
+        }
+    }
+
+    /// What a checkpoint holds, the newest that can be read, and what schema frames say.
+    private mutating func readSchema(_ scan: SalvageScan) throws(StoreError) {
+        let reader = CheckpointReader(files, file, salt: salt)
+        for (offset, changes) in scan.checkpoints.reversed() where !scan.transactions.isDropped(offset) {
+            do throws(StoreError) {
+                let content = try reader.checkpoint(at: offset).content
+                checkpoint = (offset, content)
+                if content.changes > changes { report.changesMissing = content.changes - changes }
+                for version in content.schemas { schema.take(version) }
+                for root in content.entities { scan.note(next: root.nextNumber, root.entity) }
+                break
+            } catch  where error.isAboutContent {}
+        }
+        for (offset, definition) in scan.definitions where !scan.transactions.isDropped(offset) {
+            schema.take(definition)
+        }
+        report.schemaVersionsMissing = schema.missingVersions
+    }
+
+    // MARK: Writing
+
+    mutating func write(
+        to unfinished: UnfinishedStore, _ environment: any Environment
+    ) throws(StoreError) -> SalvageResult {
+        guard let scan else { preconditionFailure("What is written was read before.") }
+        let definitions = schema.newest(&report.schemaChanges)
+        let header = FileHeader(
+            storeID: .random(environment), salt: environment.random(), created: environment.wallClockMicroseconds())
+        var chosen = options.engine
+        chosen.log.limits.expectedFileBytes = try files.size(file)
+        let engine = try unfinished.open(header, chosen)
+        do throws(StoreError) {
+            let values = SalvagedValues(window.beside(stepBytes: FormatLimits.maximumFrameBytes), salt: salt)
+            let rows = try SalvagedRows(window, scan, schema, definitions, SalvageLosses(indexed(scan)))
+            let writer = SalvageWriter(engine, definitions, values, options, fileBytes: report.fileBytes)
+            try writer.writeSchema()
+            try writer.write(rows)
+            try rows.finishLosses(
+                nextNumbers: scan.nextNumbers,
+                isCounting: report.transactionsMissing > 0 || report.transactionsWithGaps > 0
+                    || report.bytesUncounted > 0)
+            try writer.passNumbers(numbersToPass(rows, scan))
+            try writer.finishSchema()
+            try engine.writeCheckpoint()
+            report.storeID = engine.log.header.storeID
+            take(writer, rows, definitions)
+            try engine.close()
+        } catch {
+            try? engine.log.closeReplaced()
+            throw error
+        }
+        return report
+    }
+
+    private func indexed(_ scan: SalvageScan) -> IndexedObjects? {
+        guard let checkpoint else { return nil }
+        let window = window.beside(stepBytes: FormatLimits.maximumNodeFrameBytes)
+        return IndexedObjects(checkpoint.content, at: checkpoint.offset, scan.nodes, window)
+    }
+
+    /// What was ever given, as far as frames and references tell. A reference far above the rest is to nothing that ever was.
+    private func numbersToPass(_ rows: SalvagedRows, _ scan: SalvageScan) -> [UInt16: UInt64] {
+        var next = scan.nextNumbers
+        for (entity, number) in rows.nextNumbers {
+            let known = scan.nextNumbers[entity] ?? 1
+            if number > known, number - known <= 1 << 20 { next[entity] = number }
+        }
+        return next
+    }
+
+    private mutating func take(_ writer: SalvageWriter, _ rows: SalvagedRows, _ definitions: [EntityDefinition]) {
+        report.largeValuesLost = writer.largeValuesLost
+        report.objectsOfGaps = writer.objectsOfGaps
+        report.objectsOfGuessedSchema = writer.objectsOfGuessedSchema
+        report.schemaChanges += writer.schemaChanges
+        let losses = rows.losses.counts.filter { rows.wasVisible($0.key) }
+        let numbers = Set(definitions.map(\.number)).union(rows.unreadable.keys).union(losses.keys)
+        report.entities = numbers.sorted().map { number in
+            let lost = losses[number] ?? SalvageLosses.Counts()
+            return SalvageResult.Entity(
+                number: number, name: definitions.first { $0.number == number }?.name.text,
+                objects: writer.written[number] ?? 0, unreadableRows: rows.unreadable[number] ?? 0,
+                lostObjects: lost.lost, outdatedObjects: lost.outdated, unaccountedObjects: lost.unaccounted)
+        }
+    }
+}

@@ -1,0 +1,200 @@
+// Finds every frame of a file that checks, whether or not one leads to it, and notes what it says. For salvage only: nobody else searches for frames.
+//
+// Invariants:
+// H1  A frame is taken only where its header, table and body check; a header checks only in its file and at its offset.
+// H2  `changes` has every change of a frame that was taken, and memory for so many; the rest of them waits in a file.
+
+/// A change of an object, and where it stands.
+struct SalvagedChange: SortRecord {
+    var object: UInt64
+    /// Of the row; of a deletion, of its entry.
+    var place: UInt64
+    /// From there to the end of the frame.
+    var rest: UInt32
+    var isDeletion: Bool
+
+    static func < (left: SalvagedChange, right: SalvagedChange) -> Bool {
+        left.object == right.object ? left.place < right.place : left.object < right.object
+    }
+
+    static func == (left: SalvagedChange, right: SalvagedChange) -> Bool {
+        left.object == right.object && left.place == right.place
+    }
+}
+
+/// One pass over one file.
+final class SalvageScan {
+    private let window: ByteWindow
+    private let salt: UInt64
+    private let fileBytes: UInt64
+    private let options: SalvageOptions
+    private var reported: UInt64 = 0
+    let changes: ExternalSorter<SalvagedChange>
+    private(set) var transactions = SalvageTransactions()
+    private(set) var definitions: [(offset: UInt64, schema: SchemaDefinition)] = []
+    /// Where checkpoints stand, and how many changes that count were found below each.
+    private(set) var checkpoints: [(offset: UInt64, changes: UInt64)] = []
+    private(set) var nodes = SalvagedNodes()
+    private var changesRead: UInt64 = 0
+    /// Bytes passed over below the first frame of a transaction: rows that compaction left may have stood there.
+    private(set) var bytesPassedOverInBase: UInt64 = 0
+    private var isInBase = true
+    /// By entity, one above the highest object number that any frame speaks of.
+    private(set) var nextNumbers: [UInt16: UInt64] = [:]
+    /// Where the last frame whose header checks ends, its checksum, and whether it is one that a recovery has dropped.
+    private var last: (end: UInt64, checksum: UInt64, isStray: Bool)?
+
+    init(
+        _ window: ByteWindow, salt: UInt64, fileBytes: UInt64, changes: ExternalSorter<SalvagedChange>,
+        _ options: SalvageOptions
+    ) {
+        (self.window, self.salt, self.fileBytes, self.changes) = (window, salt, fileBytes, changes)
+        self.options = options
+    }
+
+    private func tell(_ position: UInt64) throws(StoreError) {
+        guard position >= reported + UInt64(options.windowBytes) else { return }
+        reported = position
+        try options.report(position, of: fileBytes)
+    }
+
+    /// Throws `unsupportedVersion` where a newer program wrote frames, and what reading throws.
+    func run(header: FileHeader?, hints: [HintSlot], _ report: inout SalvageResult) throws(StoreError) {
+        var position = UInt64(FormatLimits.pageBytes)
+        var expected = position
+        if let header { last = (position, header.checksum, false) }
+        while let (offset, header) = try nextHeader(from: position) {
+            try tell(offset)
+            let isStray = isStray(header, at: offset)
+            let end = offset + UInt64(header.frameBytes)
+            last = (end, header.checksum, isStray)
+            let bytes = try window.bytes(at: offset, count: Int(header.frameBytes))
+            let frame = bytes.count == Int(header.frameBytes) ? FrameView(bytes, header: header, offset: offset) : nil
+            if isStray {
+                report.framesStray += 1
+            } else if let frame, frame.checksumsMatch(salt: salt), try take(frame) {
+                report.framesRead += 1
+                notePassedOver(expected, offset, &report)
+                if frame.header.kind == .transaction || frame.header.kind == .part { isInBase = false }
+                (position, expected) = (end, end)
+                continue
+            } else {
+                report.framesBad += 1
+                transactions.take(header, at: offset, changes: 0, record: nil, isGood: false)
+            }
+            position = offset + UInt64(FormatLimits.frameAlignment)
+        }
+        notePassedOver(expected, try usedEnd(from: expected), &report)
+        try transactions.finish(hints: hints) { (run) throws(StoreError) in
+            !(try window.bytes(at: run.stretch.end, count: FrameField.bytes)).allZero
+        }
+        report.transactionsComplete = transactions.complete
+        report.transactionsWithGaps = transactions.withGaps
+        report.changesUnfinished = transactions.changesDropped
+    }
+
+    private func notePassedOver(_ start: UInt64, _ end: UInt64, _ report: inout SalvageResult) {
+        report.notePassedOver(start, end)
+        if isInBase, end > start { bytesPassedOverInBase += end - start }
+    }
+
+    /// A frame that stands directly behind another and does not follow on it was dropped, and the one below written since.
+    private func isStray(_ header: FrameHeader, at offset: UInt64) -> Bool {
+        guard let last, last.end == offset else { return false }
+        return last.isStray || header.previousChecksum != last.checksum
+    }
+
+    /// The first header from a place on that checks.
+    private func nextHeader(from start: UInt64) throws(StoreError) -> (UInt64, FrameHeader)? {
+        var place = start
+        let step = 1 << 16
+        while place + UInt64(FrameField.bytes) <= fileBytes {
+            try tell(place)
+            let bytes = try window.bytes(at: place, count: step)
+            var index = 0
+            while index + FrameField.bytes <= bytes.count {
+                let offset = place + UInt64(index)
+                switch FrameHeader.decode(bytes.slice(index, FrameField.bytes), offset: offset, salt: salt) {
+                case .good(let header): return (offset, header)
+                case .unsupported(let kind, let flags):
+                    throw StoreError(
+                        .unsupportedVersion,
+                        "A newer program wrote a frame of kind \(kind) with flags \(flags): salvage the store with the version of Annals that wrote it.",
+                        offset: offset)
+                case .bad: index += FormatLimits.frameAlignment
+                }
+            }
+            if bytes.count < step { return nil }
+            place += UInt64(index)
+        }
+        return nil
+    }
+
+    /// Where the last byte from a place on is that is not zero; the place itself where all are.
+    private func usedEnd(from start: UInt64) throws(StoreError) -> UInt64 {
+        var place = start
+        var end = start
+        while true {
+            let bytes = try window.bytes(at: place, count: 1 << 16)
+            if !bytes.allZero, let index = bytes.lastIndex(where: { $0 != 0 }) { end = place + UInt64(index) + 1 }
+            if bytes.count < 1 << 16 { return end }
+            place += UInt64(bytes.count)
+        }
+    }
+
+    // MARK: What frames say
+
+    /// False where the frame checks and is not what its kind asks for, which no writer writes.
+    private func take(_ frame: FrameView) throws(StoreError) -> Bool {
+        let kind = frame.header.kind
+        var count: UInt64 = 0
+        var record: TransactionRecord?
+        do throws(StoreError) {
+            switch kind {
+            case .transaction, .part, .rows:
+                if kind != .rows { record = try TransactionRecord.decode(frame.table) }
+                count = try countChanges(frame)
+                try noteChanges(frame)
+            case .schema:
+                definitions.append((frame.offset, try SchemaDefinition(table: frame.table, fileOffset: frame.offset)))
+            case .nodes: nodes.note(frame)
+            case .metadata:
+                for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
+                    note(next: next, entity)
+                }
+            default: break
+            }
+        } catch  where error.code == .damaged || error.code == .unsupportedVersion {
+            return false
+        }
+        let commit = kind == .transaction ? record : nil
+        transactions.take(frame.header, at: frame.offset, changes: count, record: commit, isGood: true)
+        changesRead += count
+        if kind == .checkpoint { checkpoints.append((frame.offset, changesRead - transactions.changesDropped)) }
+        return true
+    }
+
+    private func countChanges(_ frame: FrameView) throws(StoreError) -> UInt64 {
+        var cursor = ChangeCursor(frame)
+        var count: UInt64 = 0
+        while try cursor.next() != nil { count += 1 }
+        return count
+    }
+
+    private func noteChanges(_ frame: FrameView) throws(StoreError) {
+        var cursor = ChangeCursor(frame)
+        while let change = try cursor.next() {
+            note(next: change.object.number + 1, change.object.entityNumber)
+            let isDeletion = change.kind == .delete
+            let start = isDeletion ? change.entryOffset : change.rowOffset ?? change.entryOffset
+            try changes.append(
+                SalvagedChange(
+                    object: change.object.rawValue, place: frame.offset + UInt64(start),
+                    rest: frame.header.frameBytes - UInt32(start), isDeletion: isDeletion))
+        }
+    }
+
+    func note(next: UInt64, _ entity: UInt16) {
+        if next > nextNumbers[entity] ?? 1 { nextNumbers[entity] = next }
+    }
+}

@@ -1,0 +1,134 @@
+// Which changes count, when frames are missing: decided by the numbers of the frames that are there.
+//
+// Invariants:
+// G1  A member counts where its commit frame is there, or where a frame above proves that its transaction was committed: one outside of transactions
+//     with this number or a higher one, or a member with a higher one.
+// G2  Where nothing above proves it, a hint slot may; and where bytes stand directly behind it that are no frame, its commit frame may be among
+//     them: then it counts, and the report says so. Where nothing was written behind it, it was not committed.
+
+/// Follows the frames that check, in the order of their offsets.
+struct SalvageTransactions {
+    /// Part of the file, from one frame's start to another's end.
+    struct Stretch: Equatable {
+        var start: UInt64
+        var end: UInt64
+    }
+
+    /// Members whose commit frame was not read yet.
+    struct Run {
+        var number: UInt64
+        var stretch: Stretch
+        var changes: UInt64 = 0
+        var schemaFrames = 0
+    }
+
+    /// What was not committed; ascending.
+    private(set) var dropped: [Stretch] = []
+    /// What is not the whole of a transaction, or may not be committed; ascending.
+    private(set) var incomplete: [Stretch] = []
+    private(set) var open: Run?
+    private(set) var complete: UInt64 = 0
+    private(set) var withGaps: UInt64 = 0
+    private(set) var changesDropped: UInt64 = 0
+    /// The highest number of a transaction that was committed, as the frames say.
+    private(set) var highest: UInt64 = 0
+    /// The lowest one that any frame stands behind.
+    private(set) var lowest: UInt64 = .max
+
+    /// A frame whose header checks. `changes` are those in it, 0 where its content does not check. `record` is that of a good commit frame.
+    mutating func take(
+        _ header: FrameHeader, at offset: UInt64, changes: UInt64, record: TransactionRecord?, isGood: Bool
+    ) {
+        let end = offset + UInt64(header.frameBytes)
+        let isOwn = header.isMember || header.kind == .transaction
+        lowest = min(lowest, header.number - (isOwn && header.number > 0 ? 1 : 0))
+        if header.isMember { return take(member: header, Stretch(start: offset, end: end), changes, isGood) }
+        highest = max(highest, header.number)
+        let run = open
+        open = nil
+        guard header.kind == .transaction else { return settle(run, by: header.number) }
+        guard let run, run.number == header.number else {
+            settle(run, by: header.number - (header.number > 0 ? 1 : 0))
+            if isGood { close(changes, record, 0, Stretch(start: offset, end: end)) } else { withGaps += 1 }
+            return
+        }
+        let whole = Stretch(start: run.stretch.start, end: end)
+        if isGood {
+            close(changes + run.changes, record, run.schemaFrames, whole)
+        } else {
+            withGaps += 1
+            incomplete.append(whole)
+        }
+    }
+
+    private mutating func take(
+        member header: FrameHeader, _ stretch: Stretch, _ changes: UInt64, _ isGood: Bool
+    ) {
+        if let run = open, run.number != header.number {
+            settle(run, by: header.number > 0 ? header.number - 1 : 0)
+            open = nil
+        }
+        highest = max(highest, header.number > 0 ? header.number - 1 : 0)
+        var run = open ?? Run(number: header.number, stretch: stretch)
+        run.stretch.end = stretch.end
+        run.changes += changes
+        if header.kind == .schema, isGood { run.schemaFrames += 1 }
+        open = run
+    }
+
+    /// A commit frame that is there, with all that was found of its transaction.
+    private mutating func close(
+        _ changes: UInt64, _ record: TransactionRecord?, _ schemaFrames: Int, _ stretch: Stretch
+    ) {
+        if let record, record.totalChanges == changes, !record.changesSchema || schemaFrames > 0 {
+            complete += 1
+        } else {
+            withGaps += 1
+            incomplete.append(stretch)
+        }
+    }
+
+    /// Members without their commit frame; a frame above them says that the transactions up to `number` were committed.
+    private mutating func settle(_ run: Run?, by number: UInt64) {
+        guard let run else { return }
+        if number >= run.number {
+            withGaps += 1
+            incomplete.append(run.stretch)
+        } else {
+            drop(run)
+        }
+    }
+
+    private mutating func drop(_ run: Run) {
+        dropped.append(run.stretch)
+        changesDropped += run.changes
+    }
+
+    /// Behind the last frame. `mayBeCommitted` says whether something stands behind the last member that may have been its commit frame.
+    mutating func finish(hints: [HintSlot], mayBeCommitted: (Run) throws(StoreError) -> Bool) throws(StoreError) {
+        for case .good(let hint) in hints { highest = max(highest, hint.number) }
+        guard let run = open else { return }
+        open = nil
+        var isProved = false
+        for case .good(let hint) in hints where hint.number >= run.number && hint.durableEnd >= run.stretch.end {
+            isProved = true
+        }
+        if !isProved { isProved = try mayBeCommitted(run) }
+        guard isProved else { return drop(run) }
+        highest = max(highest, run.number)
+        settle(run, by: run.number)
+    }
+
+    func isDropped(_ offset: UInt64) -> Bool { Self.has(dropped, offset) }
+    func isIncomplete(_ offset: UInt64) -> Bool { Self.has(incomplete, offset) }
+
+    private static func has(_ stretches: [Stretch], _ offset: UInt64) -> Bool {
+        var low = 0
+        var high = stretches.count
+        while low < high {
+            let middle = (low + high) / 2
+            if stretches[middle].end <= offset { low = middle + 1 } else { high = middle }
+        }
+        return low < stretches.count && stretches[low].start <= offset
+    }
+}

@@ -1,0 +1,245 @@
+// Writes what was salvaged into a new store: objects under the IDs that they had, in transactions of bounded size.
+//
+// Invariants:
+// V1  While rows are written the schema asks for nothing that a row could lack: every attribute is optional, nothing is unique or indexed. In
+//     the end it asks for what the source's did, as far as the rows have it.
+// V2  The file has another name than it will have, until it is complete.
+
+final class SalvageWriter {
+    private let engine: Engine
+    private let definitions: [EntityDefinition]
+    private let values: SalvagedValues
+    /// By entity: positions of attributes that are required, and that some row does not have.
+    private var missing: [UInt16: Set<Int>] = [:]
+    private(set) var written: [UInt16: UInt64] = [:]
+    private(set) var largeValuesLost: UInt64 = 0
+    private(set) var objectsOfGaps: UInt64 = 0
+    private(set) var objectsOfGuessedSchema: UInt64 = 0
+    private(set) var schemaChanges: [String] = []
+    private let options: SalvageOptions
+    private let fileBytes: UInt64
+
+    init(
+        _ engine: Engine, _ definitions: [EntityDefinition], _ values: SalvagedValues, _ options: SalvageOptions,
+        fileBytes: UInt64
+    ) {
+        (self.engine, self.definitions, self.values, self.options) = (engine, definitions, values, options)
+        self.fileBytes = fileBytes
+    }
+
+    private func write(_ body: (PendingTransaction) throws(StoreError) -> Void) throws(StoreError) {
+        do {
+            _ = try engine.write(author: options.author, context: options.context, durability: .relaxed, body)
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw StoreError(.invalidArgument, "\(error)")
+        }
+    }
+
+    func writeSchema() throws(StoreError) {
+        let loose = definitions.map(\.asked.nothing)
+        guard !loose.isEmpty else { return }
+        try write { (transaction) throws(StoreError) in try transaction.changeSchema(loose) }
+    }
+
+    // MARK: Rows
+
+    func write(_ rows: SalvagedRows) throws(StoreError) {
+        var next = try rows.next()
+        while next != nil {
+            // All of the file was read.
+            try options.report(fileBytes, of: fileBytes)
+            var left = options.transactionBytes
+            try write { (transaction) throws(StoreError) in
+                while let row = next, left > 0 {
+                    left -= try add(row, to: transaction) + 64
+                    next = try rows.next()
+                }
+            }
+        }
+    }
+
+    /// Gives back how many bytes it took.
+    private func add(_ row: SalvagedRow, to transaction: PendingTransaction) throws(StoreError) -> Int {
+        var row = row
+        var bytes = row.bytes
+        let attributes = definition(row.object.entityNumber)?.attributes ?? []
+        for position in row.values.indices {
+            if case .large(let reference) = row.values[position] {
+                let type = attributes[position].type
+                if try values.isWhole(reference, type) {
+                    row.values[position] = try values.copy(reference, into: transaction.builder)
+                    bytes += Int(clamping: reference.valueBytes)
+                } else {
+                    row.values[position] = .absent
+                    largeValuesLost += 1
+                }
+            }
+            if row.values[position] == .absent, !attributes[position].isOptional {
+                missing[row.object.entityNumber, default: []].insert(position)
+            }
+        }
+        try transaction.insert(salvaged: row.object, row.values)
+        written[row.object.entityNumber, default: 0] += 1
+        if row.isFromGap { objectsOfGaps += 1 }
+        if row.isGuessed { objectsOfGuessedSchema += 1 }
+        return bytes
+    }
+
+    private func definition(_ entity: UInt16) -> EntityDefinition? { definitions.first { $0.number == entity } }
+
+    /// Numbers of objects that were lost or deleted are not given again: something may refer to them. The last of them is an object that is deleted at
+    /// once.
+    func passNumbers(_ next: [UInt16: UInt64]) throws(StoreError) {
+        let view = try engine.view()
+        let objects = next.keys.sorted().compactMap { entity -> ObjectID? in
+            guard definition(entity) != nil, let next = next[entity], next > view.totals?[entity].nextNumber ?? 1,
+                next > 1
+            else { return nil }
+            return ObjectID(entityNumber: entity, number: next - 1)
+        }
+        guard !objects.isEmpty else { return }
+        try write { (transaction) throws(StoreError) in
+            for object in objects {
+                let count = definition(object.entityNumber)?.attributes.count ?? 0
+                try transaction.insert(salvaged: object, [StoredValue](repeating: .absent, count: count))
+            }
+        }
+        try write { (transaction) throws(StoreError) in for object in objects { try transaction.delete(object) } }
+    }
+
+    // MARK: The schema in the end
+
+    /// Makes the schema the source's, but for what rows do not have: then an attribute is optional, or not unique, or has no index.
+    func finishSchema() throws(StoreError) {
+        var wanted = definitions
+        for index in wanted.indices {
+            let entity = wanted[index]
+            for position in (missing[entity.number] ?? []).sorted() {
+                wanted[index].attributes[position].flags.insert(.optional)
+                schemaChanges.append(
+                    "“\(entity.name).\(entity.attributes[position].name)” is optional now: objects have lost its value."
+                )
+            }
+        }
+        if try change(to: wanted) { return }
+        // Without what is unique, and then one after the other what can be.
+        var kept = wanted.map(\.asked.nothingUnique)
+        guard try change(to: kept) else {
+            schemaChanges.append("Nothing is indexed or unique now: some object's value is too long for an index.")
+            _ = try change(to: wanted.map(\.asked.noIndex))
+            return
+        }
+        for index in wanted.indices {
+            for part in wanted[index].uniqueParts {
+                var more = kept
+                more[index] = kept[index].with(unique: part)
+                if try change(to: more) {
+                    kept = more
+                } else {
+                    schemaChanges.append(
+                        "“\(wanted[index].name).\(wanted[index].name(of: part))” is not unique now: objects have the same value."
+                    )
+                }
+            }
+        }
+    }
+
+    /// False where objects have the same value of what is to be unique, or one that no index can have.
+    private func change(to wanted: [EntityDefinition]) throws(StoreError) -> Bool {
+        let view = try engine.view()
+        let different = wanted.filter { $0 != view.catalog.entity($0.number, version: view.catalog.newestVersion) }
+        guard !different.isEmpty else { return true }
+        do {
+            _ = try engine.commit(author: options.author, context: options.context, durability: .relaxed) {
+                (transaction) in try transaction.changeSchema(different)
+            }
+            return true
+        } catch let error as StoreError {
+            guard error.code == .uniqueViolation || error.code == .tooLarge else { throw error }
+            return false
+        } catch {
+            throw StoreError(.invalidArgument, "\(error)")
+        }
+    }
+}
+
+extension PendingTransaction {
+    /// Inserts an object that this store never had, under the ID that it had in another one.
+    func insert(salvaged object: ObjectID, _ values: [StoredValue]) throws(StoreError) {
+        try builder.insert(object, values)
+        changed.insert(object.rawValue)
+    }
+}
+
+/// What may be asked to be unique: one attribute, or a key.
+private enum UniquePart {
+    case attribute(Int)
+    case key(Int)
+}
+
+extension EntityDefinition {
+    /// The same definition, asking for less.
+    fileprivate struct Asked {
+        let definition: EntityDefinition
+
+        private func with(_ removed: AttributeFlags, _ added: AttributeFlags = []) -> EntityDefinition {
+            var definition = definition
+            for index in definition.attributes.indices {
+                definition.attributes[index].flags.subtract(removed)
+                definition.attributes[index].flags.formUnion(added)
+            }
+            return definition
+        }
+
+        var nothing: EntityDefinition {
+            var loose = with([.unique, .indexed], .optional)
+            loose.keys = []
+            return loose
+        }
+
+        var noIndex: EntityDefinition {
+            var plain = with([.unique, .indexed])
+            plain.keys = []
+            return plain
+        }
+
+        /// With an index where it was to be unique.
+        var nothingUnique: EntityDefinition {
+            var plain = definition
+            for index in plain.attributes.indices where plain.attributes[index].flags.contains(.unique) {
+                plain.attributes[index].flags.remove(.unique)
+                plain.attributes[index].flags.insert(.indexed)
+            }
+            for index in plain.keys.indices { plain.keys[index].isUnique = false }
+            return plain
+        }
+    }
+
+    fileprivate var asked: Asked { Asked(definition: self) }
+
+    fileprivate var uniqueParts: [UniquePart] {
+        attributes.indices.filter { attributes[$0].flags.contains(.unique) }.map { .attribute($0) }
+            + keys.indices.filter { keys[$0].isUnique }.map { .key($0) }
+    }
+
+    fileprivate func with(unique part: UniquePart) -> EntityDefinition {
+        var definition = self
+        switch part {
+        case .attribute(let index): definition.attributes[index].flags.insert(.unique)
+        case .key(let index): definition.keys[index].isUnique = true
+        }
+        return definition
+    }
+
+    fileprivate func name(of part: UniquePart) -> String {
+        switch part {
+        case .attribute(let index): return attributes[index].name.text
+        case .key(let index):
+            return keys[index].attributes.map { number in
+                attributes.first { $0.number == number }?.name.text ?? "\(number)"
+            }.joined(separator: ", ")
+        }
+    }
+}

@@ -1,0 +1,120 @@
+// Where everything stands in the rows of one entity, worked out once for each definition of it.
+
+/// Where the fields of a row's header stand.
+package enum RowField {
+    package static let entryDistance = 0
+    package static let schemaVersion = 2
+    package static let rowBytes = 4
+    package static let bytes = 8
+    /// Set in a variable slot whose value stands in value frames.
+    package static let largeBit: UInt32 = 1 << 31
+}
+
+/// The layout of an entity's rows. *Positions* are those of the attributes in the entity's list.
+///
+/// 1. Slots stand from the header on, in the order of the attributes, without gaps; then the presence bits; then, from
+///    `variableOffset` on, the variable values.
+/// 2. So every slot and presence bit of a row of at least `variableOffset` bytes lies inside it.
+///
+/// Sound although it is shared: nothing changes after `init`, the memory of the slots and of what a `RowShape` points to included.
+package final class RowLayout: @unchecked Sendable {
+    package let entity: EntityDefinition
+    /// The entity's.
+    let number: UInt16
+    /// Whether the entity is one of the store's own.
+    package let isReserved: Bool
+    package let slots: [RowSlot]
+    /// The same, where rows find them without counting references.
+    private let slotMemory: UnsafeMutablePointer<RowSlot>
+    private let variableMemory: UnsafeMutablePointer<UInt16>
+    /// What a `RowShape` points to.
+    let shapeMemory: UnsafeMutablePointer<RowShape.Content>
+    let hasDefaults: Bool
+    package let presenceOffset: Int
+    /// Where the variable values begin, and the size of a row that has none.
+    package let variableOffset: Int
+    /// The positions of the variable attributes.
+    package let variables: [UInt16]
+    /// Attribute numbers in the upper half, their positions in the lower; ascending.
+    private let positions: [UInt32]
+
+    /// Layouts with the same one place the same attributes at the same positions: what reads rows of the one reads rows of the others.
+    let family: ObjectIdentifier
+    private final class Family: Sendable {}
+    /// Keeps the identifier from being used again.
+    private let familyObject: Family
+
+    /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits. `earlier` is the layout of the entity's
+    /// definition before this one.
+    init(_ entity: EntityDefinition, after earlier: RowLayout? = nil) {
+        self.entity = entity
+        number = entity.number
+        isReserved = entity.name.isReserved
+        let isAlike =
+            earlier.map { earlier in
+                earlier.entity.attributes.elementsEqual(entity.attributes) {
+                    $0.number == $1.number && $0.type == $1.type
+                }
+            } ?? false
+        if let earlier, isAlike { familyObject = earlier.familyObject } else { familyObject = Family() }
+        family = ObjectIdentifier(familyObject)
+        var slots: [RowSlot] = []
+        slots.reserveCapacity(entity.attributes.count)
+        var variables: [UInt16] = []
+        var offset = RowField.bytes
+        var previous: UInt16 = 0
+        for (position, attribute) in entity.attributes.enumerated() {
+            let slot = RowSlot(
+                attribute, offset: UInt16(offset), previousOffset: previous, variableIndex: UInt16(variables.count))
+            slots.append(slot)
+            if attribute.type.isVariable {
+                variables.append(UInt16(position))
+                previous = slot.offset
+            }
+            offset += attribute.type.slotBytes
+        }
+        self.slots = slots
+        slotMemory = .allocate(capacity: max(slots.count, 1))
+        for (position, slot) in slots.enumerated() { (slotMemory + position).initialize(to: slot) }
+        self.variables = variables
+        variableMemory = .allocate(capacity: max(variables.count, 1))
+        for (index, position) in variables.enumerated() { (variableMemory + index).initialize(to: position) }
+        hasDefaults = entity.attributes.contains { $0.defaultValue != nil }
+        presenceOffset = offset
+        variableOffset = offset + (slots.count + 7) / 8
+        positions = entity.attributes.enumerated().map { UInt32($1.number) << 16 | UInt32($0) }.sorted()
+        shapeMemory = .allocate(capacity: 1)
+        shapeMemory.initialize(
+            to: RowShape.Content(
+                layout: .passUnretained(self), family: family, slots: UnsafePointer(slotMemory),
+                variables: UnsafePointer(variableMemory), count: slots.count, variableCount: variables.count,
+                presenceOffset: presenceOffset, variableOffset: variableOffset, hasDefaults: hasDefaults))
+    }
+
+    deinit {
+        shapeMemory.deallocate()
+        slotMemory.deallocate()
+        variableMemory.deallocate()
+    }
+
+    /// Nil where the definition breaks a rule, or is of a removed entity.
+    package static func make(_ entity: EntityDefinition) throws(StoreError) -> RowLayout {
+        try entity.validate()
+        guard entity.state == .present else { throw StoreError(.invalidArgument, "A removed entity has no rows.") }
+        return RowLayout(entity)
+    }
+
+    package var count: Int { slots.count }
+
+    /// The position of the attribute with that number: how attributes are found from one version in another. Logarithmic.
+    package func position(ofAttribute number: UInt16) -> Int? {
+        var low = 0
+        var high = positions.count
+        while low < high {
+            let middle = (low + high) / 2
+            if positions[middle] >> 16 < number { low = middle + 1 } else { high = middle }
+        }
+        guard low < positions.count, positions[low] >> 16 == number else { return nil }
+        return Int(positions[low] & 0xFFFF)
+    }
+}

@@ -1,0 +1,78 @@
+// Where the attributes of an entity stand in a row: what reading and writing one value needs to know, laid out for speed.
+
+/// Where an attribute stands in a row.
+package struct RowSlot: Sendable {
+    /// From the row's start.
+    package let offset: UInt16
+    /// The slot of the variable attribute before, which says where this one's value begins; 0 where it is the first.
+    let previousOffset: UInt16
+    /// Counts the variable attributes; meaningless for others.
+    let variableIndex: UInt16
+    let typeNumber: UInt8
+    let isVariable: Bool
+    let isText: Bool
+    package let type: AttributeType
+    package let isOptional: Bool
+    package let isPreservedOnDeletion: Bool
+
+    init(_ attribute: AttributeDefinition, offset: UInt16, previousOffset: UInt16, variableIndex: UInt16) {
+        self.offset = offset
+        self.previousOffset = previousOffset
+        self.variableIndex = variableIndex
+        typeNumber = attribute.type.code
+        isVariable = attribute.type.isVariable
+        isText = attribute.type.isText
+        type = attribute.type
+        isOptional = attribute.isOptional
+        isPreservedOnDeletion = attribute.flags.contains(.preservedOnDeletion)
+    }
+}
+
+/// A layout as those refer to it who look at millions of rows: by address, without counting references.
+///
+/// One word. Valid as long as its layout lives: the caller's promise. Catalogs keep their layouts, so whoever holds the catalog keeps it.
+package struct RowShape {
+    /// What the layout keeps in memory of its own, for as long as it lives.
+    struct Content {
+        let layout: Unmanaged<RowLayout>
+        let family: ObjectIdentifier
+        let slots: UnsafePointer<RowSlot>
+        let variables: UnsafePointer<UInt16>
+        let count: Int
+        let variableCount: Int
+        let presenceOffset: Int
+        let variableOffset: Int
+        /// Whether an attribute has a default value.
+        let hasDefaults: Bool
+    }
+
+    let content: UnsafePointer<Content>
+
+    init(_ layout: RowLayout) { content = UnsafePointer(layout.shapeMemory) }
+
+    var layout: Unmanaged<RowLayout> { content.pointee.layout }
+
+    @inline(__always)
+    func isOf(_ layout: RowLayout) -> Bool { content == UnsafePointer(layout.shapeMemory) }
+
+    var family: ObjectIdentifier { content.pointee.family }
+    /// How many attributes there are.
+    var count: Int { content.pointee.count }
+    var variableCount: Int { content.pointee.variableCount }
+    var presenceOffset: Int { content.pointee.presenceOffset }
+    var variableOffset: Int { content.pointee.variableOffset }
+    var hasDefaults: Bool { content.pointee.hasDefaults }
+
+    @inline(__always)
+    func slot(_ position: Int) -> RowSlot {
+        precondition(position >= 0 && position < content.pointee.count, "The entity has no attribute at that position.")
+        return content.pointee.slots[position]
+    }
+
+    /// The position of a variable attribute.
+    @inline(__always)
+    func variable(_ index: Int) -> Int {
+        precondition(index >= 0 && index < variableCount, "The entity has not so many variable attributes.")
+        return Int(content.pointee.variables[index])
+    }
+}

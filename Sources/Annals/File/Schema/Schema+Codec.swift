@@ -1,0 +1,191 @@
+// Schema frames: definitions into tables, and tables back, strictly.
+
+extension SchemaDefinition {
+    /// The tables of the schema frames that define this version, each of at most `maximumTableBytes`: at least one.
+    ///
+    /// A definition lies in one frame; one that is larger throws `tooLarge`. One that breaks the rules throws `invalidArgument`.
+    package func encodeTables(
+        maximumTableBytes: Int = FormatLimits.maximumFrameBytes - 64
+    ) throws(StoreError) -> [[UInt8]] {
+        var tables: [[UInt8]] = []
+        var table = SchemaTableWriter(version)
+        for entity in entities {
+            do {
+                try entity.validate()
+            } catch {
+                throw StoreError(.invalidArgument, error.message)
+            }
+            let bytes = entity.encodedBytes
+            guard bytes <= maximumTableBytes - SchemaField.bytes else {
+                throw StoreError(
+                    .tooLarge,
+                    "The definition of an entity does not fit a frame. Give it fewer attributes, shorter names or defaults."
+                )
+            }
+            if table.bytes + bytes > maximumTableBytes {
+                tables.append(table.finish())
+                table = SchemaTableWriter(version)
+            }
+            table.append(entity)
+        }
+        tables.append(table.finish())
+        return tables
+    }
+
+    /// Reads one schema frame's table. Every definition in it is valid by itself; `SchemaCatalog` checks the rest.
+    package init(table: UnsafeRawBufferPointer, fileOffset: UInt64 = 0) throws(StoreError) {
+        var reader = ByteReader(table, fileOffset: fileOffset)
+        version = try reader.readUInt16()
+        let count = try reader.readUInt16()
+        try reader.readZeros(4)
+        guard version != 0 else { throw StoreError(.damaged, "A schema version is 0.", offset: fileOffset) }
+        entities = []
+        for _ in 0..<count { entities.append(try reader.readEntityDefinition()) }
+        try reader.finish()
+    }
+}
+
+extension SchemaDefinition {
+    /// Adds what the next schema frame of the same transaction says; damage where it defines another version.
+    package mutating func append(_ next: SchemaDefinition) throws(StoreError) {
+        guard next.version == version else {
+            throw StoreError(.damaged, "The schema frames of a transaction define different versions.")
+        }
+        entities += next.entities
+    }
+}
+
+/// One table while it is made.
+private struct SchemaTableWriter: ~Copyable {
+    private var writer = ByteWriter()
+    private var definitions: UInt16 = 0
+
+    init(_ version: UInt16) {
+        writer.append(version)
+        writer.append(0 as UInt16)
+        writer.append(0 as UInt32)
+    }
+
+    var bytes: Int { writer.count }
+
+    mutating func append(_ entity: EntityDefinition) {
+        definitions += 1
+        writer.append(UInt32(entity.encodedBytes))
+        writer.append(entity.number)
+        writer.append(entity.state.rawValue)
+        writer.append((entity.keepsNoHistory ? 1 : 0) as UInt8)
+        writer.append(UInt16(entity.name.text.utf8.count))
+        writer.append(UInt16(entity.attributes.count))
+        writer.append(UInt16(entity.keys.count))
+        writer.append(0 as UInt16)
+        writer.append(text: entity.name.text)
+        for attribute in entity.attributes { append(attribute) }
+        for key in entity.keys { append(key) }
+        writer.appendPadding()
+    }
+
+    private mutating func append(_ attribute: AttributeDefinition) {
+        writer.append(attribute.number)
+        writer.append(attribute.type.code)
+        writer.append(attribute.flags.rawValue)
+        writer.append(attribute.target)
+        writer.append(attribute.inverse)
+        writer.append(attribute.deleteRule.code)
+        writer.append(0 as UInt8)
+        writer.append(UInt16(attribute.name.text.utf8.count))
+        writer.append(attribute.defaultValue.map { UInt32($0.count) } ?? AttributeField.noDefault)
+        writer.append(text: attribute.name.text)
+        if let bytes = attribute.defaultValue { writer.append(bytes) }
+    }
+
+    private mutating func append(_ key: KeyDefinition) {
+        writer.append((key.isUnique ? 1 : 0) as UInt16)
+        writer.append(UInt16(key.attributes.count))
+        for number in key.attributes { writer.append(number) }
+    }
+
+    mutating func finish() -> [UInt8] {
+        writer.patch(definitions, at: SchemaField.definitions)
+        return Array(writer.bytes)
+    }
+}
+
+extension EntityDefinition {
+    /// The size of the definition in a table, with its padding.
+    package var encodedBytes: Int {
+        var bytes = EntityField.bytes + name.text.utf8.count
+        for attribute in attributes {
+            bytes += AttributeField.bytes + attribute.name.text.utf8.count + (attribute.defaultValue?.count ?? 0)
+        }
+        for key in keys { bytes += 4 + 2 * key.attributes.count }
+        return (bytes + 7) & ~7
+    }
+}
+
+extension ByteReader {
+    /// The reader must stand at a multiple of 8.
+    fileprivate mutating func readEntityDefinition() throws(StoreError) -> EntityDefinition {
+        let start = currentOffset
+        let size = try readUInt32()
+        guard size % 8 == 0, size >= EntityField.bytes, let size = Int(exactly: size) else {
+            throw StoreError(.damaged, "The size of a definition is not possible.", offset: start)
+        }
+        var part = try readPart(size - 4)
+        let definition = try part.readEntityBody()
+        // The part begins behind the size, so its multiples of 8 are 4 off: the padding is what is left, and less than 8.
+        guard part.remaining < 8 else { throw part.damaged("There are bytes behind the last field.") }
+        try part.readZeros(part.remaining)
+        do {
+            try definition.validate()
+        } catch {
+            throw error.at(offset: start)
+        }
+        return definition
+    }
+
+    private mutating func readEntityBody() throws(StoreError) -> EntityDefinition {
+        let number = try readUInt16()
+        guard let state = EntityDefinition.State(rawValue: try readUInt8()) else {
+            throw damaged("An entity's state is neither present nor removed.")
+        }
+        let flags = try readUInt8()
+        guard flags <= 1 else { throw damaged("An entity has flags that mean nothing.") }
+        let nameBytes = try readUInt16()
+        let attributeCount = try readUInt16()
+        let keyCount = try readUInt16()
+        try readZeros(2)
+        let name = IdentifierName(try readText(Int(nameBytes)))
+        var attributes: [AttributeDefinition] = []
+        for _ in 0..<attributeCount { attributes.append(try readAttribute()) }
+        var keys: [KeyDefinition] = []
+        for _ in 0..<keyCount { keys.append(try readKey()) }
+        return EntityDefinition(number, state, flags == 1, name, attributes, keys)
+    }
+
+    private mutating func readAttribute() throws(StoreError) -> AttributeDefinition {
+        let number = try readUInt16()
+        guard let type = AttributeType(code: try readUInt8()) else { throw damaged("A type is not known.") }
+        let flags = AttributeFlags(rawValue: try readUInt8())
+        let target = try readUInt16()
+        let inverse = try readUInt16()
+        guard let rule = DeleteRule(code: try readUInt8()) else { throw damaged("A delete rule is not known.") }
+        try readZeros(1)
+        let nameBytes = try readUInt16()
+        let defaultBytes = try readUInt32()
+        let name = try readText(Int(nameBytes))
+        var defaultValue: [UInt8]?
+        if defaultBytes != AttributeField.noDefault { defaultValue = Array(try readBytes(Int(defaultBytes))) }
+        return AttributeDefinition(
+            number: number, type: type, flags: flags, target: target, inverse: inverse, deleteRule: rule, name: name,
+            defaultValue: defaultValue)
+    }
+
+    private mutating func readKey() throws(StoreError) -> KeyDefinition {
+        let flags = try readUInt16()
+        guard flags <= 1 else { throw damaged("A key has flags that mean nothing.") }
+        let count = try readUInt16()
+        var attributes: [UInt16] = []
+        for _ in 0..<count { attributes.append(try readUInt16()) }
+        return KeyDefinition(isUnique: flags == 1, attributes: attributes)
+    }
+}

@@ -1,0 +1,167 @@
+// What a schema says: entities, their attributes and keys, as values.
+
+/// Where the fields of a schema frame's table stand.
+package enum SchemaField {
+    package static let version = 0
+    package static let definitions = 2
+    package static let zero = 4
+    package static let bytes = 8
+}
+
+/// Where the fields of an entity's definition stand.
+package enum EntityField {
+    package static let definitionBytes = 0
+    package static let entity = 4
+    package static let state = 6
+    package static let flags = 7
+    package static let nameBytes = 8
+    package static let attributes = 10
+    package static let keys = 12
+    package static let zero = 14
+    package static let bytes = 16
+}
+
+/// Where the fields of an attribute's definition stand.
+package enum AttributeField {
+    package static let number = 0
+    package static let type = 2
+    package static let flags = 3
+    package static let target = 4
+    package static let inverse = 6
+    package static let deleteRule = 8
+    package static let zero = 9
+    package static let nameBytes = 10
+    package static let defaultBytes = 12
+    package static let bytes = 16
+    /// What `defaultBytes` says where there is none.
+    package static let noDefault: UInt32 = 4_294_967_295
+}
+
+package struct AttributeFlags: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt8
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    package static let optional = AttributeFlags(rawValue: 1)
+    package static let indexed = AttributeFlags(rawValue: 2)
+    package static let unique = AttributeFlags(rawValue: 4)
+    package static let preservedOnDeletion = AttributeFlags(rawValue: 8)
+    package static let known: AttributeFlags = [.optional, .indexed, .unique, .preservedOnDeletion]
+}
+
+package struct AttributeDefinition: Hashable, Sendable {
+    /// From 1, never reused within the entity.
+    package var number: UInt16
+    package var type: AttributeType
+    package var flags: AttributeFlags
+    /// The number of the entity that is referred to; 0 for any.
+    package var target: UInt16
+    /// The number of the attribute there that refers back; 0 for none.
+    package var inverse: UInt16
+    package var deleteRule: DeleteRule
+    package var name: IdentifierName
+    /// A slot's content, or a variable value's bytes.
+    package var defaultValue: [UInt8]?
+
+    package init(
+        number: UInt16, type: AttributeType, flags: AttributeFlags = [], target: UInt16 = 0, inverse: UInt16 = 0,
+        deleteRule: DeleteRule = .noAction, name: String, defaultValue: [UInt8]? = nil
+    ) {
+        self.number = number
+        self.type = type
+        self.flags = flags
+        self.target = target
+        self.inverse = inverse
+        self.deleteRule = deleteRule
+        self.name = IdentifierName(name)
+        self.defaultValue = defaultValue
+    }
+
+    package var isOptional: Bool { flags.contains(.optional) }
+}
+
+/// A compound key: its attributes, in order.
+package struct KeyDefinition: Hashable, Sendable {
+    package var isUnique: Bool
+    package var attributes: [UInt16]
+
+    package init(isUnique: Bool, attributes: [UInt16]) {
+        self.isUnique = isUnique
+        self.attributes = attributes
+    }
+}
+
+/// An entity as one schema version defines it.
+package struct EntityDefinition: Hashable, Sendable {
+    /// What the names of entities begin with that a store keeps for itself: their objects are the store's own notes.
+    package static let reservedPrefix = "_annals."
+
+    package enum State: UInt8, Sendable {
+        case present = 1
+        case removed = 2
+    }
+
+    /// From 1, never reused.
+    package var number: UInt16
+    package var state: State
+    package var keepsNoHistory: Bool
+    package var name: IdentifierName
+    package var attributes: [AttributeDefinition]
+    package var keys: [KeyDefinition]
+
+    package init(
+        number: UInt16, keepsNoHistory: Bool = false, name: String, attributes: [AttributeDefinition],
+        keys: [KeyDefinition] = []
+    ) {
+        self.init(number, .present, keepsNoHistory, IdentifierName(name), attributes, keys)
+    }
+
+    /// Says that the entity is there no more.
+    package static func removal(of number: UInt16) -> EntityDefinition {
+        EntityDefinition(number, .removed, false, IdentifierName(""), [], [])
+    }
+
+    init(
+        _ number: UInt16, _ state: State, _ keepsNoHistory: Bool, _ name: IdentifierName,
+        _ attributes: [AttributeDefinition], _ keys: [KeyDefinition]
+    ) {
+        self.number = number
+        self.state = state
+        self.keepsNoHistory = keepsNoHistory
+        self.name = name
+        self.attributes = attributes
+        self.keys = keys
+    }
+}
+
+/// What is new or different in one schema version.
+package struct SchemaDefinition: Hashable, Sendable {
+    package var version: UInt16
+    package var entities: [EntityDefinition]
+
+    package init(version: UInt16, entities: [EntityDefinition]) {
+        self.version = version
+        self.entities = entities
+    }
+}
+
+/// The name of an entity or attribute. Two are equal when their UTF-8 is, as in the file: strings would compare equal where
+/// letters are composed differently.
+package struct IdentifierName: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+
+    package init(_ text: String) { self.text = text }
+
+    package var description: String { text }
+
+    /// Whether an entity of that name is one of the store's own.
+    package var isReserved: Bool { text.utf8.starts(with: EntityDefinition.reservedPrefix.utf8) }
+
+    package static func == (left: IdentifierName, right: IdentifierName) -> Bool {
+        left.text.utf8.elementsEqual(right.text.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}

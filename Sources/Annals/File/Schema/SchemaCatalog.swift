@@ -1,0 +1,221 @@
+// All schema versions that a file has defined, and the layout of every row in them.
+
+/// Finds the layout of a row from its schema version and entity number.
+///
+/// 1. Versions are 1 to `newestVersion`, without gaps.
+/// 2. An entity has one step for each version that defined it, in ascending order; between two steps it is as the first says.
+///    So versions share what they do not change, and a file of n definitions takes memory for n.
+/// 3. Every definition is valid by itself and with those before it (F25).
+///
+/// A value: a copy stays as it is while the original goes on, which is what a snapshot needs.
+package struct SchemaCatalog: Sendable {
+    private struct Step: Sendable {
+        let version: UInt16
+        /// With the definition in it; nil where the entity is removed.
+        let layout: RowLayout?
+    }
+
+    private struct History: Sendable {
+        var steps: [Step] = []
+        /// Every attribute number that the entity ever had, and the type that goes with it.
+        var types = AttributeTypes()
+        /// Up to where its history is not kept; nil where it always was.
+        var gapEnd: HistoryGap.End?
+
+        mutating func append(_ step: Step) {
+            steps.append(step)
+            switch (step.layout, gapEnd) {
+            case (let layout?, _) where layout.entity.keepsNoHistory: gapEnd = .open
+            case (.some, .open): gapEnd = .resumed(step.version)
+            case (nil, .open): gapEnd = .removed(step.version)
+            default: break
+            }
+        }
+    }
+
+    package private(set) var newestVersion: UInt16 = 0
+    /// One for each entity that ever was, in the order of their first definitions.
+    private var histories: [History] = []
+    /// At index n where in `histories` the entity with the number n is, plus 1; 0 where there is none. Numbers alone, because a file may
+    /// use the highest ones, and then every copy of the catalog would pay for histories that there are not.
+    private var places: [UInt16] = []
+    /// The numbers of all entities that ever were, ascending.
+    package private(set) var entityNumbers: [UInt16] = []
+    /// The entities of the newest version.
+    private var numbers = NameNumbers()
+    /// Where layouts are from; nil for new ones.
+    private var layouts: LayoutPool?
+
+    package init(layouts: LayoutPool? = nil) { self.layouts = layouts }
+
+    // MARK: Looking up
+
+    /// The layout of an entity's rows in a version; nil where the version is not known or does not have the entity.
+    /// Constant time for an entity's newest definition, else logarithmic in the number of its definitions.
+    package func layout(version: UInt16, entity: UInt16) -> RowLayout? { step(version, entity)?.layout }
+
+    /// The entity's layout in the newest version, and since which version it has been so; nil where it is not in the newest version.
+    package func newestLayout(entity: UInt16) -> (since: UInt16, layout: RowLayout)? {
+        guard let step = history(entity)?.steps.last, let layout = step.layout else { return nil }
+        return (step.version, layout)
+    }
+
+    /// The catalog as it was when `version` was the newest one.
+    package func upTo(version: UInt16) -> SchemaCatalog {
+        var past = SchemaCatalog(layouts: layouts)
+        for earlier in 1...max(version, 1) where earlier <= version {
+            // Each version was applied once already, in this order.
+            try? past.apply(definition(version: earlier))
+        }
+        return past
+    }
+
+    package func entity(_ number: UInt16, version: UInt16) -> EntityDefinition? {
+        step(version, number)?.layout?.entity
+    }
+
+    /// The number of the entity of that name in the newest version.
+    package func number(ofEntity name: String) -> UInt16? { numbers[IdentifierName(name)].map(UInt16.init) }
+
+    /// The entities of a version, by ascending number. Linear in the entities that ever were.
+    package func entities(version: UInt16) -> [EntityDefinition] {
+        entityNumbers.compactMap { entity($0, version: version) }
+    }
+
+    /// What a version defined, as its schema frames say.
+    package func definition(version: UInt16) -> SchemaDefinition {
+        var entities: [EntityDefinition] = []
+        for number in entityNumbers {
+            guard let step = step(version, number), step.version == version else { continue }
+            entities.append(step.layout?.entity ?? .removal(of: number))
+        }
+        return SchemaDefinition(version: version, entities: entities)
+    }
+
+    /// Whether the number was ever an entity's.
+    package func isUsed(entity number: UInt16) -> Bool {
+        history(number) != nil
+    }
+
+    /// Whether the number was ever one of that entity's attributes.
+    package func isUsed(attribute: UInt16, entity: UInt16) -> Bool {
+        history(entity)?.types[attribute] != nil
+    }
+
+    /// What is not kept of the entity's history; nil where it has never been off.
+    package func historyGap(ofEntity number: UInt16) -> HistoryGap? {
+        guard let history = history(number), let end = history.gapEnd, let first = history.steps.first else {
+            return nil
+        }
+        return HistoryGap(entity: number, first: first.version, end: end)
+    }
+
+    @inline(__always)
+    private func history(_ entity: UInt16) -> History? {
+        guard Int(entity) < places.count, places[Int(entity)] != 0 else { return nil }
+        return histories[Int(places[Int(entity)]) - 1]
+    }
+
+    @inline(__always)
+    private func step(_ version: UInt16, _ entity: UInt16) -> Step? {
+        guard version >= 1, version <= newestVersion, let steps = history(entity)?.steps else { return nil }
+        guard let last = steps.last else { return nil }
+        return last.version <= version ? last : earlierStep(version, steps)
+    }
+
+    /// The last step that is not above the version, by bisection.
+    private func earlierStep(_ version: UInt16, _ steps: [Step]) -> Step? {
+        var low = 0
+        var high = steps.count
+        while low < high {
+            let middle = (low + high) / 2
+            if steps[middle].version <= version { low = middle + 1 } else { high = middle }
+        }
+        return low == 0 ? nil : steps[low - 1]
+    }
+
+    // MARK: The next version
+
+    /// Adds the next version, defined by all its schema frames together. On an error, of code `damaged`, nothing has changed.
+    /// Costs what the new definitions are, not what the catalog holds.
+    package mutating func apply(_ schema: SchemaDefinition) throws(StoreError) {
+        try check(schema)
+        for definition in schema.entities {
+            if let before = current(definition.number) { numbers.remove(before.name) }
+        }
+        for definition in schema.entities { append(definition, schema.version) }
+        newestVersion = schema.version
+    }
+
+    /// Adds definitions to the newest version, which stands in several frames. Costs what the whole catalog holds: only a version of more than
+    /// half a MiB that compaction has folded is read so.
+    package mutating func extend(_ schema: SchemaDefinition) throws(StoreError) {
+        try require(
+            schema.version == newestVersion && newestVersion > 0, "A schema version is not one more than the last.")
+        var whole = definition(version: newestVersion)
+        whole.entities += schema.entities
+        var extended = upTo(version: newestVersion - 1)
+        try extended.apply(whole)
+        self = extended
+    }
+
+    private mutating func append(_ definition: EntityDefinition, _ version: UInt16) {
+        let number = Int(definition.number)
+        if places.count <= number { places += repeatElement(0, count: number + 1 - places.count) }
+        if places[number] == 0 {
+            histories.append(History())
+            entityNumbers.insert(
+                definition.number, at: entityNumbers.partitioningIndex { $0 > definition.number })
+            places[number] = UInt16(histories.count)
+        }
+        let place = Int(places[number]) - 1
+        let isPresent = definition.state == .present
+        if isPresent { _ = numbers.insert(definition.name, UInt32(definition.number)) }
+        let earlier = histories[place].steps.last?.layout
+        let layout: RowLayout? =
+            isPresent ? layouts?.layout(definition, after: earlier) ?? RowLayout(definition, after: earlier) : nil
+        histories[place].append(Step(version: version, layout: layout))
+        // In ascending order, because then each is added at the end.
+        for attribute in definition.attributes.sorted(by: { $0.number < $1.number }) {
+            histories[place].types.insert(attribute.number, attribute.type)
+        }
+    }
+
+    /// The entity's definition in the newest version, nil where it has none or is removed.
+    private func current(_ number: UInt16) -> EntityDefinition? { entity(number, version: newestVersion) }
+
+    /// Whether the next version may be this. Also what a writer asks before it writes one.
+    package func check(_ schema: SchemaDefinition) throws(StoreError) {
+        try require(
+            newestVersion < FormatLimits.maximumSchemaVersions && schema.version == newestVersion + 1,
+            "A schema version is not one more than the last.")
+        for definition in schema.entities { try definition.validate() }
+        let changed = schema.entities.map(\.number).sorted()
+        try require(!changed.hasNeighbours, "A schema version defines an entity twice.")
+        for definition in schema.entities { try checkNumbers(definition) }
+        let names = schema.entities.compactMap { $0.state == .present ? $0.name : nil }
+        try require(!names.hasDuplicates, "Two entities of a version have the same name.")
+        for name in names {
+            guard let holder = numbers[name] else { continue }
+            try require(changed.hasSorted(UInt16(holder)), "Two entities of a version have the same name.")
+        }
+    }
+
+    /// Numbers mean the same for ever: a removed entity does not come back, nor a removed attribute, and types stay.
+    private func checkNumbers(_ definition: EntityDefinition) throws(StoreError) {
+        guard let types = history(definition.number)?.types else {
+            try require(definition.state == .present, "A schema version removes an entity that there is not.")
+            return
+        }
+        guard let before = current(definition.number) else {
+            throw StoreError(.damaged, "The number of a removed entity is used again.")
+        }
+        guard !definition.attributes.isEmpty else { return }
+        let present = before.attributes.map(\.number).sorted()
+        for attribute in definition.attributes {
+            guard let type = types[attribute.number] else { continue }
+            try require(present.hasSorted(attribute.number), "The number of a removed attribute is used again.")
+            try require(type == attribute.type, "An attribute has changed its type.")
+        }
+    }
+}

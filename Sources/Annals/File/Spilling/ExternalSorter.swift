@@ -1,0 +1,127 @@
+// Sorts more records than fit in memory: sorted runs in an unnamed file, merged when they are read.
+//
+// Invariants:
+// E1  The records in `pending` and those in `runs` together are all that were appended.
+// E2  Each run is sorted and stands in the spill file from `start` on.
+
+/// Records of one size that may be copied as bytes. Nothing but a temporary file of this process ever holds them.
+package protocol SortRecord: BitwiseCopyable, Comparable {}
+
+struct SortedRun {
+    var start: UInt64
+    var records: UInt64
+}
+
+/// Takes records in any order and gives them back in ascending order.
+package final class ExternalSorter<Record: SortRecord> {
+    private let files: any FileSystem
+    private let makeFile: () throws(StoreError) -> Descriptor
+    /// Sorting an array takes half of it once more.
+    private let maximumPending: Int
+    private let memoryBytes: Int
+    private var pending: [Record] = []
+    private var runs: [SortedRun] = []
+    private var file: Descriptor?
+    private var fileBytes: UInt64 = 0
+
+    /// The file is made in `directory` when memory does not suffice.
+    package convenience init(_ files: any FileSystem, directory: String, memoryBytes: Int) {
+        self.init(files, memoryBytes: memoryBytes) { () throws(StoreError) in
+            let directory = try files.openDirectory(directory)
+            defer { files.close(directory) }
+            return try files.createUnnamed(in: directory, mode: 0o600)
+        }
+    }
+
+    /// `makeFile` is asked for a file, which is the sorter's then, when memory does not suffice.
+    package init(_ files: any FileSystem, memoryBytes: Int, makeFile: @escaping () throws(StoreError) -> Descriptor) {
+        self.files = files
+        self.makeFile = makeFile
+        self.memoryBytes = memoryBytes
+        maximumPending = max(2, memoryBytes / 3 * 2 / MemoryLayout<Record>.stride)
+    }
+
+    deinit { if let file { files.close(file) } }
+
+    package var runCount: Int { runs.count }
+
+    package func append(_ record: Record) throws(StoreError) {
+        if pending.count >= maximumPending { try spill() }
+        // Doubling an array that is nearly full would hold three times what is needed: it gets all of its room at once.
+        if pending.count == pending.capacity, pending.count * 4 > maximumPending {
+            pending.reserveCapacity(maximumPending)
+        }
+        pending.append(record)
+    }
+
+    private func spill() throws(StoreError) {
+        pending.sort()
+        let target = try spillFile()
+        var failure: StoreError?
+        pending.withUnsafeBytes { bytes in
+            do throws(StoreError) { try files.writeAll(target, at: fileBytes, bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        runs.append(SortedRun(start: fileBytes, records: UInt64(pending.count)))
+        fileBytes += UInt64(pending.count * MemoryLayout<Record>.stride)
+        pending.removeAll(keepingCapacity: true)
+    }
+
+    private func spillFile() throws(StoreError) -> Descriptor {
+        if let file { return file }
+        let made = try makeFile()
+        file = made
+        return made
+    }
+
+    /// Hands every record to `body` in ascending order, and is empty afterwards.
+    package func drain(_ body: (Record) throws(StoreError) -> Void) throws(StoreError) {
+        guard !runs.isEmpty else {
+            pending.sort()
+            for record in pending { try body(record) }
+            pending = []
+            return
+        }
+        var records = try sorted()
+        while let record = try records.next() { try body(record) }
+        runs = []
+    }
+
+    /// All records in ascending order, to be asked for one by one. Nothing is forgotten: they can be asked for again.
+    package func sorted() throws(StoreError) -> SortedRecords<Record> {
+        guard !runs.isEmpty else {
+            pending.sort()
+            return SortedRecords(pending)
+        }
+        if !pending.isEmpty { try spill() }
+        pending = []
+        guard let file else { return SortedRecords([]) }
+        return SortedRecords(try RunMerge(readers(of: file)))
+    }
+
+    private func readers(of file: Descriptor) -> [RunReader<Record>] {
+        let bytes = max(4096, min(1 << 20, memoryBytes / runs.count))
+        let records = max(1, bytes / MemoryLayout<Record>.stride)
+        return runs.map { RunReader(files, file, $0, bufferRecords: records) }
+    }
+}
+
+/// What a sorter gives back: what fits in memory, or else what is merged. Lives no longer than the sorter, which has the file.
+package struct SortedRecords<Record: SortRecord> {
+    private let records: [Record]
+    private var position = 0
+    private var merge: RunMerge<Record>?
+
+    init(_ records: [Record]) { self.records = records }
+
+    init(_ merge: RunMerge<Record>) {
+        records = []
+        self.merge = merge
+    }
+
+    package mutating func next() throws(StoreError) -> Record? {
+        guard position < records.count else { return try merge?.next() }
+        defer { position += 1 }
+        return records[position]
+    }
+}

@@ -1,0 +1,85 @@
+// Where the frames of a long transaction wait for their commit: memory first, then an unnamed file.
+
+/// Bytes that are appended and later read back, in memory up to a limit.
+///
+/// The first `fileBytes` bytes stand in the file, the rest in `memory`. The file has no name: whatever happens, nothing is left behind.
+struct Spool: ~Copyable {
+    private let files: any FileSystem
+    private let directory: Descriptor
+    private let limit: Int
+    private var memory = ByteWriter(withoutMemory: ())
+    private var file: Descriptor?
+    private var fileBytes: UInt64 = 0
+
+    init(_ files: any FileSystem, directory: Descriptor, limit: Int) {
+        self.files = files
+        self.directory = directory
+        self.limit = limit
+    }
+
+    deinit { if let file { files.close(file) } }
+
+    var count: UInt64 { fileBytes + UInt64(memory.count) }
+
+    mutating func append(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
+        if memory.count + bytes.count > limit, memory.count > 0 { try moveToFile() }
+        memory.append(bytes)
+    }
+
+    private mutating func moveToFile() throws(StoreError) {
+        if file == nil { file = try files.createUnnamed(in: directory, mode: 0o600) }
+        guard let file else { return }
+        try files.writeAll(file, at: fileBytes, memory.bytes)
+        fileBytes += UInt64(memory.count)
+        memory.truncate()
+    }
+
+    /// Copies bytes that were appended. A stretch that was appended at once is never split between file and memory.
+    func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) throws(StoreError) {
+        if offset >= fileBytes {
+            let start = Int(offset - fileBytes)
+            precondition(start + buffer.count <= memory.count, "A spool gives back only what it was given.")
+            buffer.copyMemory(from: memory.bytes.slice(start, buffer.count))
+            return
+        }
+        guard let file else { return }
+        try files.readAll(file, at: offset, into: buffer)
+    }
+
+    /// Lends bytes that were appended at once, in place where they are in memory. The spool must not change meanwhile.
+    func withBytes<Result>(
+        at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        if offset >= fileBytes { return try body(memory.bytes.slice(Int(offset - fileBytes), count)) }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
+        defer { buffer.deallocate() }
+        try read(at: offset, into: buffer)
+        return try body(UnsafeRawBufferPointer(buffer))
+    }
+}
+
+extension FileSystem {
+    /// Writes all bytes, however many calls that takes.
+    func writeAll(_ file: Descriptor, at offset: UInt64, _ bytes: UnsafeRawBufferPointer) throws(StoreError) {
+        var done = 0
+        while done < bytes.count {
+            done += try self.write(
+                file, at: offset + UInt64(done), from: UnsafeRawBufferPointer(rebasing: bytes[done...]))
+        }
+    }
+
+    /// Fills the buffer from a temporary file, however many calls that takes.
+    func readAll(
+        _ file: Descriptor, at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(StoreError) {
+        var done = 0
+        while done < buffer.count {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[done...])
+            let read = try read(file, at: offset + UInt64(done), into: rest)
+            guard read > 0 else {
+                throw StoreError(.inputOutput, "A temporary file is shorter than what was written to it: try again.")
+            }
+            done += read
+        }
+    }
+}

@@ -1,0 +1,122 @@
+// New files that have no name until they are complete, also where the file system knows no such thing; and the names of
+// open files for error messages.
+
+internal import Glibc
+internal import Synchronization
+
+/// The names that files have while they should have none, by descriptor.
+final class TemporaryNames: Sendable {
+    /// The directory is held open here, because the one that the file was made through may be closed before the file.
+    struct Place {
+        var directory: Int32
+        var name: String
+    }
+
+    /// Few, and mostly none.
+    private let places = Mutex<[(file: Int32, place: Place)]>([])
+
+    func remember(_ place: Place, for file: Int32) { places.withLock { $0.append((file, place)) } }
+    func place(of file: Int32) -> Place? { places.withLock { $0.first { $0.file == file }?.place } }
+
+    func take(_ file: Int32) -> Place? {
+        places.withLock { places in
+            places.firstIndex { $0.file == file }.map { places.remove(at: $0).place }
+        }
+    }
+}
+
+extension RealFileSystem {
+    package func createUnnamed(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
+        if usesUnnamedFiles, let file = try createWithoutName(in: directory, mode: mode) { return file }
+        return try createWithTemporaryName(in: directory, mode: mode)
+    }
+
+    /// nil where the file system cannot, or where `/proc`, through which the file would get its name, is missing.
+    private func createWithoutName(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor? {
+        let flags = SystemCalls.Flag.temporaryFile | O_RDWR | O_NOCTTY | O_CLOEXEC
+        let file: Int32
+        do throws(SystemError) {
+            file = try lifted(try SystemCalls.openat(directory.number, ".", flags, mode: mode))
+        } catch let error where [EOPNOTSUPP, EISDIR, ENOENT, EINVAL].contains(error.number) {
+            return nil
+        } catch { throw StoreError(error, path: Self.path(of: directory)) }
+        if (try? SystemCalls.readlink(Self.link(to: file))) != nil { return Descriptor(file) }
+        SystemCalls.close(file)
+        return nil
+    }
+
+    /// The name must stay until `publish`, which could not give one to a file that has none here. A process that dies
+    /// before leaves the file behind; its name says where it came from.
+    private func createWithTemporaryName(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
+        let name = ".annals-" + String(UInt64.random(in: .min ... .max), radix: 16)
+        let file = try createExclusively(name, in: directory, mode: mode)
+        do throws(SystemError) {
+            let copy = try SystemCalls.duplicate(directory.number, minimum: Self.lowestDescriptor)
+            temporaryNames.remember(.init(directory: copy, name: name), for: file.number)
+            return file
+        } catch {
+            try? SystemCalls.unlinkat(directory.number, name)
+            SystemCalls.close(file.number)
+            throw StoreError(error, path: Self.path(of: directory))
+        }
+    }
+
+    package func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(StoreError) {
+        try Self.checked(name, in: name)
+        try about(directory, name) { () throws(SystemError) in
+            guard let temporary = temporaryNames.place(of: file.number) else {
+                let flags = SystemCalls.Flag.followSymbolicLink
+                let current = SystemCalls.Flag.currentDirectory
+                return try SystemCalls.linkat(current, Self.link(to: file.number), directory.number, name, flags)
+            }
+            try move(temporary.directory, temporary.name, to: name, in: directory.number)
+            // The name is gone: `close` has nothing to remove any more.
+            if let place = temporaryNames.take(file.number) { SystemCalls.close(place.directory) }
+        }
+    }
+
+    /// In one step where the file system has one that replaces nothing. Else a second name and the removal of the first: a
+    /// process that dies between them leaves a store with two names, which is refused for writing until one is removed.
+    func move(
+        _ oldDirectory: Int32, _ oldName: String, to name: String, in directory: Int32
+    ) throws(SystemError) {
+        do throws(SystemError) {
+            return try SystemCalls.renameatNoReplace(oldDirectory, oldName, directory, name)
+        } catch {
+            guard error.number == ENOSYS || error.number == EINVAL else { throw error }
+        }
+        try SystemCalls.linkat(oldDirectory, oldName, directory, name, 0)
+        do throws(SystemError) {
+            try SystemCalls.unlinkat(oldDirectory, oldName)
+        } catch {
+            try? SystemCalls.unlinkat(directory, name)
+            throw error
+        }
+    }
+
+    /// The link through which the kernel shows an open file.
+    private static func link(to file: Int32) -> String { "/proc/self/fd/\(file)" }
+}
+
+// MARK: Errors
+
+extension RealFileSystem {
+    /// Runs calls about an open file, or a name in an open directory, and says so in what they throw.
+    func about<Result>(
+        _ descriptor: Descriptor, _ name: String? = nil, _ body: () throws(SystemError) -> Result
+    ) throws(StoreError) -> Result {
+        do throws(SystemError) {
+            return try body()
+        } catch {
+            let path = Self.path(of: descriptor)
+            throw StoreError(error, path: name.map { name in path.map { $0 + "/" + name } ?? name } ?? path)
+        }
+    }
+
+    /// What the kernel calls an open file now; nil for one that has no name, where it calls it something that nobody can look for. Asked only when
+    /// something has failed.
+    static func path(of descriptor: Descriptor) -> String? {
+        let path = (try? SystemCalls.readlink(link(to: descriptor.number))).map { String(decoding: $0, as: UTF8.self) }
+        return path?.hasSuffix(" (deleted)") == true ? nil : path
+    }
+}

@@ -1,0 +1,119 @@
+// From an error number of the system to a sentence that says what happened and what to do.
+
+internal import Glibc
+
+extension StoreError {
+    /// The name under which a file is written until it is complete stands for something that is not a file.
+    static func nameTaken(_ name: String, by writer: String) -> StoreError {
+        StoreError(
+            .notARegularFile,
+            "“\(name)” is a directory, or something else that is not a file. \(writer) writes its file under this name until "
+                + "the file is complete: move it away or remove it, and try again.")
+    }
+
+    /// What a failed system call means. The path is not repeated in the sentence: `description` adds it.
+    package init(_ error: SystemError, path: String? = nil, offset: UInt64? = nil) {
+        let meaning = Self.meaning(of: error)
+        self.init(
+            meaning.code, meaning.sentence + Self.consequence(of: error, meaning.code), call: error.call,
+            systemError: error.number,
+            path: path, offset: offset)
+    }
+
+    private static func meaning(of error: SystemError) -> (code: Code, sentence: String) {
+        special(error) ?? general(error.number)
+            ?? (
+                .systemCall,
+                "The system refused \(error.call): \(SystemCalls.text(ofError: error.number)) (error \(error.number))."
+            )
+    }
+
+    /// Numbers that mean something of their own after certain calls.
+    private static func special(_ error: SystemError) -> (code: Code, sentence: String)? {
+        switch (error.call, error.number) {
+        case ("inotify_init1", EMFILE):
+            (
+                .tooManyFiles,
+                "The user has no inotify instances left: raise fs.inotify.max_user_instances; until then changes are looked for in intervals."
+            )
+        case ("inotify_add_watch", ENOSPC):
+            (
+                .tooManyFiles,
+                "The user has no inotify watches left: raise fs.inotify.max_user_watches; until then changes are looked for in intervals."
+            )
+        case ("pthread_create", EAGAIN):
+            (.outOfMemory, "The system gives this process no more threads: end some or raise the limit, and try again.")
+        case ("realpath", ELOOP):
+            (
+                .invalidArgument,
+                "The path goes through too many symbolic links, perhaps in a circle: name the file itself."
+            )
+        case ("openat", EWOULDBLOCK):
+            (.busy, "Another process holds a lease on the file: try again when it has given it back.")
+        default: nil
+        }
+    }
+
+    private static func general(_ number: Int32) -> (code: Code, sentence: String)? {
+        switch number {
+        case ENOENT: (.notFound, "There is no such file or directory: check the path.")
+        case ENOTDIR: (.notFound, "Something on the way to the file is not a directory: check the path.")
+        case EEXIST: (.alreadyExists, "The name is taken already: choose another one or open what is there.")
+        case EISDIR: (.notARegularFile, "This is a directory: name a file in it.")
+        case ELOOP:
+            (
+                .notARegularFile,
+                "This is a symbolic link where a file was expected: somebody has just put it there, or it leads nowhere; check the path."
+            )
+        case ENXIO, ENODEV:
+            (
+                .notARegularFile,
+                "This is a device, a pipe or a socket without a partner: a store must be a regular file."
+            )
+        case ENAMETOOLONG: (.invalidArgument, "The path or a name in it is too long: shorten it.")
+        case EILSEQ: (.invalidArgument, "The path is not valid UTF-8: rename what stands on the way to the file.")
+        case EACCES:
+            (
+                .permissionDenied,
+                "The permissions of the file or its directory do not allow this: change them, or the user."
+            )
+        case EPERM:
+            (
+                .permissionDenied,
+                "This is not permitted here: check the file's owner and whether it is marked immutable or append-only."
+            )
+        case EROFS:
+            (.readOnly, "The file system is mounted read-only: open the store for reading, or mount it for writing.")
+        case ETXTBSY: (.readOnly, "The file is being executed and cannot be written: this is not a store.")
+        case ENOSPC: (.noSpace, "No space is left on the device: free some and try again.")
+        case EDQUOT:
+            (.noSpace, "The disk quota of the user is used up: free some space and try again.")
+        case EFBIG:
+            (
+                .noSpace,
+                "The file may not grow further: raise the process's file size limit or move the store to a file system for larger files."
+            )
+        case EMFILE: (.tooManyFiles, "This process has too many files open: close some or raise its limit (ulimit -n).")
+        case ENFILE: (.tooManyFiles, "The system has too many files open: close some or raise its limit (fs.file-max).")
+        case ENOLCK: (.tooManyFiles, "The system has no room for another lock: try again, or raise its limit.")
+        case ENOMEM: (.outOfMemory, "The system has no memory for this: free some and try again.")
+        case EIO:
+            (
+                .inputOutput,
+                "The device failed to read or write: look into the system's log and check the disk before trusting it again."
+            )
+        case ESTALE:
+            (.inputOutput, "The file server no longer knows this file: open the store again.")
+        case EBADF: (.closed, "The file is not open any more, or not for this: open the store again.")
+        default: nil
+        }
+    }
+
+    /// What the failure means for what was written.
+    private static func consequence(of error: SystemError, _ code: Code) -> String {
+        if error.call == "fdatasync" || error.call == "fsync" {
+            return " What was written since the last successful synchronisation may be lost with the power."
+        }
+        return code == .noSpace ? " Nothing was lost." : ""
+    }
+}

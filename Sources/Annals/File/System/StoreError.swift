@@ -1,0 +1,281 @@
+// The one error of the library: what went wrong, where, and what to do about it.
+
+/// What else is known of an error. Each folder declares the facts in whose terms it speaks, and a public property to read them.
+package protocol ErrorFacts: Hashable, Sendable {}
+
+/// An error met while working with a store.
+///
+/// `code` is what a program decides by; `message` is a whole sentence for people that says what to do. Values of objects never appear in
+/// the message, names of entities and attributes may.
+///
+/// Functions of a store are declared as plain `throws`, and throw nothing but this and what closures given to them throw:
+/// `catch let error as StoreError where error.code == .busy` and every other form works. Closures that are lent rows or
+/// changes in place throw only `StoreError`, and so do the methods of what is lent.
+public struct StoreError: Error, Hashable, Sendable {
+    /// Why. New codes may be added, so a `switch` over them needs a `default`.
+    public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+        public var description: String { rawValue }
+    }
+
+    private struct Content {
+        var code: Code
+        var message: String
+        var call: String?
+        var systemError: Int32?
+        var path: String?
+        var offset: UInt64?
+        var facts: (any ErrorFacts)?
+    }
+
+    /// All of it behind one reference: what can be thrown takes a register in functions that hardly ever throw.
+    private final class Storage: Sendable {
+        let content: Content
+        init(_ content: Content) { self.content = content }
+    }
+
+    private var storage: Storage
+
+    private var content: Content {
+        get { storage.content }
+        set { storage = Storage(newValue) }
+    }
+
+    public var code: Code {
+        get { content.code }
+        set { content.code = newValue }
+    }
+
+    /// A whole sentence, or several.
+    public var message: String {
+        get { content.message }
+        set { content.message = newValue }
+    }
+
+    /// The system call that failed, without parentheses; nil where none did.
+    public var call: String? {
+        get { content.call }
+        set { content.call = newValue }
+    }
+
+    /// The system's error number, where one was given.
+    public var systemError: Int32? {
+        get { content.systemError }
+        set { content.systemError = newValue }
+    }
+
+    /// The file that the error is about.
+    public var path: String? {
+        get { content.path }
+        set { content.path = newValue }
+    }
+
+    /// The byte of the file that the error is about.
+    public var offset: UInt64? {
+        get { content.offset }
+        set { content.offset = newValue }
+    }
+
+    /// What else is known of an error, in the terms of the folder that throws it.
+    package var facts: (any ErrorFacts)? {
+        get { content.facts }
+        set { content.facts = newValue }
+    }
+
+    @inline(never)
+    public init(
+        _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
+        offset: UInt64? = nil
+    ) {
+        storage = Storage(
+            Content(
+                code: code, message: message, call: call, systemError: systemError, path: path, offset: offset,
+                facts: nil))
+    }
+
+    public static func == (left: StoreError, right: StoreError) -> Bool {
+        left.code == right.code && left.message == right.message && left.call == right.call
+            && left.systemError == right.systemError && left.path == right.path && left.offset == right.offset
+            && left.facts.map { AnyHashable($0) } == right.facts.map { AnyHashable($0) }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(code)
+        hasher.combine(message)
+    }
+}
+
+extension StoreError: CustomStringConvertible {
+    /// The message, and where.
+    public var description: String {
+        switch (path, offset) {
+        case (let path?, let offset?): "\(message) [\(path), offset \(offset)]"
+        case (let path?, nil): "\(message) [\(path)]"
+        case (nil, let offset?): "\(message) [offset \(offset)]"
+        case (nil, nil): message
+        }
+    }
+}
+
+// MARK: The path
+
+extension StoreError.Code {
+    /// There is no such file or directory.
+    public static let notFound = Self(rawValue: "notFound")
+    /// The name is taken.
+    public static let alreadyExists = Self(rawValue: "alreadyExists")
+    /// A store is a regular file, and this is something else.
+    public static let notARegularFile = Self(rawValue: "notARegularFile")
+    public static let permissionDenied = Self(rawValue: "permissionDenied")
+    /// The store was opened for reading, or lies on a file system that is.
+    public static let readOnly = Self(rawValue: "readOnly")
+    /// The file was removed while it was open.
+    public static let storeRemoved = Self(rawValue: "storeRemoved")
+    /// Another file has taken the place of the open one.
+    public static let storeReplaced = Self(rawValue: "storeReplaced")
+    /// The file has a second name, and is not written to.
+    public static let hardLinked = Self(rawValue: "hardLinked")
+}
+
+// MARK: The content
+
+extension StoreError.Code {
+    /// The file is something else.
+    public static let notAStore = Self(rawValue: "notAStore")
+    /// The file was written by a newer version of Annals.
+    public static let unsupportedVersion = Self(rawValue: "unsupportedVersion")
+    /// Bytes of the file are not what was written; `offset` says where.
+    public static let damaged = Self(rawValue: "damaged")
+    /// The file ends before what was committed does.
+    public static let truncated = Self(rawValue: "truncated")
+    /// What this handle has read is not in the file any more: it was lost with the power.
+    public static let diverged = Self(rawValue: "diverged")
+}
+
+// MARK: The schema
+
+extension StoreError.Code {
+    /// Somebody changed the schema meanwhile: ask for entities again and repeat.
+    public static let schemaChanged = Self(rawValue: "schemaChanged")
+    /// The entities that a program declares contradict those of the store.
+    public static let schemaMismatch = Self(rawValue: "schemaMismatch")
+    /// A schema change that cannot be made; the message says why and what can.
+    public static let schemaRefused = Self(rawValue: "schemaRefused")
+    /// The schema has no entity of that name.
+    public static let unknownEntity = Self(rawValue: "unknownEntity")
+    /// The entity has no attribute of that name.
+    public static let unknownAttribute = Self(rawValue: "unknownAttribute")
+}
+
+// MARK: Objects and values
+
+extension StoreError.Code {
+    /// There is no object with that ID, or no more.
+    public static let objectNotFound = Self(rawValue: "objectNotFound")
+    /// Another object has the value of a unique attribute or key already.
+    public static let uniqueViolation = Self(rawValue: "uniqueViolation")
+    /// A required attribute has no value.
+    public static let requiredMissing = Self(rawValue: "requiredMissing")
+    /// A value is not of its attribute's type.
+    public static let typeMismatch = Self(rawValue: "typeMismatch")
+    /// A value cannot be kept, or cannot be given back, as it is.
+    public static let valueOutOfRange = Self(rawValue: "valueOutOfRange")
+    /// A row or value is over a limit of the format.
+    public static let tooLarge = Self(rawValue: "tooLarge")
+}
+
+// MARK: Tokens
+
+extension StoreError.Code {
+    /// The text is no token.
+    public static let tokenMalformed = Self(rawValue: "tokenMalformed")
+    /// The token is another store's.
+    public static let tokenForeign = Self(rawValue: "tokenForeign")
+    /// History no longer reaches back to the token: read everything anew and go on from there (`resync`). `oldestToken` says how far it does.
+    public static let tokenExpired = Self(rawValue: "tokenExpired")
+    /// The store has no transaction of that number (yet).
+    public static let tokenUnknown = Self(rawValue: "tokenUnknown")
+    /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
+    public static let tokenDiverged = Self(rawValue: "tokenDiverged")
+    /// No history was kept of an entity that is asked for, or not from so early on: leave it out, go on from `oldestToken`, or read it anew
+    /// (`resync`). The message names the entity.
+    public static let historyGap = Self(rawValue: "historyGap")
+    /// The transaction changes the schema, and so cannot be undone.
+    public static let notRevertible = Self(rawValue: "notRevertible")
+}
+
+// MARK: Consumers
+
+extension StoreError.Code {
+    /// No consumer of that name is registered.
+    public static let consumerUnknown = Self(rawValue: "consumerUnknown")
+    /// The consumer's cursor is not where it is said to move from: another process has moved it. Read it again.
+    public static let consumerConflict = Self(rawValue: "consumerConflict")
+    /// Cleaning has passed the consumer: read everything anew (`resync`), then `resetConsumer`. `oldestToken` says where history begins.
+    public static let consumerLost = Self(rawValue: "consumerLost")
+}
+
+// MARK: Export and apply
+
+extension StoreError.Code {
+    /// The text is no exported transaction, or not a whole one.
+    public static let exportMalformed = Self(rawValue: "exportMalformed")
+    /// An exported transaction contradicts what was changed here; `applyConflicts` says where. Nothing was written.
+    public static let applyConflict = Self(rawValue: "applyConflict")
+    /// Transactions between the last one that was applied and this one are missing; the message says which one is next.
+    public static let applyGap = Self(rawValue: "applyGap")
+    /// The other store has another transaction under the number of one that was applied, or none: it lost that one with the power.
+    public static let originDiverged = Self(rawValue: "originDiverged")
+}
+
+// MARK: Resources and use
+
+extension StoreError.Code {
+    public static let noSpace = Self(rawValue: "noSpace")
+    public static let tooManyFiles = Self(rawValue: "tooManyFiles")
+    public static let outOfMemory = Self(rawValue: "outOfMemory")
+    /// The device failed to read or write.
+    public static let inputOutput = Self(rawValue: "inputOutput")
+    /// Another process, named in the message, did not finish writing in time.
+    public static let busy = Self(rawValue: "busy")
+    /// What was waited for did not come in time: wait longer, or find out why.
+    public static let timeout = Self(rawValue: "timeout")
+    /// The task that waited was cancelled.
+    public static let cancelled = Self(rawValue: "cancelled")
+    public static let invalidArgument = Self(rawValue: "invalidArgument")
+    /// The store was closed.
+    public static let closed = Self(rawValue: "closed")
+    /// The store was opened before this process was forked off, and is its parent's: open it again.
+    public static let forked = Self(rawValue: "forked")
+    /// Whether the last transactions would survive a power cut is not known: open the store again.
+    public static let durabilityUnknown = Self(rawValue: "durabilityUnknown")
+    /// The system refused a call for a reason of its own.
+    public static let systemCall = Self(rawValue: "systemCall")
+}
+
+// MARK: Codes that never leave the library
+
+extension StoreError.Code {
+    /// Others changed what a transaction was made from.
+    package static let conflict = Self(rawValue: "conflict")
+    /// An update changes nothing.
+    package static let unchanged = Self(rawValue: "unchanged")
+}
+
+extension StoreError {
+    /// The same error with a path or an offset if it had none.
+    package func at(path: String? = nil, offset: UInt64? = nil) -> StoreError {
+        var error = self
+        error.path = error.path ?? path
+        error.offset = error.offset ?? offset
+        return error
+    }
+
+    /// The same error in other words.
+    package func saying(_ message: String) -> StoreError {
+        var error = self
+        error.message = message
+        return error
+    }
+}

@@ -1,0 +1,95 @@
+// What becomes of this process's handles in a child that it forks: their descriptors are closed there, and they know that they are not the child's.
+//
+// Invariants:
+// K1  The child's handler touches only memory that was made before, by atomic operations, and calls only `close`: a child of a process with threads
+//     may do nothing else.
+// K2  A descriptor's bit is set from soon after it was opened until just before it is closed.
+
+internal import Glibc
+internal import Synchronization
+
+extension SystemCalls {
+    /// Descriptors that the library has opened, a bit for each, and how often this process was forked off from another.
+    private struct ForkTable: @unchecked Sendable {
+        // Sound: the memory is made once, never given back, and holds atomics only.
+        let words: UnsafeMutablePointer<Atomic<UInt64>>
+        let forks: UnsafeMutablePointer<Atomic<UInt64>>
+
+        /// Higher ones stay open in a child until it ends or calls exec.
+        static let descriptors: Int32 = 1 << 16
+
+        init() {
+            let count = Int(Self.descriptors) / 64
+            words = .allocate(capacity: count)
+            for index in 0..<count { (words + index).initialize(to: Atomic(0)) }
+            forks = .allocate(capacity: 1)
+            forks.initialize(to: Atomic(0))
+        }
+    }
+
+    private static let forkTable = ForkTable()
+
+    /// The same table, once forks are watched: it is complete before the handler, which looks at it, can run.
+    private static let watchedTable: ForkTable = {
+        let table = forkTable
+        _ = Glibc.pthread_atfork(nil, nil, { SystemCalls.becomeChild() })
+        return table
+    }()
+
+    /// In the child, before `fork` returns there.
+    private nonisolated static func becomeChild() {
+        let table = forkTable
+        table.forks.pointee.add(1, ordering: .sequentiallyConsistent)
+        for index in 0..<Int(ForkTable.descriptors) / 64 {
+            var open = table.words[index].exchange(0, ordering: .relaxed)
+            while open != 0 {
+                _ = Glibc.close(Int32(index * 64 + open.trailingZeroBitCount))
+                open &= open - 1
+            }
+        }
+    }
+
+    static func remember(_ descriptor: Int32) {
+        guard descriptor >= 0, descriptor < ForkTable.descriptors else { return }
+        watchedTable.words[Int(descriptor >> 6)].bitwiseOr(1 << UInt64(descriptor & 63), ordering: .relaxed)
+    }
+
+    static func forget(_ descriptor: Int32) {
+        guard descriptor >= 0, descriptor < ForkTable.descriptors else { return }
+        watchedTable.words[Int(descriptor >> 6)].bitwiseAnd(~(1 << UInt64(descriptor & 63)), ordering: .relaxed)
+    }
+
+    /// How often this process and those that it was forked off from were forked off.
+    static var forks: UnsafeMutablePointer<Atomic<UInt64>> { watchedTable.forks }
+}
+
+/// The process that made something: what a child of it by `fork` inherits is not the child's.
+package struct OwnProcess: Hashable, @unchecked Sendable {
+    // Sound: an atomic that is never given back.
+    private let forks: UnsafeMutablePointer<Atomic<UInt64>>
+    private let atBirth: UInt64
+
+    /// The process that calls.
+    package init() {
+        forks = SystemCalls.forks
+        atBirth = forks.pointee.load(ordering: .relaxed)
+    }
+
+    /// Whether the process that asks is a child of it.
+    @inline(__always)
+    package var wasForked: Bool { forks.pointee.load(ordering: .relaxed) != atBirth }
+
+    /// Throws `forked` in a child.
+    @inline(__always)
+    package func requireOwn(path: String) throws(StoreError) {
+        if wasForked { throw refusal(path: path) }
+    }
+
+    @inline(never)
+    package func refusal(path: String? = nil) -> StoreError {
+        StoreError(
+            .forked,
+            "This was opened before the process was forked, and is the parent's: open the store again in the child.",
+            path: path)
+    }
+}

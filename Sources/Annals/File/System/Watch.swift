@@ -1,0 +1,43 @@
+// The seam through which the file layer learns that a store may have changed. Only ever a hint: the truth is in the file.
+
+/// A file under watch, as the watch that gave it knows it.
+package struct WatchedFile: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}
+
+/// What a wait has brought.
+package enum WatchNews: Hashable, Sendable {
+    /// Bytes or size of the file changed.
+    case changed(WatchedFile)
+    /// The name has come to stand for another file, or for none.
+    case replaced(WatchedFile)
+    /// Nothing more will be told about this file (its directory was removed, renamed or unmounted): look by yourself.
+    case gone(WatchedFile)
+    /// Events were lost: look at every file.
+    case overflow
+    /// `cancel` was called; this and every further wait ends at once.
+    case cancelled
+}
+
+/// Tells when watched files may have changed.
+///
+/// The order that misses nothing: add the watch, then read the state of the file, then wait. Many changes may come as one
+/// piece of news, and news may come without a change.
+package protocol ChangeWatch: Sendable {
+    /// Watches a name in a directory (real path, as `FileSystem.resolve` gives it), and the file that it stands for, if
+    /// there is one. Any thread.
+    ///
+    /// - Throws: `tooManyFiles` where the system has no watches left; the caller then looks in intervals.
+    func add(directory: String, name: String) throws(StoreError) -> WatchedFile
+    /// Any thread. News of the file that a wait has already taken may still come.
+    func remove(_ file: WatchedFile)
+    /// Waits for news, at most until a moment of the monotonic clock (nil: for ever). One thread at a time.
+    ///
+    /// - Returns: no element twice; nothing when the time has passed or somebody has called `wake`.
+    func wait(untilMonotonicMicroseconds deadline: UInt64?) throws(StoreError) -> [WatchNews]
+    /// Ends the wait that is on; where none is, the next one. Any thread.
+    func wake()
+    /// Ends the wait that is on and all later ones. Any thread.
+    func cancel()
+}

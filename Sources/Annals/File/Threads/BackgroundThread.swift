@@ -1,0 +1,42 @@
+// A thread of the library's own, for work that waits in system calls and so must not occupy a task's thread.
+
+internal import Synchronization
+
+/// A running thread that can be waited for.
+///
+/// Once nobody holds it any more it runs on by itself. No signal handler of the program runs on it.
+package final class BackgroundThread: Sendable {
+    private enum State { case running, joining, ended }
+
+    private let number: UInt
+    /// A child has no thread of its parent's but the one that forked it.
+    private let process = OwnProcess()
+    private let state = Mutex(State.running)
+
+    /// - Parameter name: what debuggers show; the system keeps the first 15 bytes.
+    /// - Throws: `outOfMemory` where the system gives no more threads.
+    package init(name: String, _ body: @escaping @Sendable () -> Void) throws(StoreError) {
+        let shown = String(decoding: name.utf8.filter { $0 != 0 && $0 < 0x80 }.prefix(15), as: UTF8.self)
+        do throws(SystemError) {
+            number = try SystemCalls.startThread(name: shown, body)
+        } catch { throw StoreError(error) }
+    }
+
+    deinit {
+        if process.wasForked { return }
+        if state.withLock({ $0 == .running }) { SystemCalls.detachThread(number) }
+    }
+
+    /// Waits until the thread has ended. Only the first caller waits; for later ones, and for the thread itself, which
+    /// would wait for ever, nothing happens.
+    package func join() {
+        guard !process.wasForked, !SystemCalls.isCurrentThread(number) else { return }
+        let isFirst = state.withLock { state in
+            defer { if state == .running { state = .joining } }
+            return state == .running
+        }
+        guard isFirst else { return }
+        SystemCalls.joinThread(number)
+        state.withLock { $0 = .ended }
+    }
+}

@@ -1,0 +1,320 @@
+// What wakes those who wait for changes of store files: one watch for the whole process, in which those who wait take turns.
+//
+// Invariants:
+// W1  A listener has its watch before it first looks, or looks every 250 ms.
+// W2  One thread at a time waits in the watch: it leads. What it learns it tells everybody before it goes, and then another one who waits leads.
+// W3  No lock is held while a thread waits in the watch.
+// W4  Where nobody listens there is no watch: a user may have few of them.
+
+internal import Synchronization
+
+/// Where the threads and tasks of a process wait for changes. Any thread may call it.
+///
+/// Sound although it is shared: everything that changes is touched only with `monitor` locked.
+package final class ChangeHub: @unchecked Sendable {
+    /// How often is looked where there is no watch.
+    package static let intervalMicroseconds: UInt64 = 250_000
+
+    package typealias WatchMaker = @Sendable () throws(StoreError) -> any ChangeWatch
+
+    private let process = OwnProcess()
+    private let monitor = Monitor()
+    private let makeWatch: WatchMaker
+    private var watch: (any ChangeWatch)?
+    /// Counts watches: what was learned from an earlier one is about its own files.
+    private var epoch: UInt64 = 0
+    private var listeners: [ObjectIdentifier: ChangeListener] = [:]
+    private var isLed = false
+    /// Threads that wait for the one that leads.
+    private var followers = 0
+    private var asynchronousListeners = 0
+    private var hasThread = false
+    /// Until when the thread for tasks waits.
+    private var threadMoment = UInt64.max
+
+    package init(_ makeWatch: @escaping WatchMaker) { self.makeWatch = makeWatch }
+
+    // MARK: The process's own
+
+    /// The address of one that is never given back; 0 for none. In a child it is replaced by one of its own, without a lock, which a thread of the
+    /// parent's could hold for ever.
+    private static let current = Atomic<UInt>(0)
+
+    /// The hub of this process, which watches through inotify.
+    package static var shared: ChangeHub {
+        let old = current.load(ordering: .acquiring)
+        if let hub = hub(at: old), !hub.process.wasForked { return hub }
+        let made = Unmanaged.passRetained(ChangeHub { () throws(StoreError) in try InotifyWatch() })
+        let (isFirst, winner) = current.compareExchange(
+            expected: old, desired: UInt(bitPattern: made.toOpaque()), ordering: .acquiringAndReleasing)
+        if !isFirst, let hub = hub(at: winner) {
+            made.release()
+            return hub
+        }
+        return made.takeUnretainedValue()
+    }
+
+    /// The same, if anybody has asked for it yet.
+    package static var existing: ChangeHub? { hub(at: current.load(ordering: .acquiring)) }
+
+    private static func hub(at address: UInt) -> ChangeHub? {
+        UnsafeRawPointer(bitPattern: address).map { Unmanaged<ChangeHub>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    // MARK: Listening
+
+    /// Begins to listen for what happens to a file (`Log.directoryPath`, `Log.name`). The first wait ends at once: its state is read with the watch there.
+    ///
+    /// Where the system has no watch left it works too, looking every 250 ms. Throws `forked`, and `outOfMemory` where there is no thread to wait for
+    /// tasks.
+    package func listen(
+        directory: String, name: String, asynchronously: Bool
+    ) throws(StoreError) -> ChangeListener {
+        if process.wasForked { throw process.refusal(path: directory + "/" + name) }
+        return try monitor.withLock { () throws(StoreError) in
+            let listener = ChangeListener(directory: directory, name: name, isAsynchronous: asynchronously)
+            if asynchronously, !hasThread { try startThread() }
+            if asynchronously { asynchronousListeners += 1 }
+            listeners[ObjectIdentifier(listener)] = listener
+            attach(listener)
+            return listener
+        }
+    }
+
+    package func remove(_ listener: ChangeListener) {
+        if process.wasForked { return }
+        monitor.withLock {
+            guard listeners.removeValue(forKey: ObjectIdentifier(listener)) != nil else { return }
+            if listener.isAsynchronous { asynchronousListeners -= 1 }
+            if let file = listener.file { watch?.remove(file) }
+            let isThreadDone = listener.isAsynchronous && asynchronousListeners == 0
+            if isThreadDone || listeners.isEmpty { interrupt() }
+            if listeners.isEmpty { dropWatch() }
+        }
+    }
+
+    /// Ends all waits of the listener, now and later.
+    package func stop(_ listener: ChangeListener) {
+        if process.wasForked { return }
+        wake([listener]) { $0.isStopped = true }
+    }
+
+    /// Has everybody look who listens for the file: a handle on it was closed.
+    package func poke(directory: String, name: String) {
+        if process.wasForked { return }
+        let concerned = monitor.withLock {
+            // Dictionaries of a kind cost at their first use.
+            listeners.isEmpty ? [] : listeners.values.filter { $0.directory == directory && $0.name == name }
+        }
+        if !concerned.isEmpty { wake(concerned) { $0.hasNews = true } }
+    }
+
+    /// For who was in doubt, and has found something before looking for the reason: the next wait ends at once.
+    package func keepDoubt(_ listener: ChangeListener) {
+        if process.wasForked { return }
+        monitor.withLock { (listener.hasNews, listener.isInDoubt) = (true, true) }
+    }
+
+    /// For who has found that the path does not lead to the file which is listened for: from now on it looks in intervals.
+    package func lookInIntervals(_ listener: ChangeListener) {
+        if process.wasForked { return }
+        monitor.withLock {
+            if let file = listener.file { watch?.remove(file) }
+            listener.file = nil
+            listener.nextLook = SystemCalls.monotonicMicroseconds() &+ Self.intervalMicroseconds
+        }
+    }
+
+    /// Whether changes of the file are told, and not looked for.
+    package func isWatched(_ listener: ChangeListener) -> Bool { monitor.withLock { listener.file != nil } }
+
+    private func wake(_ concerned: [ChangeListener], _ change: (ChangeListener) -> Void) {
+        let due = monitor.withLock {
+            for listener in concerned { change(listener) }
+            interrupt()
+            return takeDue()
+        }
+        for continuation in due { continuation.resume() }
+    }
+
+    // MARK: The watch. With `monitor` locked
+
+    /// Puts the listener under watch if the system allows.
+    private func attach(_ listener: ChangeListener) {
+        do throws(StoreError) {
+            if watch == nil { watch = try makeWatch() }
+            listener.file = try watch?.add(directory: listener.directory, name: listener.name)
+        } catch {
+            listener.file = nil
+            if !listeners.values.contains(where: { $0.file != nil }), !isLed { dropWatch() }
+        }
+    }
+
+    private func dropWatch() {
+        watch = nil
+        epoch &+= 1
+    }
+
+    /// Has every thread that waits look at what it waits for.
+    private func interrupt() {
+        if isLed { watch?.wake() }
+        monitor.signalAll()
+    }
+
+    private func tell(_ news: [WatchNews]) {
+        for item in news {
+            for listener in listeners.values {
+                switch item {
+                case .changed(let file) where file == listener.file: break
+                case .replaced(let file) where file == listener.file: listener.isInDoubt = true
+                case .gone(let file) where file == listener.file:
+                    watch?.remove(file)
+                    listener.file = nil
+                    listener.isInDoubt = true
+                case .overflow: listener.isInDoubt = true
+                default: continue
+                }
+                listener.hasNews = true
+            }
+        }
+    }
+
+    /// The watch fails: everybody looks in intervals from now on.
+    private func giveUpWatch() {
+        dropWatch()
+        for listener in listeners.values where listener.file != nil {
+            listener.file = nil
+            listener.hasNews = true
+            listener.isInDoubt = true
+        }
+    }
+
+    // MARK: Waiting
+
+    /// Waits on the calling thread until there may be something to see, at most until a moment of the monotonic clock.
+    package func wait(for listener: ChangeListener, untilMonotonicMicroseconds deadline: UInt64?) -> Waking {
+        if process.wasForked { return .stopped }
+        return monitor.withLock {
+            while true {
+                if let waking = take(listener, deadline) { return waking }
+                turn(until: listener.nextMoment(deadline: deadline))
+            }
+        }
+    }
+
+    /// The same for a task, which occupies no thread meanwhile. Ends with `stopped` where the task is cancelled.
+    package func wait(
+        for listener: ChangeListener, untilMonotonicMicroseconds deadline: UInt64?,
+        isolation: isolated (any Actor)? = #isolation
+    ) async -> Waking {
+        while true {
+            if Task.isCancelled || process.wasForked { return .stopped }
+            if let waking = monitor.withLock({ take(listener, deadline) }) { return waking }
+            await withTaskCancellationHandler(
+                operation: {
+                    await withCheckedContinuation(isolation: isolation) { park(listener, $0, deadline) }
+                }, onCancel: { wake([listener]) { $0.isRoused = true } }, isolation: isolation)
+        }
+    }
+
+    private func park(_ listener: ChangeListener, _ continuation: CheckedContinuation<Void, Never>, _ deadline: UInt64?)
+    {
+        let isParked = monitor.withLock {
+            let now = SystemCalls.monotonicMicroseconds()
+            guard listener.parked == nil, !listener.isDue(now: now) else {
+                listener.isRoused = false
+                return false
+            }
+            listener.parked = .init(continuation: continuation, deadline: deadline)
+            // The thread waits too long for this one.
+            if let moment = listener.parkedMoment, moment < threadMoment { interrupt() }
+            return true
+        }
+        if !isParked { continuation.resume() }
+    }
+
+    /// What the listener has to do now; nil for waiting. With `monitor` locked.
+    private func take(_ listener: ChangeListener, _ deadline: UInt64?) -> Waking? {
+        if listener.isStopped { return .stopped }
+        let isUnwatched = listener.file == nil
+        let now = isUnwatched || deadline != nil ? SystemCalls.monotonicMicroseconds() : 0
+        let isLookDue = isUnwatched && now >= listener.nextLook
+        guard listener.hasNews || isLookDue else {
+            return deadline.map { now >= $0 } ?? false ? .timePassed : nil
+        }
+        // The watch first, then the look.
+        if isLookDue {
+            attach(listener)
+            listener.nextLook = now &+ Self.intervalMicroseconds
+        }
+        defer { (listener.hasNews, listener.isInDoubt) = (false, false) }
+        return .news(isInDoubt: listener.isInDoubt || isLookDue)
+    }
+
+    /// Waits once, leading or following; afterwards the caller looks again at what it waits for. With `monitor` locked, but not while waiting.
+    private func turn(until moment: UInt64?) {
+        guard !isLed, let watch else {
+            followers += 1
+            defer { followers -= 1 }
+            if let moment { _ = monitor.wait(untilMonotonicMicroseconds: moment) } else { monitor.wait() }
+            return
+        }
+        isLed = true
+        let epoch = epoch
+        monitor.unlock()
+        var news: [WatchNews]?
+        do throws(StoreError) { news = try watch.wait(untilMonotonicMicroseconds: moment) } catch {}
+        monitor.lock()
+        isLed = false
+        if epoch == self.epoch {
+            if let news { tell(news) } else { giveUpWatch() }
+        }
+        let due = takeDue()
+        if followers > 0 { monitor.signalAll() }
+        guard !due.isEmpty else { return }
+        monitor.unlock()
+        for continuation in due { continuation.resume() }
+        monitor.lock()
+    }
+
+    // MARK: The thread that waits for tasks
+
+    private func startThread() throws(StoreError) {
+        let thread = try BackgroundThread(name: "annals-watch") { self.waitForTasks() }
+        hasThread = true
+        // It ends by itself when no task listens any more.
+        _ = thread
+    }
+
+    private func waitForTasks() {
+        monitor.lock()
+        while asynchronousListeners > 0 {
+            let due = takeDue()
+            if due.isEmpty {
+                let moment = listeners.values.compactMap(\.parkedMoment).min()
+                threadMoment = moment ?? .max
+                turn(until: moment)
+                threadMoment = 0
+            } else {
+                monitor.unlock()
+                for continuation in due { continuation.resume() }
+                monitor.lock()
+            }
+        }
+        hasThread = false
+        monitor.unlock()
+    }
+
+    /// Takes the tasks out that are to go on. With `monitor` locked.
+    private func takeDue() -> [CheckedContinuation<Void, Never>] {
+        guard asynchronousListeners > 0 else { return [] }
+        let now = SystemCalls.monotonicMicroseconds()
+        var due: [CheckedContinuation<Void, Never>] = []
+        for listener in listeners.values where listener.parked != nil && listener.isDue(now: now) {
+            if let parked = listener.parked { due.append(parked.continuation) }
+            listener.parked = nil
+            listener.isRoused = false
+        }
+        return due
+    }
+}

@@ -1,0 +1,65 @@
+// Names one object of a store: which entity it is of, and which of its objects it is.
+
+/// The name of one object, the same for ever: the numbers of deleted objects are not given to others.
+///
+/// It means something only in the store that gave it. Its text form is the number of the entity, a colon and the number of the
+/// object, such as `1:42`; object IDs order by these two.
+public struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
+    /// The entity number in the upper 16 bits, the object number in the lower 48.
+    public let rawValue: UInt64
+
+    /// Nil where one of the two numbers is zero: no object has that ID.
+    public init?(rawValue: UInt64) {
+        guard rawValue >> 48 != 0, rawValue & FormatLimits.maximumObjectNumber != 0 else { return nil }
+        self.rawValue = rawValue
+    }
+
+    /// Nil where a number is zero, or the object number needs more than 48 bits.
+    public init?(entityNumber: UInt16, number: UInt64) {
+        guard number <= FormatLimits.maximumObjectNumber else { return nil }
+        self.init(rawValue: UInt64(entityNumber) << 48 | number)
+    }
+
+    /// What was checked before.
+    @inline(__always)
+    init(checked rawValue: UInt64) { self.rawValue = rawValue }
+
+    /// The number of the entity in its store, from 1.
+    @inlinable public var entityNumber: UInt16 { UInt16(truncatingIfNeeded: rawValue >> 48) }
+
+    /// The number of the object within its entity, from 1, in the order of insertion.
+    @inlinable public var number: UInt64 { rawValue & 0xFFFF_FFFF_FFFF }
+
+    public static func < (left: ObjectID, right: ObjectID) -> Bool { left.rawValue < right.rawValue }
+}
+
+extension ObjectID: LosslessStringConvertible {
+    public var description: String { "\(entityNumber):\(number)" }
+
+    /// Reads the text form. Nil for anything else, such as signs, spaces or zeros in front.
+    public init?(_ description: String) {
+        let parts = description.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let entity = UInt16(parts[0]), let number = UInt64(parts[1]),
+            let object = ObjectID(entityNumber: entity, number: number),
+            object.description.utf8.elementsEqual(description.utf8)
+        else { return nil }
+        self = object
+    }
+}
+
+extension ObjectID: Codable {
+    /// Reads the text form. Throws `DecodingError.dataCorrupted` for anything else.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let object = ObjectID(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "This is no object ID: one looks like “1:42”.")
+        }
+        self = object
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
+    }
+}

@@ -1,0 +1,18 @@
+// Damage is reported with the rule of FileFormat.md that is broken: the message begins with its name.
+
+extension StoreError {
+    /// The rule that the message begins with, such as "F7"; nil where it begins with none.
+    package var rule: String? {
+        let name = message.prefix { $0 != ":" }
+        guard name.first == "F", name.count >= 2, name.count <= 3, name.count < message.count,
+            name.dropFirst().allSatisfy({ $0.isASCII && $0.isNumber })
+        else { return nil }
+        return String(name)
+    }
+
+    /// The same error, with a rule in front of its message where it had none.
+    package func under(_ rule: String) -> StoreError {
+        guard self.rule == nil else { return self }
+        return saying(rule + ": " + message.prefix(1).lowercased() + message.dropFirst())
+    }
+}

@@ -1,0 +1,245 @@
+// History looked at where it stands: nothing is made into a value before it is asked for.
+//
+// Invariants:
+// V1  A view refers by address to what the function that hands it out has in its frame, and cannot be copied or kept: so it does not
+//     outlive that function, and handing out a change costs no reference count.
+
+internal import FoundationEssentials
+
+/// What a view of a transaction refers to.
+struct HistoryContext {
+    let view: View
+    let storeIdentifier: UUID
+    /// The one that is looked at now.
+    var transaction: TransactionView
+    /// Which changes are shown; nil for all.
+    let filter: ChangeFilter?
+    /// What a closure threw: it waits here while the file layer, which has errors of its own, returns. One place for all transactions.
+    private var failure: StoreError?
+    /// Whether something waits: asked for every transaction, where a look at the error itself would copy it.
+    private var hasFailed = false
+
+    init(view: View, storeIdentifier: UUID, transaction: TransactionView, filter: ChangeFilter? = nil) {
+        self.view = view
+        self.storeIdentifier = storeIdentifier
+        self.transaction = transaction
+        self.filter = filter
+    }
+
+    @inline(never)
+    mutating func fail(_ error: StoreError) {
+        failure = error
+        hasFailed = true
+    }
+
+    /// Throws what waits.
+    @inline(__always)
+    mutating func throwFailure() throws(StoreError) { if hasFailed { try throwThisFailure() } }
+
+    @inline(never)
+    private mutating func throwThisFailure() throws(StoreError) {
+        hasFailed = false
+        guard let waiting = failure.take() else { return }
+        throw waiting
+    }
+}
+
+/// One transaction of the history. It lives until the closure that was given it returns.
+public struct HistoryTransactionView: ~Copyable {
+    let context: UnsafeMutablePointer<HistoryContext>
+
+    @inline(__always)
+    init(_ context: UnsafeMutablePointer<HistoryContext>) { self.context = context }
+
+    /// From 1, without gaps.
+    public var number: UInt64 { context.pointee.transaction.number }
+
+    /// The place in history right behind it.
+    public var token: HistoryToken {
+        HistoryToken(
+            storeIdentifier: context.pointee.storeIdentifier, number: number, tag: context.pointee.transaction.tag)
+    }
+
+    /// When it was committed: microseconds since 1970, UTC.
+    public var microseconds: Int64 { context.pointee.transaction.time }
+
+    public var author: String? { context.pointee.transaction.author }
+    public var contextName: String? { context.pointee.transaction.context }
+    public var processID: UInt32 { context.pointee.transaction.processID }
+    /// The file name of the program.
+    public var process: String? { context.pointee.transaction.process }
+
+    /// Whether it changes the schema: entities and handles are to be asked for again.
+    public var changesSchema: Bool { context.pointee.transaction.changesSchema }
+
+    /// How many changes it made, also those that a request leaves out; not those of entities whose history is off.
+    public var changeCount: UInt64 {
+        let transaction = context.pointee.transaction
+        guard let filter = context.pointee.filter, filter.hidesAnything else { return transaction.totalChanges }
+        let version = transaction.schemaVersion
+        var count: UInt64 = 0
+        // An unreadable table counts none: who reads it is told.
+        try? transaction.forEachChange { (change) in
+            if !filter.hides(change.object, version: version) { count += 1 }
+            return true
+        }
+        return count
+    }
+
+    /// Gives `body` every change, in the order in which they were made, until it returns false; of a transaction that a request chose by its
+    /// changes, those that match. Throws `damaged`, `closed`, and what `body` throws.
+    public func forEachChange(
+        _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let context = context
+        if context.pointee.filter != nil { return try forEachMatchingChange(body) }
+        try context.pointee.transaction.forEachChange { (change) throws(StoreError) in
+            do throws(StoreError) {
+                return try body(HistoryChangeView(change, context))
+            } catch {
+                context.pointee.fail(error)
+                return false
+            }
+        }
+        try context.pointee.throwFailure()
+    }
+
+    /// The changes that the request chose.
+    @inline(never)
+    private func forEachMatchingChange(
+        _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let context = context
+        guard let filter = context.pointee.filter else { return }
+        let (transaction, catalog) = (context.pointee.transaction, context.pointee.view.catalog)
+        try transaction.forEachChange { (change) throws(StoreError) in
+            guard filter.matches(change, version: transaction.schemaVersion, catalog) else { return true }
+            do throws(StoreError) {
+                return try body(HistoryChangeView(change, context))
+            } catch {
+                context.pointee.fail(error)
+                return false
+            }
+        }
+        try context.pointee.throwFailure()
+    }
+
+    /// The transaction as a value that lives on, with values of objects where asked for. Throws `damaged`, `closed`.
+    public func value(includingValues: Bool = false) throws(StoreError) -> HistoryTransaction {
+        var changes: [HistoryChange] = []
+        if context.pointee.filter == nil { changes.reserveCapacity(Int(clamping: min(changeCount, 65_536))) }
+        try forEachChange { (change) throws(StoreError) in
+            changes.append(try change.value(includingValues: includingValues))
+            return true
+        }
+        return HistoryTransaction(
+            number: number, token: token, microseconds: microseconds, author: author, contextName: contextName,
+            processID: processID, process: process, changesSchema: changesSchema, origin: try origin(),
+            changes: changes)
+    }
+}
+
+/// One change of a transaction. It lives until the closure that was given it returns.
+public struct HistoryChangeView: ~Copyable {
+    let change: ChangeView
+    let context: UnsafeMutablePointer<HistoryContext>
+
+    @inline(__always)
+    init(_ change: ChangeView, _ context: UnsafeMutablePointer<HistoryContext>) {
+        self.change = change
+        self.context = context
+    }
+
+    /// The object that was changed.
+    public var object: ObjectID { ObjectID(checked: change.objectBits) }
+
+    public var kind: HistoryChange.Kind {
+        if change.isUpdate { return .update }
+        return change.isDeletion ? .delete : .insert
+    }
+
+    /// Whether an update changed the attribute at that position of the entity as it was in the schema of the time; false for inserts and
+    /// deletions. Without looking at the object: for those who know that the schema has not changed.
+    public func changes(at position: Int) -> Bool { change.contains(attributePosition: position) }
+
+    /// The name of the object's entity; the last one that it had where it is removed. Nil where the schema never had it.
+    public var entity: String? {
+        context.pointee.view.catalog.lastDefinition(ofEntity: change.object.entityNumber)?.name.text
+    }
+
+    /// The names of the attributes that an update changed, as they were called then; empty for others. Throws `damaged`.
+    public func attributes() throws(StoreError) -> [String] {
+        guard change.kind == .update else { return [] }
+        let positions = change.attributePositions
+        var names: [String] = []
+        _ = try withRow(isBefore: false) { (row) throws(StoreError) in
+            for position in positions {
+                guard position < row.layout.count else { throw Self.impossible(row) }
+                names.append(row.layout.entity.attributes[position].name.text)
+            }
+        }
+        return names
+    }
+
+    private static func impossible(_ row: RowImage) -> StoreError {
+        StoreError(
+            .damaged, "A change names an attribute that its entity does not have: restore the store from a backup.",
+            offset: row.fileOffset)
+    }
+
+    // MARK: Values
+
+    /// The object before the change; nil for an insert, and where history no longer has it. Throws `damaged`.
+    public func before() throws(StoreError) -> Row? { change.kind == .insert ? nil : try row(isBefore: true) }
+
+    /// The object after the change; nil for a deletion. Throws `damaged`.
+    public func after() throws(StoreError) -> Row? { change.kind == .delete ? nil : try row(isBefore: false) }
+
+    /// What is kept of a deleted object; nil for nothing, and for other changes. Throws `damaged`.
+    public func preserved() throws(StoreError) -> Row? { change.kind == .delete ? try row(isBefore: false) : nil }
+
+    /// Gives `body` the object after the change, or what is preserved of a deleted one, where it stands; positions are those of `entity`. False
+    /// where there is nothing. Throws `damaged`, and what `body` throws.
+    public func withAfter(
+        in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        let (view, object) = (context.pointee.view, change.object)
+        return try withRow(isBefore: false) { (row) throws(StoreError) in
+            try withUnsafePointer(to: row) { (row) throws(StoreError) in
+                try body(RowView(object, row, view: view, layout: entity.layout))
+            }
+        }
+    }
+
+    func withRow(
+        isBefore: Bool, _ body: (RowImage) throws(StoreError) -> Void
+    ) throws(StoreError) -> Bool {
+        let (view, change) = (context.pointee.view, change)
+        return isBefore ? try view.withRow(before: change, body) : try view.withRow(after: change, body)
+    }
+
+    /// With the attributes that the entity had behind the transaction.
+    private func row(isBefore: Bool) throws(StoreError) -> Row? {
+        var result: Row?
+        let (view, object) = (context.pointee.view, change.object)
+        let version = context.pointee.transaction.schemaVersion
+        _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
+            // As the schema of the time has it: a row from before an attribute existed reads as its default.
+            let layout = view.catalog.layout(version: version, entity: object.entityNumber) ?? row.layout
+            let entity = layout.entity
+            result = try withUnsafePointer(to: row) { (place) throws(StoreError) in
+                try RowView(object, place, view: view, layout: layout)
+                    .row(entity: entity.name.text, names: entity.attributes.map(\.name.text))
+            }
+        }
+        return result
+    }
+
+    /// The change as a value that lives on. What is preserved of a deleted object is part of it in any case. Throws `damaged`.
+    public func value(includingValues: Bool = false) throws(StoreError) -> HistoryChange {
+        HistoryChange(
+            kind: kind, object: object, entity: entity ?? "", attributes: try attributes(),
+            before: includingValues ? try before() : nil, after: includingValues ? try after() : nil,
+            preserved: try preserved())
+    }
+}

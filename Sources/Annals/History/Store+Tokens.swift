@@ -1,0 +1,126 @@
+// Tokens and numbers: which place in history they name, or why none.
+
+extension Store {
+    /// The place right behind the newest transaction. Contains everything acknowledged before the call, in any process.
+    ///
+    /// Throws `StoreError`.
+    public var currentToken: HistoryToken {
+        get throws { try snapshot().token }
+    }
+
+    /// The place up to which everything is known to survive the loss of power: where what was cleaned is not durable yet, history does not
+    /// reach back to it. Linear in what stands from the MiB in which that ends to the first transaction behind it.
+    /// Throws `StoreError`: `closed`, `damaged`.
+    public var durableToken: HistoryToken {
+        get throws {
+            let (engine, newest) = try newest()
+            return try token(
+                ofNumber: try engine.tracked(newest).lastDurableNumber(), engine,
+                newest)
+        }
+    }
+
+    /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `StoreError`:
+    /// `tokenUnknown`, `tokenExpired`.
+    public func snapshot(asOf number: UInt64) throws -> Snapshot {
+        let (engine, newest) = try newest()
+        try check(number, engine, newest)
+        return Snapshot(try engine.view(asOf: number), engine, identifier)
+    }
+
+    /// The state at that place in history. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`,
+    /// `tokenDiverged`.
+    public func snapshot(asOf token: HistoryToken) throws -> Snapshot {
+        try validate(token)
+        return try snapshot(asOf: token.number)
+    }
+
+    /// A state to read everything from, and the place behind it, to go on from: for who has no token, or one that is no place in history any more.
+    /// The snapshot contains exactly the transactions up to the token.
+    ///
+    /// Throws `StoreError`.
+    public func resync() throws -> (snapshot: Snapshot, token: HistoryToken) {
+        let snapshot = try snapshot()
+        return (snapshot, snapshot.token)
+    }
+
+    /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever
+    /// cleaned. Throws `StoreError`: `closed`,
+    /// `damaged`.
+    public var oldestToken: HistoryToken {
+        get throws { try oldestToken(newest().engine) }
+    }
+
+    func oldestToken(_ engine: Engine) throws(StoreError) -> HistoryToken {
+        let oldest = try engine.oldest()
+        return HistoryToken(storeIdentifier: identifier, number: oldest.number, tag: oldest.tag)
+    }
+
+    /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
+    public func validate(_ token: HistoryToken) throws { try check(token, engine) }
+
+    func check(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
+        try checkOwner(token)
+        let newest = try engine.viewOfThisFile()
+        try check(token.number, engine, newest)
+        guard try self.token(ofNumber: token.number, engine, newest).tag == token.tag else {
+            throw StoreError(
+                .tokenDiverged,
+                "The store has another transaction \(token.number) than the token: what it saw was lost with the power, or the store was replaced by an older copy. Read "
+                    + "everything anew and go on from the current token.", path: path)
+        }
+    }
+
+    /// Throws `tokenForeign`.
+    func checkOwner(_ token: HistoryToken) throws(StoreError) {
+        guard token.storeIdentifier == identifier else {
+            throw StoreError(
+                .tokenForeign,
+                "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with its own store.",
+                path: path)
+        }
+    }
+
+    /// Throws where history does not have the place right behind that number.
+    func check(_ number: UInt64, _ newest: View) throws(StoreError) { try check(number, engine, newest) }
+
+    func check(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) {
+        guard number <= newest.number else {
+            throw StoreError(
+                .tokenUnknown,
+                "What is read has no transaction \(number): its newest is \(newest.number). The token may be of another copy, or newer than a snapshot.",
+                path: path)
+        }
+        guard number >= engine.oldestNumber else {
+            throw expired("History does not reach back to transaction \(number)", engine)
+        }
+    }
+
+    /// With the token of the oldest place that there is.
+    func expired(_ what: String, _ engine: Engine) -> StoreError {
+        StoreError(
+            .tokenExpired,
+            what
+                + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the state that was read.",
+            path: path, oldestToken: try? oldestToken(engine))
+    }
+
+    /// Throws where transactions in that range are hidden that the filter would show: an answer without them would not be all.
+    func checkHidden(
+        after number: UInt64, before end: UInt64 = .max, _ engine: Engine, _ view: View,
+        filter: TransactionFilter = TransactionFilter()
+    ) throws(StoreError) {
+        let found = try engine.tracked(view).lastHidden(after: number, before: end, filter: filter)
+        guard let hidden = found else { return }
+        throw StoreError(
+            .tokenExpired,
+            "Transactions of some authors up to \(hidden) were cleaned, some of them behind \(number): ask for what comes after "
+                + "\(hidden), leave these authors out, or read everything anew and go on from the state that was read.",
+            path: path, oldestToken: try token(ofNumber: hidden, engine, view))
+    }
+
+    func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {
+        let tag = number == newest.number ? newest.tag : try engine.view(asOf: number).tag
+        return HistoryToken(storeIdentifier: identifier, number: number, tag: tag)
+    }
+}

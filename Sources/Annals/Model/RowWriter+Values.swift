@@ -1,0 +1,62 @@
+// Writing an object value by value, in the types that programs use.
+
+public import FoundationEssentials
+
+extension RowWriter {
+    public mutating func set(bool: Bool, at position: Int) throws(StoreError) {
+        if storeNew(bool: bool, at: position) { return }
+        try set(stored: .bool(bool), at: position)
+    }
+
+    public mutating func set(int: Int64, at position: Int) throws(StoreError) {
+        if storeNew(int: int, at: position) { return }
+        try set(stored: .int(int), at: position)
+    }
+
+    public mutating func set(double: Double, at position: Int) throws(StoreError) {
+        if storeNew(double: double, at: position) { return }
+        try set(stored: .double(double), at: position)
+    }
+
+    /// A date as microseconds since 1970, UTC.
+    public mutating func set(microseconds: Int64, at position: Int) throws(StoreError) {
+        if storeNew(date: microseconds, at: position) { return }
+        try set(stored: .date(microseconds: microseconds), at: position)
+    }
+
+    /// Kept to the nearest microsecond. Throws `valueOutOfRange` for what is too far away.
+    public mutating func set(date: Date, at position: Int) throws(StoreError) { try set(.date(date), at: position) }
+
+    public mutating func set(uuid: UUID, at position: Int) throws(StoreError) {
+        try set(stored: .uuid(uuid.stored), at: position)
+    }
+
+    public mutating func set(decimal: Decimal, at position: Int) throws(StoreError) {
+        try set(.decimal(decimal), at: position)
+    }
+
+    public mutating func set(object: ObjectID, at position: Int) throws(StoreError) {
+        try set(stored: .object(object), at: position)
+    }
+
+    /// For attributes of the types string and JSON.
+    public mutating func set(string: String, at position: Int) throws(StoreError) {
+        try set(text: string, at: position)
+    }
+
+    /// Any value. `null` takes away what was there, and throws `requiredMissing` where the attribute is required.
+    public mutating func set(_ value: Value, at position: Int) throws(StoreError) {
+        if value.isNull {
+            try setAbsent(at: position)
+        } else {
+            let converted: StoredValue
+            do throws(StoreError) {
+                converted = try value.storedValue()
+            } catch {
+                refuse()
+                throw error
+            }
+            try set(stored: converted, at: position)
+        }
+    }
+}

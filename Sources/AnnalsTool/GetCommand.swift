@@ -1,0 +1,91 @@
+// `annals get STORE ENTITY ID...`: single objects, by their IDs or by an indexed attribute. `annals count STORE`: how many there are.
+
+internal import Annals
+
+extension Command {
+    static let get = Command(
+        "get", "Prints objects by their IDs or by a key.",
+        details: """
+            Prints each object as “dump” does. The ID is what “insert” and “dump” print,
+            such as 1:42, or 42 for short. With “--key”, prints the objects that have
+            this value; the attribute must be indexed or unique. Values are JSON:
+            --key 'url="https://swift.org"'. Ends with status 1 if an object does not
+            exist.
+            """,
+        operands: ["STORE", "ENTITY", "[ID…]"],
+        options: [
+            Option("key", value: "NAME=JSON", "the objects that have this value"),
+            Option("bare", "without “_entity” and “_id”"),
+        ], run: GetCommand.run)
+
+    static let count = Command(
+        "count", "Prints how many objects each entity has, or one entity.",
+        details: """
+            With an entity, prints its number of objects. Otherwise prints one JSON object
+            per line: the entity and its count.
+            """,
+        operands: ["STORE", "[ENTITY]"], options: [], run: GetCommand.count)
+}
+
+enum GetCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let ids = arguments.operands.dropFirst(2)
+        let keys = try EditCommands.parse((arguments.value(of: "key").map { [$0] } ?? [])[...], for: .get)
+        guard ids.isEmpty != keys.isEmpty else {
+            throw ToolFailure(
+                .usage, "Name the objects either by IDs or with “--key”.", hint: "Try: annals help get")
+        }
+        return try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
+            let snapshot = try storing { try store.snapshot() }
+            let entity = try storing { try snapshot.entity(arguments.operands[1]) }
+            var line = ObjectLine(entity, isBare: arguments.has("bare"))
+            let found = try objects(ids, keys, entity, snapshot)
+            for object in found {
+                var failure: ToolFailure?
+                let isThere = try storing {
+                    try snapshot.withRow(object, in: entity) { (row) throws(StoreError) in
+                        do throws(ToolFailure) { try output.data(try line.bytes(of: row)) } catch { failure = error }
+                    }
+                }
+                if let failure { throw failure }
+                guard isThere else {
+                    throw ToolFailure(.failed, "There is no object \(object): “annals dump” lists those that exist.")
+                }
+            }
+            if found.isEmpty { throw ToolFailure(.failed, "No object has that value.") }
+            return .done
+        }
+    }
+
+    private static func objects(
+        _ ids: ArraySlice<String>, _ keys: [(name: String, value: JSONValue)], _ entity: EntityHandle,
+        _ snapshot: Snapshot
+    ) throws(ToolFailure) -> [ObjectID] {
+        var objects: [ObjectID] = []
+        for id in ids { objects.append(try objectID(id, of: entity)) }
+        for key in try EditCommands.values(keys, of: entity) {
+            objects += try storing {
+                try snapshot.objects(
+                    of: entity, by: [key.key], from: .including([key.value]), to: .including([key.value]))
+            }
+        }
+        return objects
+    }
+
+    static func count(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
+            let snapshot = try storing { try store.snapshot() }
+            if let name = arguments.operands.dropFirst().first {
+                try output.line("\(try storing { try snapshot.count(of: name) })")
+            } else {
+                for entity in try storing({ try snapshot.entities }) {
+                    var line = JSONLine()
+                    line.add("entity", entity.name)
+                    line.add("count", try storing { try snapshot.count(of: entity.name) })
+                    try output.line(line.text)
+                }
+            }
+            return .done
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// An object as one line of JSON: how `dump` and `get` print it, and `load` reads it.
+
+internal import Annals
+
+/// Makes the lines of one entity's objects, in a buffer that is used again.
+struct ObjectLine {
+    private let entity: EntityHandle
+    private let isBare: Bool
+    private let start: String
+    private let names: [String]
+    private var line: [UInt8] = []
+
+    /// - Parameter isBare: Leaves out “_entity” and “_id”.
+    init(_ entity: EntityHandle, isBare: Bool = false) {
+        self.entity = entity
+        self.isBare = isBare
+        start = isBare ? "{" : "{\"_entity\":\(JSONText.string(entity.name)),\"_id\":\""
+        names = entity.attributes.map { JSONText.string(MemberNames.dumped($0)) + ":" }
+    }
+
+    /// The line of an object, with its line feed.
+    mutating func bytes(of row: borrowing RowView) throws(ToolFailure) -> [UInt8] {
+        line.removeAll(keepingCapacity: true)
+        line += start.utf8
+        if !isBare { line += "\(row.id)\"".utf8 }
+        for position in names.indices {
+            if position > 0 || !isBare { line.append(UInt8(ascii: ",")) }
+            line += names[position].utf8
+            try append(row, position, entity.types[position])
+        }
+        line += "}\n".utf8
+        return line
+    }
+
+    private mutating func append(
+        _ row: borrowing RowView, _ position: Int, _ type: AttributeType
+    ) throws(ToolFailure) {
+        do throws(StoreError) {
+            switch type {
+            case .string:
+                let isThere = try row.withBytes(at: position) { JSONText.appendString($0, to: &line) }
+                if !isThere { line += "null".utf8 }
+            case .date:
+                if let microseconds = row.microseconds(at: position) {
+                    line += "\"\(Timestamp.text(microseconds))\"".utf8
+                } else {
+                    line += "null".utf8
+                }
+            default: ValueConversion.append(try row.value(at: position), to: &line)
+            }
+        } catch {
+            throw ToolFailure(error)
+        }
+    }
+}
