@@ -32,11 +32,12 @@ def tool(*words, check=True):
 
 
 def state(store):
-    """Rows and history; None where there is no store. History says when, and the same commands are run at many times."""
+    """Rows, history and consumers; None if there is no store. Times are left out: the commands run at many."""
     if not os.path.exists(store):
         return None
-    history = tool("history", store).stdout
-    return tool("dump", store).stdout, re.sub(r'"(timestamp|token|process|processID)":("[^"]*"|[0-9]+)', "", history)
+    rest = tool("history", store).stdout + tool("consumers", store).stdout
+    changing = r'"(timestamp|token|process|processID|lastSeen|registered)":("[^"]*"|[0-9]+)'
+    return tool("dump", store).stdout, re.sub(changing, "", rest)
 
 
 def rows(number, count):
@@ -45,10 +46,17 @@ def rows(number, count):
 
 
 class Work:
-    """A command on a copy of a store, and the states that it may leave."""
+    """A command on a copy of a store, and the states that it may leave. With NEW among its words, it makes a store
+    there and leaves its own as it was. If it `repeats`, a second run leaves the last of the states."""
 
-    def __init__(self, name, words, original, allowed):
+    def __init__(self, name, words, original, allowed, repeats=False):
         self.name, self.words, self.original, self.allowed = name, words, original, allowed
+        self.repeats = repeats
+        self.made = None
+
+    def command(self, directory):
+        places = {"STORE": directory + "/s.annals", "NEW": directory + "/new.annals"}
+        return [places.get(word, word) for word in self.words]
 
     def run(self, *inject):
         """In a new directory: gives it back with how strace ended."""
@@ -58,7 +66,7 @@ class Work:
             shutil.copy(self.original, store)
         log = folder + "/calls"
         words = ["strace", "-f", "-qq", "-o", log, "-e", "trace=" + CALLS, *inject, annals]
-        words += [store if word == "STORE" else word for word in self.words]
+        words += self.command(directory)
         result = subprocess.run(words, capture_output=True, text=True, timeout=120)
         return directory, store, result.returncode
 
@@ -68,6 +76,9 @@ class Work:
             raise SystemExit(f"{self.name} ends with {status}")
         if state(store) not in self.allowed:
             raise SystemExit(f"{self.name} does not leave what it should")
+        self.made = state(directory + "/new.annals")
+        if ("NEW" in self.words) != (self.made is not None):
+            raise SystemExit(f"{self.name} does not make what it should")
         shutil.rmtree(directory)
         calls = re.findall(r"^\d+ +([a-z0-9_]+)\(", open(folder + "/calls").read(), re.M)
         return collections.Counter(calls)
@@ -95,10 +106,19 @@ class Work:
         left = state(store)
         if left not in self.allowed:
             fail(f"{place}: the store is neither as before nor as after")
+        names = ["s.annals"]
+        if self.made:
+            names = ["new.annals", "s.annals"]
+            self.look_at_made(directory, place)
+        if self.repeats:
+            tool(*self.command(directory))
+            left = state(store)
+            if left != self.allowed[-1]:
+                fail(f"{place}: a second run does not finish it")
         # What writes next removes what was left.
         if self.original:
             tool("compact", store)
-            if os.listdir(directory) != ["s.annals"]:
+            if sorted(os.listdir(directory)) != names:
                 fail(f"{place}: {os.listdir(directory)} is left")
             if state(store) != left:
                 fail(f"{place}: compaction afterwards changes the state")
@@ -106,8 +126,52 @@ class Work:
                 fail(f"{place}: the store is damaged after another compaction")
 
 
+    def look_at_made(self, directory, place):
+        """The new store is whole, or not there: then another run makes it, and removes what was left."""
+        new = directory + "/new.annals"
+        if not os.path.exists(new):
+            tool(*self.command(directory))
+        if state(new) != self.made:
+            fail(f"{place}: the new store is not as it should be")
+        if tool("verify", new, check=False).returncode != 0:
+            fail(f"{place}: the new store is damaged")
+
+
+def applied():
+    """Applies exported transactions to a store that has the first of them."""
+    source, lines, first = folder + "/source.annals", folder + "/lines", folder + "/applied1.annals"
+    with open(folder + "/part", "w") as file:
+        file.write(rows(0, 3 * BATCH))
+    tool("load", source, folder + "/part", "--entity", "Clip", "--batch", str(BATCH))
+    tool("delete", source, "Clip", "3")
+    exported = tool("export", source).stdout.splitlines(keepends=True)
+    states = []
+    for count in range(1, len(exported) + 1):
+        store = folder + f"/applied{count}.annals"
+        with open(lines, "w") as file:
+            file.writelines(exported[:count])
+        tool("apply", store, lines)
+        states.append(state(store))
+    return Work("apply", ["apply", "STORE", lines], first, states, repeats=True)
+
+
+def consumers(original):
+    """Commands that register a consumer, move it and remove it."""
+    works, before = [], original
+    for name, words in (("register", ["2", "--register", "reader"]), ("advance", ["4", "--advance", "reader"]),
+                        ("remove", ["--remove", "reader"])):
+        after = folder + f"/{name}.annals"
+        shutil.copy(before, after)
+        tool("consumers", after, *words)
+        # Nothing can be removed twice.
+        works.append(Work("consumers --" + name, ["consumers", "STORE", *words], before, [state(before), state(after)],
+                          repeats=name != "remove"))
+        before = after
+    return works
+
+
 def prepare():
-    """A store with history of which a part is cleaned, and the four commands."""
+    """A store with history of which a part is cleaned, and the commands."""
     original = folder + "/original.annals"
     with open(folder + "/first", "w") as file:
         file.write(rows(0, 200))
@@ -131,6 +195,10 @@ def prepare():
         Work("load", load, original, loads),
         Work("clean", ["clean", "STORE", "--before", "4"], original, [state(original), state(cleaned)]),
         Work("compact", ["compact", "STORE"], cleaned, [state(cleaned)]),
+        Work("backup", ["backup", "STORE", "NEW"], original, [state(original)]),
+        Work("salvage", ["salvage", "STORE", "NEW"], original, [state(original)]),
+        applied(),
+        *consumers(original),
     ]
 
 

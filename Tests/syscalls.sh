@@ -1,9 +1,11 @@
 #!/bin/sh
-# Ends `annals load`, `clean` and `compact` at every system call that touches files, one after the other, and looks at what is left.
+# Ends `annals load`, `clean`, `compact`, `backup`, `salvage`, `apply` and `consumers` at every system call that touches
+# files, one after the other, and looks at what is left.
 #
-# Tests/syscalls.sh [STEP]: at every STEP-th call of each kind, 1 unless said. Exit status 1 where the store is neither as before nor as after (of a
-# load: neither of a whole number of batches), where verify finds anything, or where something is left in the directory after the next compaction.
-# What is checked stands in Tests/syscalls.py. SCRATCH names the build folder, CONFIGURATION debug or release.
+# Tests/syscalls.sh [STEP]: at every STEP-th call of each kind, 1 if it is not given. Exit status 1 if the store is
+# neither as before nor as after (load and apply: if it has a part of a transaction), if verify finds anything, or if
+# something is left in the directory after the next compaction. What is checked stands in Tests/syscalls.py. SCRATCH
+# names the build folder, CONFIGURATION debug or release.
 set -eu
 cd "$(dirname "$0")/.."
 scratch=${SCRATCH:-.build}

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Watching processes: that they make no system calls while nothing happens, and that 150 at once miss nothing, of which the system lets 128 or
-# fewer watch and the others have to look.
+# Watching processes: that they make no system calls while nothing happens; that one whose event queue has overflowed
+# misses nothing; and that 150 at once miss nothing, of which the system lets 128 or fewer watch and the others have to
+# look.
 #
-# Tests/watchers.sh [WATCHERS [TRANSACTIONS]]: 150 and 40 unless said. Apart from the suite because it takes all inotify instances that a user may
-# have. SCRATCH names the build folder, CONFIGURATION debug or release.
+# Tests/watchers.sh [WATCHERS [TRANSACTIONS]]: 150 and 40 if they are not given. Apart from the suite because it takes
+# all inotify instances that a user may have. SCRATCH names the build folder, CONFIGURATION debug or release.
 set -eu
 cd "$(dirname "$0")/.."
 watchers=${1:-150}
@@ -42,6 +43,14 @@ until_line() {
     done
 }
 
+# Whether the signals in a file tell every transaction up to that one, once and in order.
+in_order() {
+    sed 's/^{"first":\([0-9]*\),"last":\([0-9]*\),.*/\1 \2/' "$1" | awk -v last="$2" '
+        $1 != next_number + 1 || $2 < $1 { print "out of order: " $0; exit 1 }
+        { next_number = $2 }
+        END { if (next_number != last) exit 1 }'
+}
+
 # Idle: every thread of one watcher under strace for two seconds; what it is told afterwards shows that it was there.
 if command -v strace > "$folder/strace"; then
     "$annals" watch "$store" --after 0 > "$folder/idle" &
@@ -63,6 +72,34 @@ if command -v strace > "$folder/strace"; then
 else
     echo "idle: NOT TESTED, there is no strace" >&2
 fi
+
+# A watcher stands still while the system's queue for it overflows. What it was to be told is lost: it must look itself.
+"$annals" watch "$store" --after 0 > "$folder/late" &
+late=$!
+pids="$pids $late"
+until_line "$folder/late" "\"last\":$(last)"
+kill -STOP "$late"
+queue=$(cat /proc/sys/fs/inotify/max_queued_events)
+# An event that equals the last one in the queue is not added: the two alternate.
+python3 -c '
+import os, sys
+name = sys.argv[1] + "/other"
+for _ in range(int(sys.argv[2]) // 2 + 500):
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o600))
+    os.unlink(name)
+' "$folder/store" "$queue"
+# The name leads to another file after compaction; these events come too late to find room.
+insert overflowed
+"$annals" compact "$store" > "$folder/compacted"
+insert compacted
+kill -CONT "$late"
+until_line "$folder/late" "\"last\":$(last)"
+insert afterwards
+until_line "$folder/late" "\"last\":$(last)"
+in_order "$folder/late" "$(last)" || fail "a watcher whose queue overflowed has missed something"
+kill -TERM "$late"
+wait "$late" || fail "the watcher whose queue overflowed did not end as done"
+echo "overflow: after more than $queue events it saw all $(last) transactions"
 
 # Many: each sees every number once and in order.
 first=$(last)
@@ -93,10 +130,7 @@ last=$(last)
 number=0
 while [ "$number" -lt "$watchers" ]; do
     until_line "$folder/watch.$number" "\"last\":$last,"
-    sed 's/^{"first":\([0-9]*\),"last":\([0-9]*\),.*/\1 \2/' "$folder/watch.$number" | awk -v last="$last" '
-        $1 != next_number + 1 || $2 < $1 { print "out of order: " $0; exit 1 }
-        { next_number = $2 }
-        END { if (next_number != last) exit 1 }' || fail "watcher $number has missed something"
+    in_order "$folder/watch.$number" "$last" || fail "watcher $number has missed something"
     number=$((number + 1))
 done
 for pid in $watching; do kill -TERM "$pid"; done
