@@ -76,16 +76,10 @@ struct ExportReader {
         for entity in state.view.catalog.entities(version: version) where !entity.name.isReserved {
             let handle = try state.handle(ofEntity: entity.name.text)
             try state.checkKnown(handle.number)
-            var failure: StoreError?
             try state.view.scan(entity: handle.number) { (object, row) throws(StoreError) in
-                do throws(StoreError) {
-                    changes.append(try insertion(of: object, row, handle.layout, version, state.view))
-                } catch {
-                    failure = error
-                }
-                return failure == nil
+                changes.append(try insertion(of: object, row, handle.layout, version, state.view))
+                return true
             }
-            if let failure { throw failure }
         }
         return ExportedTransaction(
             token: state.token, previous: nil, microseconds: state.view.time, author: nil, contextName: nil,

@@ -140,17 +140,11 @@ extension Store {
         var lending = HistoryLending(self, end.view, nil)
         let range = HistoryRange(after: oldest.number, before: number + 1, isNewestFirst: true)
         try end.engine.tracked(end.view).forEachTransaction(range) { (transaction) throws(StoreError) in
-            let context = lending.show(transaction)
-            do throws(StoreError) {
-                let transaction = HistoryTransactionView(context)
-                guard try reader.includes(transaction) else { return true }
-                token = transaction.token
-            } catch {
-                context.pointee.fail(error)
-            }
+            let transaction = HistoryTransactionView(lending.show(transaction))
+            guard try reader.includes(transaction) else { return true }
+            token = transaction.token
             return false
         }
-        try lending.finish()
         return token.number > 0 ? token : nil
     }
 

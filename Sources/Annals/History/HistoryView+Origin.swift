@@ -22,18 +22,12 @@ extension HistoryTransactionView {
         var records: [AppliedRecord] = []
         try context.pointee.transaction.forEachChange { (change) throws(StoreError) in
             guard change.object.entityNumber == number else { return false }
-            do throws(StoreError) {
-                guard let row = try HistoryChangeView(change, context).after(),
-                    let record = AppliedRecord(row.values)
-                else { return false }
-                records.append(record)
-            } catch {
-                context.pointee.fail(error)
-                return false
-            }
+            guard let row = try HistoryChangeView(change, context).after(),
+                let record = AppliedRecord(row.values)
+            else { return false }
+            records.append(record)
             return records.count < limit
         }
-        try context.pointee.throwFailure()
         return records
     }
 

@@ -14,33 +14,12 @@ struct HistoryContext {
     var transaction: TransactionView
     /// Which changes are shown; nil for all.
     let filter: ChangeFilter?
-    /// What a closure threw: it waits here while the file layer, which has errors of its own, returns. One place for all transactions.
-    private var failure: StoreError?
-    /// Whether something waits: asked for every transaction, where a look at the error itself would copy it.
-    private var hasFailed = false
 
     init(view: View, storeIdentifier: UUID, transaction: TransactionView, filter: ChangeFilter? = nil) {
         self.view = view
         self.storeIdentifier = storeIdentifier
         self.transaction = transaction
         self.filter = filter
-    }
-
-    @inline(never)
-    mutating func fail(_ error: StoreError) {
-        failure = error
-        hasFailed = true
-    }
-
-    /// Throws what waits.
-    @inline(__always)
-    mutating func throwFailure() throws(StoreError) { if hasFailed { try throwThisFailure() } }
-
-    @inline(never)
-    private mutating func throwThisFailure() throws(StoreError) {
-        hasFailed = false
-        guard let waiting = failure.take() else { return }
-        throw waiting
     }
 }
 
@@ -94,14 +73,8 @@ public struct HistoryTransactionView: ~Copyable {
         let context = context
         if context.pointee.filter != nil { return try forEachMatchingChange(body) }
         try context.pointee.transaction.forEachChange { (change) throws(StoreError) in
-            do throws(StoreError) {
-                return try body(HistoryChangeView(change, context))
-            } catch {
-                context.pointee.fail(error)
-                return false
-            }
+            try body(HistoryChangeView(change, context))
         }
-        try context.pointee.throwFailure()
     }
 
     /// The changes that the request chose.
@@ -114,14 +87,8 @@ public struct HistoryTransactionView: ~Copyable {
         let (transaction, catalog) = (context.pointee.transaction, context.pointee.view.catalog)
         try transaction.forEachChange { (change) throws(StoreError) in
             guard filter.matches(change, version: transaction.schemaVersion, catalog) else { return true }
-            do throws(StoreError) {
-                return try body(HistoryChangeView(change, context))
-            } catch {
-                context.pointee.fail(error)
-                return false
-            }
+            return try body(HistoryChangeView(change, context))
         }
-        try context.pointee.throwFailure()
     }
 
     /// The transaction as a value that lives on, with values of objects where asked for. Throws `damaged`, `closed`.

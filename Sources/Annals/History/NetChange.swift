@@ -128,11 +128,9 @@ private struct NetChangeReader {
     private func row(_ offset: UInt64?) throws(StoreError) -> Row? {
         guard let offset else { return nil }
         var result: Row?
-        var failure: StoreError?
-        _ = try view.withRow(at: offset, change.object.entityNumber) { (row) in
-            do throws(StoreError) { result = try value(row) } catch { failure = error }
+        _ = try view.withRow(at: offset, change.object.entityNumber) { (row) throws(StoreError) in
+            result = try value(row)
         }
-        if let failure { throw failure }
         return result
     }
 

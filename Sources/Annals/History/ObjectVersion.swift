@@ -54,30 +54,23 @@ extension Store {
         // Of what was deleted before history began nothing may be left.
         var isFound = gap == nil
         var lending = HistoryLending(self, view, ChangeFilter.showing(view, gaps))
-        try { () throws(StoreError) in
-            var isEnded = false
-            let isFolded = try engine.tracked(view).forEachVersion(of: object) {
-                (transaction, change) throws(StoreError) in
-                (isEnded, isFound) = (true, true)
-                // Also of what was cleaned: compaction would leave nothing that tells when it was.
-                if let gap, gap.hides(version: transaction.schemaVersion) {
-                    isWhole = false
-                    return false
-                }
-                guard transaction.number > oldest else { return false }
-                if transaction.number < tracking.hiddenBefore(transaction.authorNumber) { return true }
-                let context = lending.show(transaction)
-                do throws(StoreError) {
-                    isEnded = try !body(HistoryTransactionView(context), HistoryChangeView(change, context))
-                } catch {
-                    context.pointee.fail(error)
-                }
-                return !isEnded
+        var isEnded = false
+        let isFolded = try engine.tracked(view).forEachVersion(of: object) {
+            (transaction, change) throws(StoreError) in
+            (isEnded, isFound) = (true, true)
+            // Also of what was cleaned: compaction would leave nothing that tells when it was.
+            if let gap, gap.hides(version: transaction.schemaVersion) {
+                isWhole = false
+                return false
             }
-            if isFolded, !isEnded { isWhole = false }
-            if !isFolded, !isFound { isWhole = try !engine.wasGiven(object) }
-        }()
-        try lending.finish()
+            guard transaction.number > oldest else { return false }
+            if transaction.number < tracking.hiddenBefore(transaction.authorNumber) { return true }
+            let context = lending.show(transaction)
+            isEnded = try !body(HistoryTransactionView(context), HistoryChangeView(change, context))
+            return !isEnded
+        }
+        if isFolded, !isEnded { isWhole = false }
+        if !isFolded, !isFound { isWhole = try !engine.wasGiven(object) }
         // What was cleaned is no gap.
         guard !isWhole, let report, let last = report.last, last > oldest else { return }
         throw report.refusal(path: path)

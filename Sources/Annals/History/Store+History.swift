@@ -23,34 +23,13 @@ extension Store {
         }
         try check(number, engine, view)
         try checkHidden(after: number, engine, view)
-        let storeIdentifier = identifier
         let gaps = try snapshot == nil ? view.historyGaps : historyGaps(engine)
         try checkGaps(gaps, in: HistoryRange(after: number, before: .max), named: nil, engine, view)
         let filter = ChangeFilter.showing(view, gaps)
-        // One for all: what refers to it cannot be kept beyond a call of `body`.
-        let context = UnsafeMutablePointer<HistoryContext>.allocate(capacity: 1)
-        var isInitialized = false
-        defer {
-            if isInitialized { context.deinitialize(count: 1) }
-            context.deallocate()
-        }
+        var lending = HistoryLending(self, view, filter)
         try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
-            if isInitialized {
-                context.pointee.transaction = transaction
-            } else {
-                context.initialize(
-                    to: HistoryContext(
-                        view: view, storeIdentifier: storeIdentifier, transaction: transaction, filter: filter))
-                isInitialized = true
-            }
-            do throws(StoreError) {
-                return try body(HistoryTransactionView(context))
-            } catch {
-                context.pointee.fail(error)
-                return false
-            }
+            try body(HistoryTransactionView(lending.show(transaction)))
         }
-        if isInitialized { try context.pointee.throwFailure() }
     }
 
     /// The same from a token. Throws `StoreError`: `tokenForeign` and `tokenDiverged` besides: never an empty answer

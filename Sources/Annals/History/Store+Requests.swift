@@ -21,7 +21,7 @@ struct HistoryLending: ~Copyable {
         context.deallocate()
     }
 
-    /// The place, with the transaction in it. What is thrown meanwhile waits there.
+    /// The place, with the transaction in it.
     mutating func show(_ transaction: TransactionView) -> UnsafeMutablePointer<HistoryContext> {
         if isInitialized {
             context.pointee.transaction = transaction
@@ -33,9 +33,6 @@ struct HistoryLending: ~Copyable {
         }
         return context
     }
-
-    /// Throws what a closure has thrown.
-    func finish() throws(StoreError) { if isInitialized { try context.pointee.throwFailure() } }
 }
 
 extension Store {
@@ -75,14 +72,8 @@ extension Store {
             (transaction) throws(StoreError) in
             guard try resolved.contains(transaction) else { return true }
             let context = lending.show(transaction)
-            do throws(StoreError) {
-                return try body(HistoryTransactionView(context))
-            } catch {
-                context.pointee.fail(error)
-                return false
-            }
+            return try body(HistoryTransactionView(context))
         }
-        try lending.finish()
     }
 
     /// Gives `body` the changes that a request chooses, each with its transaction, until it returns false. In the request's order of transactions;

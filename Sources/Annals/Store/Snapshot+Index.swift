@@ -60,26 +60,23 @@ extension Snapshot {
         let index = try index(of: entity, attributes)
         let ends = try IndexRange(index, entity.layout, lower, upper)
         let layout = entity.layout
-        // What is beside an inexact range does not count.
-        var passed = ends.isExact ? 0 : max(0, offset)
-        var failure: StoreError?
+        guard !ends.isExact else {
+            return try view.range(
+                index, from: ends.lower, to: ends.upper, after: object, offset: offset, reversed: reversed
+            ) { (object, row) throws(StoreError) in try lend(object, row, layout, body) }
+        }
+        // Rows beside an inexact range do not count.
+        var passed = max(0, offset)
         try view.range(
-            index, from: ends.lower, to: ends.upper, after: object, offset: ends.isExact ? offset : 0,
-            reversed: reversed
+            index, from: ends.lower, to: ends.upper, after: object, reversed: reversed
         ) { (object, row) throws(StoreError) in
-            if !ends.isExact, !(try ends.contains(row, view)) { return true }
+            guard try ends.contains(row, view) else { return true }
             if passed > 0 {
                 passed -= 1
                 return true
             }
-            do throws(StoreError) {
-                return try lend(object, row, layout, body)
-            } catch {
-                failure = error
-                return false
-            }
+            return try lend(object, row, layout, body)
         }
-        if let failure { throw failure }
     }
 
     /// How many objects lie in a range of an index. Reads only the index: constant time for the whole index, otherwise linear in its nodes that

@@ -93,16 +93,7 @@ public struct Snapshot: Sendable {
         // An ID may come from outside: one of another entity names nothing here.
         guard layout.entity.number == object.entityNumber else { return false }
         try checkKnown(object.entityNumber)
-        var failure: StoreError?
-        let isThere = try view.withRow(object) { (row) throws(StoreError) in
-            do throws(StoreError) {
-                try lend(object, row, layout, body)
-            } catch {
-                failure = error
-            }
-        }
-        if let failure { throw failure }
-        return isThere
+        return try view.withRow(object) { (row) throws(StoreError) in try lend(object, row, layout, body) }
     }
 
     /// Hands a row out for as long as `body` runs.
@@ -142,18 +133,9 @@ public struct Snapshot: Sendable {
     ) throws(StoreError) {
         let layout = entity.layout
         try require(entity)
-        var failure: StoreError?
         try view.scan(
             entity: entity.number, from: numbers.lowerBound, through: numbers.upperBound, reversed: reversed
-        ) { (object, row) throws(StoreError) in
-            do throws(StoreError) {
-                return try lend(object, row, layout, body)
-            } catch {
-                failure = error
-                return false
-            }
-        }
-        if let failure { throw failure }
+        ) { (object, row) throws(StoreError) in try lend(object, row, layout, body) }
     }
 
     /// All objects of the entity as values. Takes memory for all of them. Throws `StoreError`: `unknownEntity`,

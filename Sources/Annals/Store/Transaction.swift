@@ -238,15 +238,9 @@ public final class Transaction {
         let pending = open()
         guard let handle = try? entity(of: object) else { return nil }
         var row: Row?
-        var failure: StoreError?
         _ = try pending.withRow(object) { (stored) throws(StoreError) in
-            do throws(StoreError) {
-                row = try self.row(object, stored, handle, pending)
-            } catch {
-                failure = error
-            }
+            row = try self.row(object, stored, handle, pending)
         }
-        if let failure { throw failure }
         return row
     }
 
