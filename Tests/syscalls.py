@@ -202,8 +202,25 @@ def prepare():
     ]
 
 
+def interrupted(original):
+    """Signals that interrupt a sync are no failure of it."""
+    store = folder + "/interrupted.annals"
+    shutil.copy(original, store)
+    words = ["strace", "-f", "-o", folder + "/trace", "-e", "trace=fsync,fdatasync"]
+    words += ["-e", "inject=fsync,fdatasync:error=EINTR:when=1..2", annals, "insert", store, "Clip", "rank=1"]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    with open(folder + "/trace") as file:
+        calls = file.read().count("EINTR")
+    if result.returncode != 0 or calls < 2:
+        fail(f"an insert with {calls} interrupted syncs ended with {result.returncode}: {result.stderr}")
+    tool("verify", store)
+    print(f"interrupted syncs: {calls} calls, status {result.returncode}", flush=True)
+
+
 def main():
-    for work in prepare():
+    works = prepare()
+    interrupted(works[0].original)
+    for work in works:
         runs, killed = 0, 0
         counts = work.counts()
         for call, count in sorted(counts.items()):

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Ends `annals load`, `clean`, `compact`, `backup`, `salvage`, `apply` and `consumers` at every system call that touches
-# files, one after the other, and looks at what is left.
+# files, one after the other, and looks at what is left. Interrupts syncs, which must go on.
 #
 # Tests/syscalls.sh [STEP]: at every STEP-th call of each kind, 1 if it is not given. Exit status 1 if the store is
 # neither as before nor as after (load and apply: if it has a part of a transaction), if verify finds anything, or if

@@ -201,16 +201,13 @@ extension SystemCalls {
         try calling("lseek") { Int(Glibc.lseek(file, off_t(offset), Flag.seekData)) }
     }
 
-    // An interrupted synchronisation is an error and not made again: the kernel may have used up, together with the
-    // interruption, the one report of a failed write that this descriptor gets, and the second call would say "done".
+    // An interrupted sync is made again, like every other call. Local file systems wait for their device without being
+    // interrupted. One that can be (a network's) may use up, together with the interruption, its one report of a failed write: such a
+    // file system is not what a store belongs on.
 
-    static func fdatasync(_ file: Int32) throws(SystemError) {
-        if Glibc.fdatasync(file) != 0 { throw SystemError("fdatasync", errno) }
-    }
+    static func fdatasync(_ file: Int32) throws(SystemError) { _ = try calling("fdatasync") { Glibc.fdatasync(file) } }
 
-    static func fsync(_ file: Int32) throws(SystemError) {
-        if Glibc.fsync(file) != 0 { throw SystemError("fsync", errno) }
-    }
+    static func fsync(_ file: Int32) throws(SystemError) { _ = try calling("fsync") { Glibc.fsync(file) } }
 
     /// `sync_file_range` without waiting: unlike the calls above it uses up no report of a failed write.
     static func startWriting(_ file: Int32, _ offset: Int64, _ count: Int64) {
