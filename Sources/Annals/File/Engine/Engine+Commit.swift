@@ -126,7 +126,7 @@ extension Engine {
             log.ledger.poison(error)
             throw error
         }
-        log.hintAtCheckpointIfProved(appender.state.checkpoint)
+        log.hintIfDue(appender.state)
         expectedChanges.store(Int(clamping: builder.changes), ordering: .relaxed)
         // Where an index was built, others need not build it as well.
         return Appended(

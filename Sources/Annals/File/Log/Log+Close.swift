@@ -90,12 +90,31 @@ extension Log {
         try writeHint(durableEnd: state.end, number: state.lastNumber, checkpoint: hintedCheckpoint)
     }
 
-    /// With the writer lock: names a checkpoint in the header page once a sync has proved it.
-    func hintAtCheckpointIfProved(_ newest: CheckpointPlace?) {
-        guard let place = newest, place.offset != hintedCheckpoint, ledger.mark >= place.end else { return }
-        hintedCheckpoint = place.offset
-        try? writeHint(durableEnd: place.end, number: place.number, checkpoint: place.offset)
+    /// With the writer lock, after a commit: notes in the header page what syncs have proved. A new checkpoint at once, and at
+    /// most once a second how far the file is durable. A file that somebody cuts below that is known to be damaged.
+    func hintIfDue(_ state: LogState) {
+        if let place = state.checkpoint, place.offset != hintedCheckpoint, ledger.mark >= place.end {
+            hintedCheckpoint = place.offset
+            if nextHint.map({ $0.end < place.end || ledger.mark < $0.end }) ?? true {
+                nextHint = (place.end, place.number)
+            }
+            hintedAt = nil
+        }
+        if let place = nextHint {
+            guard ledger.mark >= place.end else { return }
+            let isDue = hintedAt.map { state.lastTime < $0 || state.lastTime - $0 >= Self.hintMicroseconds } ?? true
+            if isDue {
+                hintedAt = state.lastTime
+                try? writeHint(durableEnd: place.end, number: place.number, checkpoint: hintedCheckpoint)
+            }
+        } else if hintedAt == nil {
+            hintedAt = state.lastTime
+        }
+        nextHint = (state.end, state.lastNumber)
     }
+
+    /// How long a hint stands, at least.
+    private static let hintMicroseconds: Int64 = 1_000_000
 
     private func writeHint(durableEnd: UInt64, number: UInt64, checkpoint: UInt64) throws(StoreError) {
         let window = ByteWindow(files, file, stepBytes: FormatLimits.pageBytes)

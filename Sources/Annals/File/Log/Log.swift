@@ -61,6 +61,10 @@ package final class Log: @unchecked Sendable {
     let follower: (any LogFollower)?
     /// The checkpoint that a hint names, as far as this handle knows. Touched with `writer` locked.
     var hintedCheckpoint: UInt64
+    /// The end that the next hint will name as durable, and when the last hint was written: the time of a transaction. Touched with
+    /// `writer` locked.
+    var nextHint: (end: UInt64, number: UInt64)?
+    var hintedAt: Int64?
     /// How many calls use the descriptors, and `closingBit` once new ones are refused.
     let uses = Atomic<UInt64>(0)
     static let closingBit: UInt64 = 1 << 63
