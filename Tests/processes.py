@@ -6,6 +6,8 @@ Checked:
 - The counter says how often it was incremented.
 - Every number comes once and in order to both watchers; the one that reads history finds each acknowledged transaction under its number.
 - Accounts have the same sum in every snapshot, a snapshot that is held stays as it was, and numbers never go back.
+- Each consumer has counted every transaction of a writer up to its cursor, and each once.
+- The tool opens the store beside all of them within ten seconds.
 - `annals verify` finds the store whole, every second or so and at the end, and no file stands beside the store at the end.
 - Who waits while a writer is killed waits for less than 100 ms, unless a compaction ends meanwhile: that wait is another one. Of commits that
   need not be durable: who waits for the disk does so without the lock, and disks stall for as long as they like.
@@ -24,7 +26,9 @@ import time
 
 programs, seconds, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
 helper, annals = programs + "/process-helper", programs + "/annals"
-WRITERS, COMPACTORS, READERS = (int(count) for count in os.environ.get("PROCESSES", "4 2 3").split())
+WRITERS, COMPACTORS, READERS = (int(count) for count in os.environ.get("PROCESSES", "4 2 4").split())
+CONSUMERS = 2  # as the helper makes them
+TOOL_SECONDS = 10
 LONGEST_WAIT_MS = 100
 chance = random.Random(seed)
 folder = tempfile.mkdtemp(prefix="annals-processes-", dir=os.environ.get("TMPDIR", "/tmp"))
@@ -32,6 +36,7 @@ os.mkdir(folder + "/store")
 store = folder + "/store/s.annals"
 errors = open(folder + "/errors", "w+")
 running = {}
+tool_times = []
 failures = []
 
 
@@ -49,8 +54,10 @@ def start(role):
     kind, number = role
     words = {
         "writer": [store, log(role), str(number), str(chance.getrandbits(60))],
-        "compactor": [store, log(role), str(chance.getrandbits(60)), log(("watcher", 0)), log(("watcher", 1))],
-        "reader": [store, log(role), str(chance.getrandbits(60))],
+        "compactor": [store, log(role), str(chance.getrandbits(60)), log(("watcher", 0)), log(("watcher", 1)),
+                      *(log(("consumer", n + 1)) for n in range(CONSUMERS))],
+        "reader": [store, log(role), str(chance.getrandbits(60)), "copied" if number % 2 else "mapped"],
+        "consumer": [store, log(role), str(number)],
         "watcher": [store, log(role), folder + "/stop", "history" if number else "signals"],
     }[kind]
     running[role] = subprocess.Popen([helper, kind, *words], stderr=errors, stdin=subprocess.DEVNULL)
@@ -69,6 +76,22 @@ def verify():
         fail(f"verify ends with {result.returncode}: {result.stdout}{result.stderr}")
         if not os.path.exists(folder + "/damaged"):
             shutil.copy(store, folder + "/damaged")
+
+
+def tool_beside():
+    """The tool looks at the store while all others use it. It reads through copies."""
+    for command in ("info", "consumers"):
+        began = time.monotonic()
+        try:
+            result = subprocess.run([annals, command, store], capture_output=True, text=True, timeout=TOOL_SECONDS)
+        except subprocess.TimeoutExpired:
+            fail(f"annals {command} takes more than {TOOL_SECONDS} seconds beside the others")
+            continue
+        tool_times.append(time.monotonic() - began)
+        if result.returncode != 0:
+            fail(f"annals {command} ends with {result.returncode}: {result.stderr}")
+        elif '"lost":true' in result.stdout:
+            fail(f"cleaning has passed a consumer: {result.stdout}")
 
 
 def now():
@@ -94,12 +117,12 @@ def run():
     """Gives back when writers were killed."""
     subprocess.run([helper, "make", store], check=True, timeout=60)
     roles = [("writer", n) for n in range(WRITERS)] + [("compactor", n) for n in range(COMPACTORS)]
-    roles += [("reader", n) for n in range(READERS)]
+    roles += [("reader", n) for n in range(READERS)] + [("consumer", n + 1) for n in range(CONSUMERS)]
     for role in [("watcher", 0), ("watcher", 1), *roles]:
         start(role)
     end = time.monotonic() + seconds
     next_verify = time.monotonic() + 1
-    kills = {"writer": [], "compactor": [], "reader": []}
+    kills = {"writer": [], "compactor": [], "reader": [], "consumer": []}
     while time.monotonic() < end and not failures:
         time.sleep(chance.uniform(0, 1))
         check_all_run()
@@ -109,6 +132,7 @@ def run():
             start(role)
         if time.monotonic() >= next_verify:
             verify()
+            tool_beside()
             next_verify = time.monotonic() + 1
     check_all_run()
     for role in roles:
@@ -170,6 +194,17 @@ def check_history():
     return len(expected), busy
 
 
+def check_consumers(found):
+    """Found: of each consumer, the transaction that it stands at, and how many of writers it has counted."""
+    writers = [int(line[0]) for line in words(("watcher", 1)) if line[1] == "writer"]
+    for number, (cursor, read) in enumerate(found, 1):
+        expected = sum(1 for value in writers if value <= cursor)
+        if read != expected:
+            fail(f"consumer {number} has counted {read} transactions up to {cursor}, and there are {expected}")
+        if seconds >= 10 and read == 0:
+            fail(f"consumer {number} has read nothing")
+
+
 def waits(kills):
     """Of each killed writer how long another's relaxed commit that was under way then still took, in ms: the longest; all of them, and without
     those in which a compaction ended. And the times of all relaxed and of all durable commits."""
@@ -200,7 +235,14 @@ def summary(kills, last, transactions, busy, rows):
     print(f"seed {seed}, {seconds:.0f} s: {last} transactions, {transactions} of writers, {busy} busy")
     print("kills: " + ", ".join(f"{len(value)} {kind}s" for kind, value in kills.items()))
     print(f"compactions: {len(done)} done, {len(compactions) - len(done)} busy; last horizon {done[-1][1] if done else 0}")
-    print(f"snapshots: {sum(len(words(('reader', n))) for n in range(READERS))}; rows: {rows}")
+    for remainder, kind in enumerate(("mapped", "copied")):
+        logged = [line for n in range(remainder, READERS, 2) for line in words(("reader", n))]
+        opens = [int(line[1]) / 1000 for line in logged if line[0] == "open"]
+        print(f"{kind} readers: {len(logged) - len(opens)} snapshots, longest opening {max(opens, default=0):.0f} ms")
+    print(f"rows: {rows}")
+    if tool_times:
+        print(f"the tool beside them: {len(tool_times)} runs, median {statistics.median(tool_times) * 1000:.0f} ms, "
+              f"max {max(tool_times) * 1000:.0f} ms")
     if longest:
         print(f"longest wait from a writer's kill: median {statistics.median(longest):.2f} ms, max {max(longest):.2f} ms; "
               f"where no compaction ended: median {statistics.median(without):.2f} ms, max {max(without):.2f} ms")
@@ -231,6 +273,7 @@ def main():
     rows = check_rows()
     last = json.loads(rows)["number"] if rows else 0
     check_watchers(last)
+    check_consumers(json.loads(rows)["consumers"] if rows else [])
     transactions, busy = check_history()
     # What a killed compactor has left, the next one who writes removes.
     subprocess.run([annals, "compact", store], capture_output=True, timeout=120)

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Many processes on one store, and two random kills a second: writers, compactors that clean, readers, and watchers who must miss nothing.
+# Many processes on one store, and two random kills a second: writers, compactors that clean, readers through maps and
+# through copies, consumers that advance in their own transactions, and watchers who must miss nothing. The tool looks
+# at the store beside them.
 #
-# Tests/processes.sh [SECONDS [SEED]]: 60 and 1 unless said. Exit status 1 where something was lost, doubled, torn or held up. What is checked stands
-# in Tests/processes.py. SCRATCH names the build folder, CONFIGURATION debug or release; PROCESSES="4 2 3"
-# says how many writers, compactors and readers; KEEP=1 keeps the folder.
+# Tests/processes.sh [SECONDS [SEED]]: 60 and 1 if they are not given. Exit status 1 if something was lost, doubled,
+# torn or held up. What is checked stands in Tests/processes.py. SCRATCH names the build folder, CONFIGURATION debug or
+# release; PROCESSES="4 2 4" says how many writers, compactors and readers; KEEP=1 keeps the folder.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}

@@ -19,7 +19,13 @@ import Glibc
                 try WorldCompactor(
                     arguments[1], log: arguments[2], seed: integer(arguments[3]), watchers: Array(arguments[4...])
                 ).run()
-            case ("reader", 4): try WorldReader(arguments[1], log: arguments[2], seed: integer(arguments[3])).run()
+            case ("reader", 5):
+                try WorldReader(
+                    arguments[1], log: arguments[2], seed: integer(arguments[3]),
+                    reading: arguments[4] == "copied" ? .copied : .mapped
+                ).run()
+            case ("consumer", 4):
+                try WorldConsumer(arguments[1], log: arguments[2], number: integer(arguments[3])).run()
             case ("watcher", 5):
                 try WorldWatcher(
                     arguments[1], log: arguments[2], stop: arguments[3], readsHistory: arguments[4] == "history"
@@ -33,7 +39,8 @@ import Glibc
             default:
                 throw Wrong(
                     "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED WATCHERLOG..., "
-                        + "reader STORE LOG SEED, watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
+                        + "reader STORE LOG SEED mapped|copied, consumer STORE LOG NUMBER, "
+                        + "watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
                         + "hold STORE, rounds STORE COUNT, addresses STORE, or fork STORE")
             }
         } catch {

@@ -1,5 +1,6 @@
 // What the processes of Tests/processes.sh write, and what must be there afterwards.
 //
+// Tally: a row for each consumer says how many transactions of writers it has read.
 // Accounts: transactions move amounts between them, so their sum stays. One counter, which `store.write` increments. Notes: each belongs to one
 // writer, which logs what it is about to do to its notes and afterwards that it was done; so the log says what the notes must be.
 
@@ -7,11 +8,13 @@ import Annals
 
 enum World {
     static let accounts: UInt64 = 40
+    static let consumers: UInt64 = 2
     static let balance: Int64 = 1000
 
     static let entities = [
         EntityDescription("Account", attributes: [AttributeDescription("balance", .int, isOptional: false)]),
         EntityDescription("Counter", attributes: [AttributeDescription("value", .int, isOptional: false)]),
+        EntityDescription("Tally", attributes: [AttributeDescription("read", .int, isOptional: false)]),
         EntityDescription(
             "Note",
             attributes: [
@@ -26,7 +29,9 @@ enum World {
         try store.commit(author: "make") { transaction in
             for _ in 0..<accounts { try transaction.insert("Account", ["balance": .int(balance)]) }
             try transaction.insert("Counter", ["value": .int(0)])
+            for _ in 0..<consumers { try transaction.insert("Tally", ["read": .int(0)]) }
         }
+        for number in 1...consumers { try store.registerConsumer("consumer \(number)") }
         try store.close()
     }
 
@@ -36,8 +41,11 @@ enum World {
         return "\(writer).\(sequence).\(version)." + String(repeating: "x", count: length)
     }
 
-    static func open(_ path: String, access: Store.Access = .readWrite) throws -> Store {
+    static func open(
+        _ path: String, access: Store.Access = .readWrite, reading: Store.Reading = .mapped
+    ) throws -> Store {
         var options = Store.Options()
+        options.reading = reading
         options.createsIfMissing = false
         options.access = access
         return try Store(at: path, options: options)
@@ -189,7 +197,14 @@ struct WorldCheck {
         let value = try World.counter(in: snapshot)
         guard value == counted else { throw Wrong("the counter says \(value), and was incremented \(counted) times") }
         try WorldReader.checkSum(snapshot)
+        let consumers = try (1...World.consumers).map { number in
+            guard let cursor = try store.consumer("consumer \(number)")?.cursor,
+                case .int(let read)? = try snapshot.rows(of: "Tally").first(where: { $0.id.number == number })?["read"]
+            else { throw Wrong("consumer \(number) is not there") }
+            return "[\(cursor.number),\(read)]"
+        }
         Lines.write(
-            "{\"acknowledged\":\(acknowledged),\"counter\":\(value),\"number\":\(snapshot.token.number)}\n", to: 1)
+            "{\"acknowledged\":\(acknowledged),\"counter\":\(value),\"number\":\(snapshot.token.number),"
+                + "\"consumers\":[\(consumers.joined(separator: ","))]}\n", to: 1)
     }
 }

@@ -37,20 +37,74 @@ struct WorldCompactor {
     }
 }
 
-/// `reader STORE LOG SEED`: takes snapshots and holds some, until it is killed.
+/// `consumer STORE LOG NUMBER`: reads history, and counts what it has read in the transaction that advances it, until it
+/// is killed. So each transaction of a writer is counted once.
+struct WorldConsumer {
+    private let path: String
+    private let lines: Lines
+    private let number: UInt64
+
+    init(_ path: String, log: String, number: UInt64) throws {
+        self.path = path
+        lines = try Lines(appendingTo: log)
+        self.number = number
+    }
+
+    func run() throws {
+        let store = try World.open(path)
+        let name = "consumer \(number)"
+        // Consumers do not read each other's transactions: they would never be done.
+        let others = (1...World.consumers).map { "consumer \($0)" }
+        guard let object = ObjectID(entityNumber: try store.entity("Tally").number, number: number),
+            let registered = try store.consumer(name)
+        else { throw Wrong("\(name) is not there") }
+        lines.add("\(registered.cursor.number)")
+        let watcher = try store.changeWatcher(after: registered.cursor, excluding: Set(others))
+        var cursor = registered.cursor
+        while true {
+            _ = try watcher.next(timeout: .seconds(1))
+            let transactions = try store.history(HistoryRequest(after: .token(cursor), excludedAuthors: Set(others)))
+            // One at a time, so that there are many such transactions.
+            for transaction in transactions {
+                let began = Clock.microseconds
+                do {
+                    try store.write(author: name, durability: .relaxed) { pending in
+                        guard case .int(let read)? = try pending.row(object)?["read"] else {
+                            throw Wrong("the tally of \(name) is not there")
+                        }
+                        let isWriters = transaction.author?.hasPrefix("writer") == true
+                        try pending.update(object, ["read": .int(read + (isWriters ? 1 : 0))])
+                        try pending.advanceConsumer(name, from: cursor, to: transaction.token)
+                    }
+                } catch let error as StoreError where error.code == .busy {
+                    break
+                }
+                cursor = transaction.token
+                lines.add("\(cursor.number) \(Clock.microseconds - began)")
+            }
+        }
+    }
+}
+
+/// `reader STORE LOG SEED mapped|copied`: takes snapshots and holds some, until it is killed.
 struct WorldReader {
     private let path: String
     private let lines: Lines
     private var random: Random
+    private let reading: Store.Reading
 
-    init(_ path: String, log: String, seed: UInt64) throws {
+    init(_ path: String, log: String, seed: UInt64, reading: Store.Reading) throws {
         self.path = path
         lines = try Lines(appendingTo: log)
         random = Random(state: seed)
+        self.reading = reading
     }
 
     consuming func run() throws {
-        let store = try World.open(path, access: random.next(below: 2) == 0 ? .readOnly : .readWrite)
+        let began = Clock.microseconds
+        let access: Store.Access = random.next(below: 2) == 0 ? .readOnly : .readWrite
+        let store = try World.open(path, access: access, reading: reading)
+        lines.add("open \(Clock.microseconds - began)")
         var last: UInt64 = 0
         var held: [(snapshot: Snapshot, checksum: UInt64)] = []
         while true {
