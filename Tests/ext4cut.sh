@@ -10,7 +10,9 @@
 #                     (create: N = 0; run: the number of the transaction) in one write.
 #   ANNALS_CHECK      a command; called with: STORE ACKFILE   ends with 0 if every acknowledged transaction is there and
 #                     everything else is in order. After a cut during creation there may be no store, if none is acknowledged.
-#   Without both, the package's own crash-helper (Tests/CrashHelper) is built and used.
+#   Without both, the package's own are built: for every third seed crash-helper (Tests/CrashHelper), which uses the log
+#   alone, else process-helper (Tests/ProcessHelper/PowerCut.swift), which commits, cleans, compacts and makes backups
+#   through a Store. Of the latter's files every byte is checked besides.
 #   ANNALS_CUTS              how many cuts (200), ANNALS_CREATION_CUTS of which hit the creation (20)
 #   ANNALS_CREATION_MILLISECONDS   how late at most these come (12)
 #   ANNALS_SEED              where the random numbers start (the time); a failed cut prints what repeats it
@@ -31,11 +33,32 @@ done
 PATH=$PATH:/usr/sbin:/sbin
 if [ -z "${ANNALS_WORKLOAD:-}" ] || [ -z "${ANNALS_CHECK:-}" ]; then
     package=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-    swift build -c release --product crash-helper --package-path "$package"
-    helper=$(swift build -c release --package-path "$package" --show-bin-path)/crash-helper
-    ANNALS_WORKLOAD=$helper
-    ANNALS_CHECK="$helper check"
+    scratch=${SCRATCH:-$package/.build}
+    for product in annals crash-helper process-helper; do
+        swift build -c release --product "$product" --package-path "$package" --scratch-path "$scratch"
+    done
+    programs=$(swift build -c release --package-path "$package" --scratch-path "$scratch" --show-bin-path)
 fi
+
+# Which program a seed's cut hits.
+choose() {
+    if [ -z "${programs:-}" ]; then
+        workload=$ANNALS_WORKLOAD check=$ANNALS_CHECK
+    elif (($1 % 3 == 0)); then
+        workload=$programs/crash-helper check="$programs/crash-helper check"
+    else
+        workload="$programs/process-helper cut" check=check_store
+    fi
+}
+
+# Every byte of the store and of the copies beside it, then what should be in them.
+check_store() {
+    local file
+    for file in "$1" "$1".backup?; do
+        if [ -e "$file" ]; then "$programs/annals" verify "$file" || return 1; fi
+    done
+    "$programs/process-helper" cut check "$1" "$2"
+}
 
 cuts=${ANNALS_CUTS:-200}
 creation_cuts=${ANNALS_CREATION_CUTS:-20}
@@ -133,9 +156,12 @@ fi
 
 acknowledged=0
 during=0
+backups=0
+cleanings=0
 for ((index = 0; index < cuts; index++)); do
     seed=$((first_seed + index))
     RANDOM=$((seed & 0x7fff))
+    choose "$seed"
     image=$work/$seed.img
     acks=$work/$seed.acks
     log=$work/$seed.log
@@ -152,21 +178,23 @@ for ((index = 0; index < cuts; index++)); do
         phase=run
         microseconds=$((5000 + (RANDOM * 32768 + RANDOM) % 295001))
         # shellcheck disable=SC2086  # the commands may have several words
-        $ANNALS_WORKLOAD create "$store" "$acks" "$seed" >>"$log" 2>&1 || problem="the store could not be made"
+        $workload create "$store" "$acks" "$seed" >>"$log" 2>&1 || problem="the store could not be made"
     fi
     if [ -z "$problem" ]; then
         # shellcheck disable=SC2086
-        cut "$microseconds" "$acks" $ANNALS_WORKLOAD "$phase" "$store" "$acks" "$seed" >>"$log" 2>&1 ||
+        cut "$microseconds" "$acks" $workload "$phase" "$store" "$acks" "$seed" >>"$log" 2>&1 ||
             problem="the workload failed"
     fi
     unmount
     mount_image "$image"
     if [ -z "$problem" ]; then
         # shellcheck disable=SC2086
-        $ANNALS_CHECK "$store" "$acks" >>"$log" 2>&1 || problem="the check failed"
+        $check "$store" "$acks" >>"$log" 2>&1 || problem="the check failed"
     fi
     unmount
     acknowledged=$((acknowledged + $(grep -c '^acked' "$acks" || true)))
+    backups=$((backups + $(grep -c '^backup' "$acks" || true)))
+    cleanings=$((cleanings + $(grep -c '^cleaned' "$acks" || true)))
     if grep -q '^acknowledged during the cut' "$log"; then during=$((during + 1)); fi
     if [ -n "$problem" ]; then
         failures=$((failures + 1))
@@ -178,6 +206,6 @@ for ((index = 0; index < cuts; index++)); do
     fi
 done
 
-echo "$cuts power cuts ($creation_cuts during creation, seed $first_seed): $failures failed; $acknowledged acknowledged,"
-echo "in $during cuts one more while the power went"
+echo "$cuts power cuts ($creation_cuts during creation, seed $first_seed): $failures failed; $acknowledged commits,"
+echo "$cleanings cleanings and $backups backups acknowledged, in $during cuts one more while the power went"
 [ "$failures" = 0 ]

@@ -32,6 +32,7 @@ import Glibc
                 )
                 .run()
             case ("check", 3...): try WorldCheck(arguments[1], logs: Array(arguments[2...])).run()
+            case ("cut", 4...): try cut(Array(arguments.dropFirst()))
             case ("hold", 2): try FrozenReader.run(arguments[1])
             case ("rounds", 3): try RoundsWriter.run(arguments[1], count: integer(arguments[2]))
             case ("addresses", 2): try FewAddresses.run(arguments[1])
@@ -41,11 +42,22 @@ import Glibc
                     "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED WATCHERLOG..., "
                         + "reader STORE LOG SEED mapped|copied, consumer STORE LOG NUMBER, "
                         + "watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
-                        + "hold STORE, rounds STORE COUNT, addresses STORE, or fork STORE")
+                        + "cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE, hold STORE, "
+                        + "rounds STORE COUNT, addresses STORE, or fork STORE")
             }
         } catch {
             Lines.write("process-helper \(arguments.first ?? ""): \(error)\n", to: 2)
             exit(1)
+        }
+    }
+
+    private static func cut(_ arguments: [String]) throws {
+        let run = PowerCut(arguments[1], acks: arguments[2])
+        switch (arguments[0], arguments.count) {
+        case ("create", 4): try run.create()
+        case ("run", 4): try run.run(seed: integer(arguments[3]))
+        case ("check", 3): try run.check()
+        default: throw Wrong("usage: process-helper cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE")
         }
     }
 
