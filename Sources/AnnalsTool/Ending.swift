@@ -2,7 +2,6 @@
 
 internal import Annals
 internal import Glibc
-internal import Synchronization
 
 /// Whether the process was asked to end, and what is to be done then. A second request ends it at once, as it would end any other program.
 final class Ending: Sendable {
@@ -11,7 +10,7 @@ final class Ending: Sendable {
         var action: (@Sendable () -> Void)?
     }
 
-    private let state = Mutex(State())
+    private let state = Guarded(State())
 
     private init() {}
 

@@ -1,7 +1,6 @@
 // Who waits for changes: each is woken by what concerns it, whoever waits in the watch, and without a watch in intervals.
 
 import Annals
-import Synchronization
 import TestSupport
 import Testing
 
@@ -52,7 +51,7 @@ import Testing
     /// Each thread waits for its own file: one leads, the others follow, and when the leader goes the next one leads.
     @Test func threadsTakeTurns() throws {
         let listeners = try (0..<4).map { try listener("\($0)") }
-        let woken = Mutex<[Int]>([])
+        let woken = Guarded<[Int]>([])
         let hub = hub
         let threads = try listeners.enumerated().map { index, listener in
             try BackgroundThread(name: "waits") {

@@ -2,7 +2,6 @@
 
 internal import Annals
 internal import SimulatedDisk
-internal import Synchronization
 internal import Testing
 
 /// A disk with one durable file "/data/a", open for writing.
@@ -253,7 +252,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
     func equalSeedsGiveEqualImages(seed: UInt64) throws {
         let runs = try (0..<2)
             .map { _ in
-                let hashes = Mutex<[UInt64]>([])
+                let hashes = Guarded<[UInt64]>([])
                 try run(seed: seed) { _, image in hashes.withLock { $0.append(image.hash) } }
                 return hashes.withLock { $0 }
             }
@@ -265,7 +264,7 @@ private func differingSectors(_ left: [UInt8], _ right: [UInt8]) -> [Int] {
             var names: [String]
             var bytes: [[UInt8]]
         }
-        let seen = Mutex<(byHash: [UInt64: Content], byContent: [Content: UInt64])>(([:], [:]))
+        let seen = Guarded<(byHash: [UInt64: Content], byContent: [Content: UInt64])>(([:], [:]))
         try run(seed: 11) { _, image in
             let disk = image.makeDisk()
             let names = disk.names(in: "/data")

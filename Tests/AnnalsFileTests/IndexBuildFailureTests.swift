@@ -2,7 +2,6 @@
 
 import Annals
 import SimulatedDisk
-import Synchronization
 import Testing
 
 @Suite struct IndexBuildFailureTests {
@@ -93,7 +92,7 @@ import Testing
 
     /// Closes an engine on another thread.
     private final class Closing: Sendable {
-        private let thread = Mutex<BackgroundThread?>(nil)
+        private let thread = Guarded<BackgroundThread?>(nil)
 
         /// Returns when closing has begun; it ends when calls that are under way have.
         func begin(_ engine: Engine) throws(StoreError) {

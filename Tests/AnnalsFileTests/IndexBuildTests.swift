@@ -151,7 +151,7 @@ import Testing
     }
 
     private final class Turns: Sendable {
-        private let state = Mutex((isInside: false, count: 0))
+        private let state = Guarded((isInside: false, count: 0))
 
         /// Nil inside of another turn.
         func begin() -> Int? {

@@ -147,7 +147,7 @@ import Testing
         let (machine, log) = try machine(.always)
         try insert(log, 1)
         let (other, environment) = try self.other(machine)
-        let sleeps = Mutex<[StoreError?]>([])
+        let sleeps = Guarded<[StoreError?]>([])
         environment.setOnSleep { _ in
             // The other one waits, and is not here to take what it is given.
             let turn = sleeps.withLock { $0.count }
@@ -249,7 +249,7 @@ import Testing
         let slow = try Log.open(path, files: files, environment: environment)
         let isOver = Atomic<Bool>(false)
         let count = Atomic<Int>(0)
-        let failure = Mutex<String?>(nil)
+        let failure = Guarded<String?>(nil)
         let thread = try BackgroundThread(name: "fast") {
             do {
                 while !isOver.load(ordering: .acquiring) {

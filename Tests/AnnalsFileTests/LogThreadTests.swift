@@ -3,7 +3,6 @@
 import Annals
 import FoundationEssentials
 import SimulatedDisk
-import Synchronization
 import Testing
 
 @Suite struct LogThreadTests {
@@ -19,7 +18,7 @@ import Testing
 
     /// Runs `body` on so many threads and waits for all.
     private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) throws {
-        let failures = Mutex<[String]>([])
+        let failures = Guarded<[String]>([])
         let threads = try (0..<count).map { index in
             try BackgroundThread(name: "test \(index)") {
                 do { try body(index) } catch { failures.withLock { $0.append("\(error)") } }
@@ -34,7 +33,7 @@ import Testing
         try withFolder { path in
             let log = try Log.create(path, files: files, environment: environment)
             try log.defineNotes()
-            let numbers = Mutex<[UInt64]>([])
+            let numbers = Guarded<[UInt64]>([])
             try onThreads(8) { thread in
                 for index in 0..<50 {
                     let number = thread * 50 + index + 1
@@ -62,7 +61,7 @@ import Testing
         let log = try machine.create()
         try log.defineNotes()
         let other = try machine.open(2)
-        let codes = Mutex<[StoreError.Code?]>([])
+        let codes = Guarded<[StoreError.Code?]>([])
         machine.environment.setOnSleep { length in
             // The others sleep too while they wait, but not for so long.
             guard length == 10_000 else { return }
@@ -98,7 +97,7 @@ import Testing
         let range = WriterLock.range(processID: 77, timeMicroseconds: 1_767_225_600_000_000)
         #expect(try files.tryLock(file, range) == .acquired)
         let monitor = Monitor()
-        let steps = Mutex((isSleeping: false, mayGoOn: false))
+        let steps = Guarded((isSleeping: false, mayGoOn: false))
         machine.environment.setOnSleep { _ in
             monitor.withLock {
                 steps.withLock { $0.isSleeping = true }
@@ -207,7 +206,7 @@ import Testing
             try withFolder { path in
                 let log = try Log.create(path, files: files, environment: environment)
                 try log.defineNotes()
-                let acknowledged = Mutex(0)
+                let acknowledged = Guarded(0)
                 try onThreads(3) { thread in
                     if thread == 0 {
                         RealEnvironment().sleep(microseconds: UInt64(round * 200))

@@ -131,10 +131,10 @@ import Testing
 
     /// What a writer made public: an index and what must be in it.
     private final class Published: Sendable {
-        private let state = Mutex<(index: OrderedIndex, sum: UInt64)>((OrderedIndex(), 0))
+        private let state = Guarded<(index: OrderedIndex, sum: UInt64)>((OrderedIndex(), 0))
         let isOver = Atomic(false)
         let checked = Atomic(0)
-        let failures = Mutex<[String]>([])
+        let failures = Guarded<[String]>([])
 
         var now: (index: OrderedIndex, sum: UInt64) { state.withLock { $0 } }
         func publish(_ index: OrderedIndex, _ sum: UInt64) { state.withLock { $0 = (index, sum) } }

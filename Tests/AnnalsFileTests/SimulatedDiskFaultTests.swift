@@ -3,7 +3,6 @@
 internal import Annals
 internal import Glibc
 internal import SimulatedDisk
-internal import Synchronization
 internal import Testing
 
 @Suite struct SimulatedDiskFaults {
@@ -65,7 +64,7 @@ internal import Testing
 
     @Test func hookSeesEveryCallAndMayThrow() throws {
         let disk = SimulatedDisk()
-        let seen = Mutex<[CallKind]>([])
+        let seen = Guarded<[CallKind]>([])
         disk.setOnCall { call throws(StoreError) in
             seen.withLock { $0.append(call.kind) }
             if call.kind == .setSize { throw StoreError(.busy, "Not now.") }

@@ -3,7 +3,6 @@
 internal import Annals
 internal import Glibc
 internal import SimulatedDisk
-internal import Synchronization
 internal import Testing
 
 /// What the tests of this file need around a disk: a directory, and short ways to write and read.
@@ -247,7 +246,7 @@ func diskPattern(_ count: Int, _ start: UInt8 = 1) -> [UInt8] {
         let environment = SimulatedEnvironment(seed: 3, process: 42, name: "test", stepMicroseconds: 2, wallClock: 100)
         #expect(environment.wallClockMicroseconds() == 102)
         let before = environment.monotonicMicroseconds()
-        let slept = Mutex<UInt64>(0)
+        let slept = Guarded<UInt64>(0)
         environment.setOnSleep { microseconds in slept.withLock { $0 += microseconds } }
         environment.sleep(microseconds: 50)
         #expect(environment.monotonicMicroseconds() == before + 52)

@@ -119,7 +119,7 @@ private final class Counter: Sendable {
         var number = 0
     }
 
-    private final class NameBox: Sendable { let name = Mutex("") }
+    private final class NameBox: Sendable { let name = Guarded("") }
 }
 
 @Suite struct RealEnvironmentTests {

@@ -195,7 +195,7 @@ import Testing
         let store = try made()
         let watcher = try store.changeWatcher()
         let late = try store.changeWatcher(excluding: ["one", "own"])
-        let seen = Mutex<[ChangeSignal]>([])
+        let seen = Guarded<[ChangeSignal]>([])
         let waiting = try BackgroundThread(name: "watches") {
             // By itself, while the others commit.
             let all = try? signals(watcher, through: 601)
@@ -218,8 +218,8 @@ import Testing
     @Test func threadsThatAskOneWatcherShareItsSignals() throws {
         let store = try made()
         let watcher = try store.changeWatcher()
-        let seen = Mutex<[ChangeSignal]>([])
-        let failures = Mutex<[String]>([])
+        let seen = Guarded<[ChangeSignal]>([])
+        let failures = Guarded<[String]>([])
         let threads = try (0..<3).map { number in
             try BackgroundThread(name: "watches \(number)") {
                 do {
@@ -251,7 +251,7 @@ import Testing
     @Test func whoReadsOnSignalsMissesNothingWhileTheProcessCompacts() throws {
         let store = try made()
         let start = try store.currentToken
-        let failures = Mutex<[String]>([])
+        let failures = Guarded<[String]>([])
         let isDone = Atomic(false)
         let readers = try (0..<2).map { number in
             try BackgroundThread(name: "reads \(number)") {
@@ -402,7 +402,7 @@ import Testing
         let store = try made()
         let watcher = try store.changeWatcher()
         let changes = try store.ownAndRemoteChanges()
-        let codes = Mutex<[StoreError.Code]>([])
+        let codes = Guarded<[StoreError.Code]>([])
         let thread = try BackgroundThread(name: "watches") {
             do {
                 _ = try watcher.next()

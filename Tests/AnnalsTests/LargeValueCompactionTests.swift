@@ -2,7 +2,6 @@
 
 import Annals
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 
@@ -18,7 +17,7 @@ import Testing
         _ = try store.commit { for _ in 1...10 { try $0.insert("Blob", ["bytes": .data(Data([1]))]) } }
         let other = try folder.open()
         let bytes = Data((0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
-        let inserted = Mutex<ObjectID?>(nil)
+        let inserted = Guarded<ObjectID?>(nil)
         _ = try store.compact { (_) in
             inserted.withLock { inserted in
                 if inserted == nil {

@@ -1,15 +1,14 @@
 // A machine with a disk of which every byte, fault and power cut is the test's choice.
 
 package import Annals
-internal import Synchronization
 
 /// A simulated machine: directories and files with a durable and a cached state, processes, locks and faults.
 ///
 /// It is itself a file system, for process 1; `process(_:)` gives the view of another one. Every method may be called from
 /// any thread. One lock guards all state, and no hook runs under it, so hooks may call the disk.
 package final class SimulatedDisk: Sendable {
-    private let machine: Mutex<Machine>
-    private let hooks = Mutex(Hooks())
+    private let machine: Guarded<Machine>
+    private let hooks = Guarded(Hooks())
 
     struct Hooks: Sendable {
         var onCall: CallHook?
@@ -21,10 +20,10 @@ package final class SimulatedDisk: Sendable {
     package typealias ChangeHook = @Sendable (SimulatedDisk) -> Void
 
     package init(_ configuration: SimulatedDiskConfiguration = SimulatedDiskConfiguration()) {
-        machine = Mutex(Machine(configuration))
+        machine = Guarded(Machine(configuration))
     }
 
-    init(machine: Machine) { self.machine = Mutex(machine) }
+    init(machine: Machine) { self.machine = Guarded(machine) }
 
     /// Runs `body` under the lock.
     func withMachine<Result: Sendable>(_ body: (inout Machine) -> Result) -> Result {

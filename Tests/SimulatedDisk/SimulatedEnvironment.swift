@@ -1,7 +1,6 @@
 // Clocks, random numbers and a process identity that a test can set.
 
 internal import Annals
-internal import Synchronization
 
 /// A simulated environment: time stands still but for a step per look at a clock, and for sleeping.
 package final class SimulatedEnvironment: Environment {
@@ -14,7 +13,7 @@ package final class SimulatedEnvironment: Environment {
         var sleepHook: (@Sendable (UInt64) -> Void)?
     }
 
-    private let state: Mutex<State>
+    private let state: Guarded<State>
     /// How far each look at a clock moves both.
     package let stepMicroseconds: UInt64
 
@@ -24,7 +23,7 @@ package final class SimulatedEnvironment: Environment {
         wallClock: Int64 = 1_767_225_600_000_000
     ) {
         self.stepMicroseconds = stepMicroseconds
-        state = Mutex(
+        state = Guarded(
             State(
                 wallClock: wallClock, monotonic: 1_000_000, generator: SplitMix64(seed: seed), process: process,
                 name: name))

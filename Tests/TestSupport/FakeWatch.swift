@@ -1,7 +1,6 @@
 // A watch that tells what a test has it tell.
 
 package import Annals
-import Synchronization
 
 /// Watches without a system: how many watches there are, and what is told, is the test's choice.
 ///
@@ -85,7 +84,7 @@ package final class FakeWatch: ChangeWatch, @unchecked Sendable {
 /// A hub over such watches, and how often it has asked for one.
 package final class FakeWatches: Sendable {
     package let watch = FakeWatch()
-    private let counts = Mutex((made: 0, refuses: false))
+    private let counts = Guarded((made: 0, refuses: false))
 
     package init() {}
 

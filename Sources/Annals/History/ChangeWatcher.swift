@@ -1,7 +1,5 @@
 // Waiting for transactions on a thread, and the position that signals move along.
 
-internal import Synchronization
-
 /// A place in history that moves on with every signal it gives: each transaction is told exactly once, in order.
 ///
 /// Made by `Store.changeWatcher`. Any thread may call it; threads that call `next` at the same time share the signals. It keeps its store
@@ -18,14 +16,14 @@ public final class ChangeWatcher: Sendable {
 
     private let wait: ChangeWait
     private let excluded: Set<String>
-    private let state: Mutex<Position>
+    private let state: Guarded<Position>
 
     init(
         _ store: Store, after number: UInt64, isAtOldest: Bool = false, excluding: Set<String>, asynchronously: Bool
     ) throws(StoreError) {
         wait = try ChangeWait(store, asynchronously: asynchronously)
         excluded = excluding
-        state = Mutex(Position(number: number, isAtOldest: isAtOldest))
+        state = Guarded(Position(number: number, isAtOldest: isAtOldest))
     }
 
     /// The last transaction that was told, or passed over because of its author.

@@ -2,7 +2,6 @@
 
 import Annals
 import SimulatedDisk
-import Synchronization
 
 /// What a system does not do that it promises: to see that the schedules find what comes of it.
 enum Sabotage: Sendable {
@@ -24,9 +23,9 @@ final class InterleavedFiles: FileSystem {
     private let baton: Baton
     private let index: Int
     private let sabotage: Sabotage?
-    private let own = Mutex<Set<Descriptor>>([])
-    private let firstStore = Mutex<FileIdentity?>(nil)
-    private let hasDied = Mutex(false)
+    private let own = Guarded<Set<Descriptor>>([])
+    private let firstStore = Guarded<FileIdentity?>(nil)
+    private let hasDied = Guarded(false)
 
     init(_ disk: SimulatedDisk, _ id: UInt32, _ baton: Baton, _ index: Int, sabotage: Sabotage? = nil) {
         process = disk.process(id)

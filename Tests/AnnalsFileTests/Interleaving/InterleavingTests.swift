@@ -5,7 +5,6 @@
 import Annals
 import FoundationEssentials
 import SimulatedDisk
-import Synchronization
 import Testing
 
 @Suite struct InterleavingTests {
@@ -156,7 +155,7 @@ import Testing
             disk.install([0], at: Machine.path)
             let baton = Baton(schedule)
             let files = (0...1).map { InterleavedFiles(disk, UInt32(11 + $0), baton, $0) }
-            let failures = Mutex(0)
+            let failures = Guarded(0)
             try baton.run(
                 files.map { files in
                     {

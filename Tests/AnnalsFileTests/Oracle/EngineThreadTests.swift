@@ -28,7 +28,7 @@ import Testing
 
     /// Runs the bodies on a thread each and waits for all; records what they throw.
     private func onThreads(_ bodies: [@Sendable () throws -> Void]) throws {
-        let failures = Mutex<[String]>([])
+        let failures = Guarded<[String]>([])
         let threads = try bodies.map { body in
             try BackgroundThread(name: "engine test") {
                 do { try body() } catch { failures.withLock { $0.append("\(error)") } }

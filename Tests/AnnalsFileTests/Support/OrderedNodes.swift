@@ -1,14 +1,13 @@
 // Nodes of ordered indexes kept in memory, in a file's stead, and what tests ask of indexes.
 
 import Annals
-import Synchronization
 
 /// Keeps what `writeDirtyNodes` hands out. Offsets begin at 4096 and never come twice.
 ///
 /// Sound although it gives out pointers: bytes do not change once they are here, and live as long as this object.
 final class MemoryNodes: NodeSource, Sendable {
     /// Addresses of nodes by their offsets.
-    private let nodes = Mutex<[UInt64: UInt]>([:])
+    private let nodes = Guarded<[UInt64: UInt]>([:])
 
     deinit {
         nodes.withLock { for address in $0.values { UnsafeMutableRawPointer(bitPattern: address)?.deallocate() } }

@@ -1,7 +1,6 @@
 // Values and layouts that several tests use.
 
 import Annals
-import Synchronization
 
 enum Samples {
     /// Of every type: boundaries, empty values, and some in between.
@@ -50,7 +49,7 @@ enum Samples {
         return EntityDefinition(number: number, name: name, attributes: attributes)
     }
 
-    private static let kept = Mutex<[RowLayout]>([])
+    private static let kept = Guarded<[RowLayout]>([])
 
     static func layout(_ types: [AttributeType], flags: AttributeFlags = .optional) -> RowLayout {
         do {

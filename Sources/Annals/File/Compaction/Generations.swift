@@ -31,7 +31,7 @@ package final class Generations: @unchecked Sendable {
     let opened: UInt64
     let maintenance = BackgroundWork()
     /// On the monotonic clock; nil for never.
-    let nextMaintenance = Mutex<UInt64?>(nil)
+    let nextMaintenance = Guarded<UInt64?>(nil)
     let isCompactionDue = Atomic<Bool>(false)
     let isStopping = Atomic<Bool>(false)
     /// No compaction by itself before this moment of the monotonic clock.

@@ -17,9 +17,11 @@
 ///
 /// Sound although it holds addresses: it lives only while the closure runs that it is lent to, and its caller holds what they are of.
 public struct RowWriter: ~Copyable {
-    let shape: RowShape
+    /// First, because of the thread sanitizer: where `row.pointee` is changed, the compiler says of this struct too that it
+    /// is, and takes its first word for its address. That must be memory of this thread alone.
     let row: UnsafeMutablePointer<RowBuilder>
     let bytes: UnsafeMutablePointer<ByteWriter>
+    let shape: RowShape
     /// Where in `bytes` the row begins.
     let start: Int
     private let transaction: Unmanaged<TransactionBuilder>

@@ -5,8 +5,6 @@
 // D1  Between two clock steps times strictly rise (F12).
 // D2  `steps` has, ascending, the number of the last transaction before each clock step that stands below `position`.
 
-internal import Synchronization
-
 /// The clock steps of one file, as far as anybody has asked for a time. They are looked for in the headers of frames, once.
 final class ClockSteps: Sendable {
     struct Known: Sendable {
@@ -14,7 +12,7 @@ final class ClockSteps: Sendable {
         var steps: [UInt64] = []
     }
 
-    private let known = Mutex(Known())
+    private let known = Guarded(Known())
 
     /// Held for moments only: nobody reads the file with the lock.
     var current: Known { known.withLock { $0 } }

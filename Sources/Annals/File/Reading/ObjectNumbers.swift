@@ -1,11 +1,9 @@
 // Which object numbers the transactions in the making of one handle have been given.
 
-internal import Synchronization
-
 /// Gives a number to one transaction only, as long as that is in the making. Any thread may call it.
 final class ObjectNumbers: Sendable {
     /// At the index of an entity's number: the next one to give.
-    private let next = Mutex<[UInt64]>([])
+    private let next = Guarded<[UInt64]>([])
 
     /// Takes numbers for a transaction in the making, at `first` or above. Gives back the first of them.
     func take(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {

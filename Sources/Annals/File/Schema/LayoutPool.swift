@@ -1,7 +1,5 @@
 // Row layouts that a store's handle has met, so that a definition has the same one in every file that takes the store's place.
 
-internal import Synchronization
-
 /// Gives equal definitions the same layout: who holds one goes on with it when compaction has put another file in the store's place. Grows with the
 /// definitions that the store has had.
 package final class LayoutPool: Sendable {
@@ -11,7 +9,7 @@ package final class LayoutPool: Sendable {
     }
 
     /// By entity number. An entity may have many definitions that differ in little: their hashes are compared first.
-    private let layouts = Mutex<[[Known]]>([])
+    private let layouts = Guarded<[[Known]]>([])
 
     package init() {}
 

@@ -25,10 +25,10 @@ package final class RowLayout: @unchecked Sendable {
     package let isReserved: Bool
     package let slots: [RowSlot]
     /// The same, where rows find them without counting references.
-    private let slotMemory: UnsafeMutablePointer<RowSlot>
-    private let variableMemory: UnsafeMutablePointer<UInt16>
+    private let slotMemory: UnsafePointer<RowSlot>
+    private let variableMemory: UnsafePointer<UInt16>
     /// What a `RowShape` points to.
-    let shapeMemory: UnsafeMutablePointer<RowShape.Content>
+    let shapeMemory: UnsafePointer<RowShape.Content>
     let hasDefaults: Bool
     package let presenceOffset: Int
     /// Where the variable values begin, and the size of a row that has none.
@@ -74,21 +74,28 @@ package final class RowLayout: @unchecked Sendable {
             offset += attribute.type.slotBytes
         }
         self.slots = slots
-        slotMemory = .allocate(capacity: max(slots.count, 1))
-        for (position, slot) in slots.enumerated() { (slotMemory + position).initialize(to: slot) }
+        slotMemory = Self.memory(of: slots)
         self.variables = variables
-        variableMemory = .allocate(capacity: max(variables.count, 1))
-        for (index, position) in variables.enumerated() { (variableMemory + index).initialize(to: position) }
+        variableMemory = Self.memory(of: variables)
         hasDefaults = entity.attributes.contains { $0.defaultValue != nil }
         presenceOffset = offset
         variableOffset = offset + (slots.count + 7) / 8
         positions = entity.attributes.enumerated().map { UInt32($1.number) << 16 | UInt32($0) }.sorted()
-        shapeMemory = .allocate(capacity: 1)
-        shapeMemory.initialize(
+        // Two steps: the content refers to this object, which must be complete before.
+        let shape = UnsafeMutablePointer<RowShape.Content>.allocate(capacity: 1)
+        shapeMemory = UnsafePointer(shape)
+        shape.initialize(
             to: RowShape.Content(
-                layout: .passUnretained(self), family: family, slots: UnsafePointer(slotMemory),
-                variables: UnsafePointer(variableMemory), count: slots.count, variableCount: variables.count,
-                presenceOffset: presenceOffset, variableOffset: variableOffset, hasDefaults: hasDefaults))
+                layout: .passUnretained(self), family: family, slots: slotMemory, variables: variableMemory,
+                count: slots.count, variableCount: variables.count, presenceOffset: presenceOffset,
+                variableOffset: variableOffset, hasDefaults: hasDefaults))
+    }
+
+    /// Never changed again.
+    private static func memory<Element>(of elements: [Element]) -> UnsafePointer<Element> {
+        let memory = UnsafeMutablePointer<Element>.allocate(capacity: max(elements.count, 1))
+        for (index, element) in elements.enumerated() { (memory + index).initialize(to: element) }
+        return UnsafePointer(memory)
     }
 
     deinit {

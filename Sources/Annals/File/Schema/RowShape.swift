@@ -48,12 +48,12 @@ package struct RowShape {
 
     let content: UnsafePointer<Content>
 
-    init(_ layout: RowLayout) { content = UnsafePointer(layout.shapeMemory) }
+    init(_ layout: RowLayout) { content = layout.shapeMemory }
 
     var layout: Unmanaged<RowLayout> { content.pointee.layout }
 
     @inline(__always)
-    func isOf(_ layout: RowLayout) -> Bool { content == UnsafePointer(layout.shapeMemory) }
+    func isOf(_ layout: RowLayout) -> Bool { content == layout.shapeMemory }
 
     var family: ObjectIdentifier { content.pointee.family }
     /// How many attributes there are.

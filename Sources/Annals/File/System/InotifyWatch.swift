@@ -1,7 +1,5 @@
 // The watch of the real machine: one inotify instance for any number of stores.
 
-internal import Synchronization
-
 /// Watches files through inotify: each file itself for writes, its directory for what happens to the name.
 package final class InotifyWatch: ChangeWatch {
     /// What is watched. The kernel gives one watch number per inode, so files in one directory share its number, and two
@@ -34,7 +32,7 @@ package final class InotifyWatch: ChangeWatch {
     private let wakeReader: Int32
     private let wakeWriter: Int32
     /// Held while a watch is added and entered here, so that its first event finds the entry.
-    private let state = Mutex(State())
+    private let state = Guarded(State())
 
     /// - Throws: `tooManyFiles` where the user has no instances or the process no descriptors left.
     package init() throws(StoreError) {

@@ -2,7 +2,6 @@
 // open files for error messages.
 
 internal import Glibc
-internal import Synchronization
 
 /// The names that files have while they should have none, by descriptor.
 final class TemporaryNames: Sendable {
@@ -13,7 +12,7 @@ final class TemporaryNames: Sendable {
     }
 
     /// Few, and mostly none.
-    private let places = Mutex<[(file: Int32, place: Place)]>([])
+    private let places = Guarded<[(file: Int32, place: Place)]>([])
 
     func remember(_ place: Place, for file: Int32) { places.withLock { $0.append((file, place)) } }
     func place(of file: Int32) -> Place? { places.withLock { $0.first { $0.file == file }?.place } }

@@ -1,7 +1,5 @@
 // A thread of the library's own, for work that waits in system calls and so must not occupy a task's thread.
 
-internal import Synchronization
-
 /// A running thread that can be waited for.
 ///
 /// Once nobody holds it any more it runs on by itself. No signal handler of the program runs on it.
@@ -11,7 +9,7 @@ package final class BackgroundThread: Sendable {
     private let number: UInt
     /// A child has no thread of its parent's but the one that forked it.
     private let process = OwnProcess()
-    private let state = Mutex(State.running)
+    private let state = Guarded(State.running)
 
     /// - Parameter name: what debuggers show; the system keeps the first 15 bytes.
     /// - Throws: `outOfMemory` where the system gives no more threads.

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The default suite under the thread sanitizer and under the address sanitizer. Both must report nothing.
+#
+# Tests/sanitizers.sh [thread|address] [FILTER]: both and everything if they are not given. A FILTER is one of the test
+# runner. Exit status 1 if a test fails or a sanitizer reports something; then its reports are printed. The suite starts
+# the tools and helpers, which are built the same way and reported as well.
+# Left out under the thread sanitizer: the tests that fork. The child of a process with threads hangs in its runtime.
+# SCRATCH names the build folder (.build), SECONDS_EACH how long a run may take (3600).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+kinds=(thread address)
+case ${1:-} in thread | address) kinds=("$1") && shift ;; esac
+forks='ForkTests|aChildIsToldThatTheWatcherIsItsParents'
+status=0
+for kind in "${kinds[@]}"; do
+    scratch=${SCRATCH:-.build}/$kind
+    swift build --build-tests --sanitize "$kind" --scratch-path "$scratch" || exit 1
+    reports=$(mktemp -d)
+    options=(--testing-library swift-testing)
+    if [ $# -gt 0 ]; then options+=(--filter "$1"); fi
+    if [ "$kind" = thread ]; then options+=(--skip "$forks"); fi
+    # A report ends no process: so one run has them all, and what a process returns is what the test expects.
+    export TSAN_OPTIONS="exitcode=0 log_path=$reports/report"
+    # Leaks are not looked for: what the runtime keeps until the end of a process counts as one.
+    export ASAN_OPTIONS="detect_leaks=0 log_path=$reports/report"
+    # The bundle itself and not `swift test`, which leaves its child running when its time is over.
+    timeout -k 5 "${SECONDS_EACH:-3600}" "$scratch/debug/annalsPackageTests.xctest" "${options[@]}" \
+        >"$scratch/suite.log" 2>&1
+    ended=$?
+    grep -E '✘ Test|Test run with' "$scratch/suite.log"
+    found=$(cat "$reports"/* 2>/dev/null | grep -c '^SUMMARY: ')
+    echo "$kind sanitizer: the suite ended with $ended, $found reports"
+    if [ "$ended" != 0 ] || [ "$found" != 0 ]; then
+        cat "$reports"/* 2>/dev/null
+        status=1
+    fi
+    rm -rf "$reports"
+done
+exit $status
