@@ -78,7 +78,7 @@ def faults_of_lists():
     """Error codes and commands that their guides do not have."""
     faults = []
     for guide, folder, pattern in (
-            ("Errors.md", LIBRARY, r'static let (\w+) = Self\(rawValue: "\1"\)'),
+            ("Errors.md", LIBRARY, r'public static let (\w+) = Self\(rawValue: "\1"\)'),
             ("TheTool.md", os.path.join(ROOT, "Sources", "AnnalsTool"), r'= Command\(\s*"(\w+)"')):
         names = set()
         for parent, _, files in os.walk(folder):
