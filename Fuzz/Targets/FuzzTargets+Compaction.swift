@@ -6,7 +6,7 @@ extension FuzzTargets {
     /// Z9: a compacted store has the rows, the transactions above the horizon and the consumers that it had before, and is intact.
     static func compact(_ store: FuzzedStore) {
         guard let engine = open(store, .readWrite, .mapped, true) else { return }
-        let generations = Generations(engine)
+        let generations = StoreFiles(engine)
         do throws(StoreError) {
             let before = try EngineContents(generations)
             do throws(StoreError) {
@@ -48,7 +48,7 @@ private struct EngineContents {
     /// Large values are read up to so many bytes, so that references to one long value do not multiply it.
     private var largeBytes = 1 << 18
 
-    init(_ store: Generations) throws(StoreError) {
+    init(_ store: StoreFiles) throws(StoreError) {
         let (engine, view) = try store.newest()
         tracking = engine.tracking
         for entity in view.catalog.entities(version: view.catalog.newestVersion) {

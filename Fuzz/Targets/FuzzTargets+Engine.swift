@@ -64,10 +64,10 @@ extension FuzzTargets {
             violation("Z5", "an error of another type: \(error)")
         }
         do throws(StoreError) { try engine.close() } catch { requireByteError(error, "Closing the engine") }
-        checkWritten(store, report, hasTrueSets: hasTrueSets)
+        requireWritten(store, report, hasTrueSets: hasTrueSets)
     }
 
-    private static func checkWritten(_ store: FuzzedStore, _ report: CheckReport, hasTrueSets: Bool) {
+    private static func requireWritten(_ store: FuzzedStore, _ report: CheckReport, hasTrueSets: Bool) {
         guard report.isIntact else { return }
         do throws(StoreError) {
             let after = try store.check()

@@ -13,17 +13,17 @@ struct DecimalText: Equatable {
         var rest = Array(text.utf8)[...]
         let isNegative = rest.first == UInt8(ascii: "-")
         if isNegative { rest.removeFirst() }
-        let whole = Self.takeDigits(&rest)
+        let whole = Self.parseDigits(&rest)
         guard !whole.isEmpty, whole.count == 1 || whole.first != UInt8(ascii: "0") else { return nil }
         var fraction: ArraySlice<UInt8> = []
         if rest.first == UInt8(ascii: ".") {
             rest.removeFirst()
-            fraction = Self.takeDigits(&rest)
+            fraction = Self.parseDigits(&rest)
             if fraction.isEmpty { return nil }
         }
         var digits = Array(whole + fraction)
         let isZero = digits.allSatisfy { $0 == UInt8(ascii: "0") }
-        guard let written = Self.takeExponent(&rest, isZero: isZero), rest.isEmpty else { return nil }
+        guard let written = Self.parseExponent(&rest, isZero: isZero), rest.isEmpty else { return nil }
         if isZero { return }
         let (exponent, overflow) = written.subtractingReportingOverflow(fraction.count)
         guard !overflow else { return nil }
@@ -38,18 +38,18 @@ struct DecimalText: Equatable {
         self.digits = Array(digits.drop { $0 == UInt8(ascii: "0") })
     }
 
-    private static func takeDigits(_ rest: inout ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+    private static func parseDigits(_ rest: inout ArraySlice<UInt8>) -> ArraySlice<UInt8> {
         let digits = rest.prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
         rest = rest.dropFirst(digits.count)
         return digits
     }
 
-    private static func takeExponent(_ rest: inout ArraySlice<UInt8>, isZero: Bool) -> Int? {
+    private static func parseExponent(_ rest: inout ArraySlice<UInt8>, isZero: Bool) -> Int? {
         guard rest.first == UInt8(ascii: "e") || rest.first == UInt8(ascii: "E") else { return 0 }
         rest.removeFirst()
         let isNegative = rest.first == UInt8(ascii: "-")
         if isNegative || rest.first == UInt8(ascii: "+") { rest.removeFirst() }
-        let digits = takeDigits(&rest)
+        let digits = parseDigits(&rest)
         if digits.isEmpty { return nil }
         if isZero { return 0 }
         return Int((isNegative ? "-" : "") + String(decoding: digits, as: UTF8.self))

@@ -43,7 +43,7 @@ enum DemoCommand {
         // Each is waited for, whatever became of the other.
         let endings = players.map(status)
         guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was ended.") }
-        try check(endings.allSatisfy { $0 == 0 }, "One of the two processes has failed.")
+        try expect(endings.allSatisfy { $0 == 0 }, "One of the two processes has failed.")
         try conclude(path, &output)
         return .done
     }
@@ -94,29 +94,29 @@ enum DemoCommand {
         defer { try? store.close() }
         let last = try storing { try store.currentToken.number }
         let clips = try storing { try store.snapshot().count(of: "Clip") }
-        try check(clips == rounds, "The store has \(clips) clips, and should have \(rounds).")
+        try expect(clips == rounds, "The store has \(clips) clips, and should have \(rounds).")
         let consumers = try storing { try store.consumers }
-        try check(
+        try expect(
             consumers.count == 2 && consumers.allSatisfy { $0.lag == 0 }, "One of the two has not read everything.")
         let plan = try storing { try store.clean() }
         try output.line(
             "Both have read everything up to transaction \(last): \(plan.transactions) transactions are cleaned.")
-        try check(plan.before == last + 1, "Not everything was cleaned that both have read.")
+        try expect(plan.before == last + 1, "Not everything was cleaned that both have read.")
         let result = try storing { try store.compact() }
         try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
-        try check(result.bytesAfter < result.bytesBefore, "Compaction gave nothing back.")
+        try expect(result.bytesAfter < result.bytesBefore, "Compaction gave nothing back.")
         let left = try storing {
             // A token from before the compaction is a place in the new file as well.
             (try store.history(after: consumers[0].cursor).count, try store.snapshot().count(of: "Clip"))
         }
-        try check(left == (0, UInt64(rounds)), "Compaction has changed what the store holds.")
+        try expect(left == (0, UInt64(rounds)), "Compaction has changed what the store holds.")
         try storing { try store.close() }
         let report = try storing { try Checker.check(path, files: RealFileSystem()) }
-        try check(report.isIntact, "The store is not intact.")
+        try expect(report.isIntact, "The store is not intact.")
         try output.line("Everything is as it should be.")
     }
 
-    static func check(_ holds: Bool, _ sentence: String) throws(ToolFailure) {
+    static func expect(_ holds: Bool, _ sentence: String) throws(ToolFailure) {
         guard holds else { throw ToolFailure(.failed, sentence) }
     }
 }

@@ -158,7 +158,7 @@ struct DemoPlayer {
             let request = HistoryRequest(after: .token(cursor), excludedAuthors: [role.rawValue, nil])
             let transactions = try storing { try store.history(request) }
             guard let transaction = transactions.first else { continue }
-            try DemoCommand.check(transactions.count == 1, "The other process did not wait for an answer.")
+            try DemoCommand.expect(transactions.count == 1, "The other process did not wait for an answer.")
             let changes = transaction.changes.map { change in
                 let attributes = change.attributes.isEmpty ? "" : " (\(change.attributes.joined(separator: ", ")))"
                 return "\(change.kind.rawValue) \(change.entity) \(change.object)\(attributes)"
@@ -188,7 +188,7 @@ struct DemoPlayer {
             try move(&cursor, to: last.token)
         }
         try say("sees: \(transactions) transactions in \(signals) signals, the last after \(delay) µs", &output)
-        try DemoCommand.check(transactions == DemoCommand.burst, "Transactions were missed.")
+        try DemoCommand.expect(transactions == DemoCommand.burst, "Transactions were missed.")
     }
 }
 

@@ -44,7 +44,7 @@ enum HistoryCommand {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .history)
         var request = try arguments.historyRequest()
         let hasValues = arguments.has("values")
-        if arguments.has("follow") { try checkFollowing(request, arguments) }
+        if arguments.has("follow") { try requireFollowable(request, arguments) }
         var left = request.limit ?? .max
         let ending = arguments.has("follow") ? try Ending.onSignals() : nil
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
@@ -93,7 +93,7 @@ enum HistoryCommand {
     }
 
     /// What comes has no end to count from, or to begin with.
-    private static func checkFollowing(_ request: HistoryRequest, _ arguments: Arguments) throws(ToolFailure) {
+    private static func requireFollowable(_ request: HistoryRequest, _ arguments: Arguments) throws(ToolFailure) {
         guard request.before == nil, request.order == .oldestFirst, !arguments.has("net"), !arguments.has("count")
         else {
             throw ToolFailure(

@@ -78,7 +78,7 @@ final class LoadRun {
         while let line = try reader.next() {
             guard let members = try? parse(line) else { break }
             guesses.add(members)
-            try checkCount(guesses, at: reader.number)
+            try requireCount(guesses, at: reader.number)
         }
         reader.rewind()
         return guesses
@@ -123,7 +123,7 @@ final class LoadRun {
     }
 
     /// An entity has only so many attributes: names the line that brings one more.
-    private func checkCount(_ guesses: TypeGuesses, at line: UInt64) throws(ToolFailure) {
+    private func requireCount(_ guesses: TypeGuesses, at line: UInt64) throws(ToolFailure) {
         let (count, most) = (guesses.names.count, MemberNames.maximumCount)
         guard count > most else { return }
         throw wrong(line, "it brings the attributes to \(count), and an entity has at most \(most)")
@@ -171,7 +171,7 @@ final class LoadRun {
         var guesses = TypeGuesses()
         for line in batch {
             guesses.add(line.members)
-            try checkCount(guesses, at: line.number)
+            try requireCount(guesses, at: line.number)
         }
         if !areTypesKnown { try prepare(store, guesses) }
         for name in guesses.names where guesses[name].type == nil && !untyped.contains(name) { untyped.append(name) }

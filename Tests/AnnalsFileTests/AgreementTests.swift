@@ -41,7 +41,7 @@ import Testing
         for isBackup in [false, true] {
             let machine = EngineMachine()
             machine.machine.disk.install(bytes, at: EngineMachine.path)
-            let store = Generations(try machine.open())
+            let store = StoreFiles(try machine.open())
             let met = failure {
                 if isBackup {
                     _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered)

@@ -8,9 +8,9 @@ import Testing
 @Suite struct BackupTests {
     private static let copy = "/data/copy.annals"
 
-    private func filled() throws -> (machine: EngineMachine, store: Generations, ids: [ObjectID]) {
+    private func filled() throws -> (machine: EngineMachine, store: StoreFiles, ids: [ObjectID]) {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         let ids = try store.current.insertNotes(1...400)
         for id in ids.prefix(100) { _ = try store.commit { try $0.update(id, [(EngineNote.rank, .int(5000))]) } }
         for id in ids.suffix(20) { _ = try store.commit(author: "other") { try $0.delete(id) } }
@@ -45,7 +45,7 @@ import Testing
         _ = try store.current.register("reader", .reads)
         try store.current.deleteHistory(before: 30)
         try store.current.setRetention(RetentionLimits(microseconds: .max, bytes: 77))
-        let writer = Generations(try machine.open(2))
+        let writer = StoreFiles(try machine.open(2))
         var options = CompactionOptions.lowered
         // Others go on, and compact, and the reader reads on.
         let step = Step()
@@ -129,7 +129,7 @@ import Testing
         options.progress = { (_, _) in false }
         expect(.cancelled) { _ = try store.backUp(to: Self.copy, newIdentity: false, options) }
         // Two at once to one name.
-        let other = Generations(try machine.open(2))
+        let other = StoreFiles(try machine.open(2))
         let met = Step()
         options.progress = { (_, _) in
             do {
@@ -156,7 +156,7 @@ import Testing
         for kind in [CallKind.write, .setSize, .synchronize, .rename, .synchronizeDirectory, .createExclusively] {
             for occurrence in 1...60 {
                 process += 1
-                let generations = Generations(try machine.open(process))
+                let generations = StoreFiles(try machine.open(process))
                 machine.machine.disk.addFault(
                     Fault(.death(afterBytes: 100), on: kind, occurrence: occurrence, process: process))
                 isDone = (try? generations.backUp(to: Self.copy, newIdentity: false, .lowered)) != nil

@@ -10,7 +10,7 @@ import Testing
     private func forms(_ bytes: [UInt8], pieceBytes: Int) -> ValueForms {
         var form = LargeValueForm()
         for start in stride(from: 0, to: bytes.count, by: pieceBytes) {
-            bytes[start..<min(start + pieceBytes, bytes.count)].withUnsafeBytes { form.take($0) }
+            bytes[start..<min(start + pieceBytes, bytes.count)].withUnsafeBytes { form.accept($0) }
         }
         return form.finish()
     }

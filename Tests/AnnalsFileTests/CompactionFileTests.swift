@@ -23,11 +23,11 @@ import Testing
 
     @Test func aWriterOfAReplacedFileLeavesTheNextCompactionAlone() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         _ = try store.current.insertNotes(1...20)
         // For whom no time passes: only the first relaxed commit looks at the name by itself.
         let environment = SimulatedEnvironment(process: 2, stepMicroseconds: 0)
-        let other = Generations(
+        let other = StoreFiles(
             try Engine.open(
                 EngineMachine.path, options: machine.options, files: machine.machine.files(2), environment: environment)
         )
@@ -44,9 +44,9 @@ import Testing
 
     @Test func aCompactorThatComesLateLeavesTheNextCompactionAlone() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         _ = try store.current.insertNotes(1...20)
-        let late = Generations(try machine.open(2))
+        let late = StoreFiles(try machine.open(2))
         let hasCome = Once()
         // It has opened the file by its name and not locked it yet, when the file is replaced and the next compaction begins.
         machine.machine.disk.setOnCall { [self] (call) throws(StoreError) in
@@ -64,7 +64,7 @@ import Testing
 
     @Test func aCompactorThatHasReplacedTheFileLeavesTheNextCompactionAlone() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         _ = try store.current.insertNotes(1...20)
         let (hasRenamed, hasCome) = (Once(), Once())
         // The new file has the name, and its compactor has yet to end.
@@ -83,9 +83,9 @@ import Testing
 
     @Test func aFileThatIsReplacedWhileAHandleGoesOverToItIsPassedOver() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         _ = try store.current.insertNotes(1...20)
-        let reader = Generations(try machine.open(2, access: .readOnly))
+        let reader = StoreFiles(try machine.open(2, access: .readOnly))
         _ = try store.compact(.lowered)
         let hasCome = Once()
         // It has opened the new file, and not looked at it yet.
@@ -101,7 +101,7 @@ import Testing
 
     @Test func aWriterThatLooksForALeftoverIsNoCompactor() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         _ = try store.current.insertNotes(1...20)
         let files = machine.machine.files(3)
         let lock = try files.open("s.annals", in: try files.openDirectory("/data"), access: .readWrite)
@@ -113,7 +113,7 @@ import Testing
 
     @Test func aLockThatIsNoCompactorsIsAnotherPrograms() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         _ = try store.current.insertNotes(1...20)
         let files = machine.machine.files(3)
         let own = WriterLock.compaction(processID: 3)
@@ -133,7 +133,7 @@ import Testing
 
     @Test func whoHoldsTheEngineOfAReplacedFileAsksItOn() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         _ = try store.current.insertNotes(1...250)
         let reader = try machine.open(2, access: .readOnly)
         let last = try reader.view().number
@@ -148,7 +148,7 @@ import Testing
 
     @Test func whatWasCleanedMeanwhileIsNotRevertedAndNothingElseInItsPlace() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         _ = try store.current.insertNotes(1...500)
         let last = try store.newest().view.number
         for isCompacted in [false, true] {

@@ -23,8 +23,8 @@ import Testing
 
     @Test func aConsumerIsKnownToAllHandlesAndSurvivesCheckpointsAndCompaction() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
-        let other = Generations(try machine.open(2))
+        let store = StoreFiles(try machine.create())
+        let other = StoreFiles(try machine.open(2))
         let start = try place(store.current)
         let first = try store.current.register("reader", [.reads], at: start)
         #expect(first.place == start && first.kind == .reads)
@@ -41,7 +41,7 @@ import Testing
         try other.current.advance([ConsumerAdvance(name: "reader", from: start, to: end)])
         try store.current.writeCheckpoint()
         _ = try store.compact(.lowered)
-        for generations in [store, other, Generations(try machine.open(3))] {
+        for generations in [store, other, StoreFiles(try machine.open(3))] {
             let engine = try generations.newest().engine
             #expect(engine.tracking.consumers.map(\.name) == ["reader"])
             #expect(engine.tracking.consumer("reader")?.place == end)
@@ -157,8 +157,8 @@ import Testing
 
     @Test func aCursorIsWrittenWhenItMoves() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
-        let other = Generations(try machine.open(2))
+        let store = StoreFiles(try machine.create())
+        let other = StoreFiles(try machine.open(2))
         var last = try place(store.current)
         _ = try store.current.register("reader", .reads)
         for index in 1...5 {
@@ -179,8 +179,8 @@ import Testing
 
     @Test func ofTwoWhoMoveOneConsumerOneIsTold() throws {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
-        let other = Generations(try machine.open(2))
+        let store = StoreFiles(try machine.create())
+        let other = StoreFiles(try machine.open(2))
         let start = try place(store.current)
         _ = try store.current.register("reader", .reads)
         _ = try store.current.insertNotes(1...300)
@@ -294,7 +294,7 @@ import Testing
         // Kept by checkpoints and compaction.
         try engine.writeCheckpoint()
         try engine.close()
-        let store = Generations(try machine.open())
+        let store = StoreFiles(try machine.open())
         _ = try store.compact(.lowered)
         #expect(store.current.tracking.retention == RetentionLimits(microseconds: .max, bytes: .max))
         #expect(store.current.tracking.horizon == old)
@@ -358,7 +358,7 @@ import Testing
         let machine = machine()
         var trigger = CompactionTrigger()
         trigger.minimumBytes = 64 << 10
-        let store = Generations(try machine.create(), trigger: trigger)
+        let store = StoreFiles(try machine.create(), trigger: trigger)
         let ids = try store.current.insertNotes(1...200)
         func update(_ round: Int) throws {
             _ = try store.commit { pending in

@@ -229,7 +229,7 @@ import Testing
         for reversed in [false, true] {
             expectDamaged { try engine.view().scan(entity: 1, reversed: reversed) { (_, _) in true } }
         }
-        #expect(throws: StoreError.self) { try Generations(engine).compact(.lowered) }
+        #expect(throws: StoreError.self) { try StoreFiles(engine).compact(.lowered) }
     }
 
     // MARK: Consumers

@@ -248,7 +248,7 @@ import Testing
         #expect(
             IndexID.all(of: entity)
                 == expected.map { IndexID(entity: 6, attributes: $0.0, isUnique: $0.1) })
-        try IndexID.checkIndexable(entity)
+        try IndexID.requireIndexable(entity)
         #expect(IndexID.all(of: .removal(of: 6)) == [])
     }
 
@@ -261,7 +261,7 @@ import Testing
             var keyed = Samples.entity([.int, type])
             keyed.keys = [KeyDefinition(isUnique: true, attributes: [1, 2])]
             for entity in [flagged, unique, keyed] {
-                #expect(Self.code { try IndexID.checkIndexable(entity) } == .invalidArgument)
+                #expect(Self.code { try IndexID.requireIndexable(entity) } == .invalidArgument)
                 #expect(IndexID.all(of: entity) == [])
             }
         }

@@ -117,7 +117,7 @@ import Testing
         #expect(machine.machine.disk.names(in: "/data") == [".new.annals-salvage", "s.annals"])
         // A backup to that name has another file.
         let engine = try machine.open(3)
-        _ = try Generations(engine).backUp(to: Self.path, newIdentity: false, .lowered)
+        _ = try StoreFiles(engine).backUp(to: Self.path, newIdentity: false, .lowered)
         #expect(code { try first.publish() } == .alreadyExists)
         first.close()
         #expect(machine.machine.disk.names(in: "/data") == ["new", "s.annals"])
@@ -366,7 +366,7 @@ import Testing
     /// A compacted store: notes 1 to 400 are rows without history, five have a transaction.
     private func compacted() throws -> EngineMachine {
         let machine = EngineMachine()
-        let store = Generations(try machine.create())
+        let store = StoreFiles(try machine.create())
         let ids = try store.current.insertNotes(1...400)
         for id in ids[10..<20] { _ = try store.commit { try $0.delete(id) } }
         _ = try store.current.deleteHistory(before: store.current.view().number + 1)

@@ -35,7 +35,7 @@ struct ApplyPlan {
     var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
     var deleted: Set<ObjectID> = []
     var claimed: [UniqueKey: ObjectID] = [:]
-    private var formerNames: FormerNames
+    private var formerNames: NamesBefore
 
     init(
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction
@@ -45,7 +45,7 @@ struct ApplyPlan {
         self.base = base
         self.pending = pending
         map = try ObjectMap(base)
-        formerNames = FormerNames(pending.catalog)
+        formerNames = NamesBefore(pending.catalog)
     }
 
     /// Settles which objects are meant, then what becomes of each.

@@ -42,7 +42,7 @@ enum ApplySchema {
             changes.append(change)
         }
         // What was written there before a renaming here came there.
-        schema = FormerNames.renamed(schema, renamed)
+        schema = NamesBefore.renamed(schema, renamed)
         do throws(StoreError) {
             return changes + (try SchemaPlan.additions(of: schema, to: renamed))
         } catch  where error.code == .schemaMismatch {

@@ -75,7 +75,7 @@ struct ExportReader {
         var changes: [ExportedChange] = []
         for entity in state.view.catalog.entities(version: version) where !entity.name.isReserved {
             let handle = try state.handle(ofEntity: entity.name.text)
-            try state.checkKnown(handle.number)
+            try state.requireKnown(handle.number)
             try state.view.scan(entity: handle.number) { (object, row) throws(StoreError) in
                 changes.append(try insertion(of: object, row, handle.layout, version, state.view))
                 return true

@@ -161,10 +161,10 @@ extension ExportedTransaction: Codable {
         renames = try container.decodeIfPresent([ExportedRename].self, forKey: .renames) ?? []
         let shapes = try container.decode([Shape].self, forKey: .shapes)
         changes = try container.decode([Change].self, forKey: .changes).map { try ExportedChange($0, shapes) }
-        try check()
+        try validate()
     }
 
-    private func check() throws(StoreError) {
+    private func validate() throws(StoreError) {
         guard token.number > 0 else { throw .malformedExport("its number is 0") }
         if let previous {
             guard previous.storeIdentifier == store, (1..<token.number).contains(previous.number) else {

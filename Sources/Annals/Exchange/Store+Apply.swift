@@ -31,10 +31,10 @@ extension Store {
         contextName: String? = nil, durability: Durability? = nil
     ) throws -> ApplyResult {
         guard transaction.store != identifier else {
-            try checkOwn(transaction.token)
+            try requireOwn(transaction.token)
             return ApplyResult(outcome: .alreadyHere, token: nil, conflicts: [])
         }
-        if let origin = transaction.origin, origin.storeIdentifier == identifier { try checkOwn(origin) }
+        if let origin = transaction.origin, origin.storeIdentifier == identifier { try requireOwn(origin) }
         // Most that comes twice is known without any lock.
         if try AppliedOrigins(try snapshot()).isApplied(transaction) {
             return ApplyResult(outcome: .alreadyApplied, token: nil, conflicts: [])
@@ -58,9 +58,9 @@ extension Store {
     }
 
     /// Throws `originDiverged` where a transaction that names this store is not one of its own.
-    private func checkOwn(_ token: HistoryToken) throws(StoreError) {
+    private func requireOwn(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
-            try check(token, engine)
+            try require(token, engine)
         } catch  where error.code == .tokenExpired {
             // It was cleaned here: that it was there is all that can be said.
         } catch  where error.code == .tokenUnknown || error.code == .tokenDiverged {
@@ -77,14 +77,14 @@ extension Store {
     ) throws(StoreError) -> (outcome: ApplyResult.Outcome, conflicts: [ApplyConflict]) {
         let origins = try AppliedOrigins(base)
         if try origins.isApplied(transaction) { return (.alreadyApplied, []) }
-        try origins.checkNext(transaction)
+        try origins.requireNext(transaction)
         let isHere = try origins.hasOrigin(of: transaction)
-        if !isHere { try origins.checkState(transaction) }
+        if !isHere { try origins.requireState(transaction) }
         let definitions = try ApplySchema.definitions(for: isHere ? nil : transaction, pending.catalog)
         if !definitions.isEmpty { try pending.changeSchema(definitions) }
         try origins.note(transaction, isSkipped: isHere, in: pending)
         let origin = transaction.origin ?? transaction.token
-        try LeftOut.write(origin: origin.storeIdentifier, isSkipped: isHere, on: base, to: pending)
+        try ExportReach.write(origin: origin.storeIdentifier, isSkipped: isHere, on: base, to: pending)
         if isHere { return (.alreadyHere, []) }
         var plan = try ApplyPlan(transaction, policy, base, pending)
         try plan.work()
@@ -117,7 +117,7 @@ extension AppliedOrigins {
     }
 
     /// Throws where it is not the next one from its store.
-    func checkNext(_ transaction: ExportedTransaction) throws(StoreError) {
+    func requireNext(_ transaction: ExportedTransaction) throws(StoreError) {
         let record = try record(of: transaction.store)?.record
         let last = record?.token
         guard let previous = transaction.previous else {
@@ -173,7 +173,7 @@ extension AppliedOrigins {
     }
 
     /// Throws where a state holds what partly is here: a state does not tell what has become of that in between.
-    func checkState(_ transaction: ExportedTransaction) throws(StoreError) {
+    func requireState(_ transaction: ExportedTransaction) throws(StoreError) {
         guard let holds = transaction.holds else { return }
         for place in holds + [transaction.origin ?? transaction.token] {
             let isOwn = place.storeIdentifier == storeIdentifier

@@ -93,7 +93,7 @@ extension Store {
         let number = end.engine.oldestNumber
         let state = try end.engine.view(asOf: number)
         let oldest = Snapshot(state, end.engine, identifier)
-        return (number, try LeftOut(oldest)?.last(for: target) ?? oldest.token)
+        return (number, try ExportReach(oldest)?.last(for: target) ?? oldest.token)
     }
 
     /// What comes after a place; nil for nothing. One that was cleaned is right all the same where nothing behind it would be exported of what was
@@ -112,7 +112,7 @@ extension Store {
             case .token(let token)
             where token.number < oldest.number
                 && (token.number > oldest.exported.number || token == oldest.exported):
-                try checkOwner(token)
+                try requireOwner(token)
                 start = .number(oldest.number)
             default: break
             }

@@ -25,7 +25,7 @@ final class ChangeWait: Sendable {
         hub = engine.options.hub ?? .shared
         let hub = hub
         listener = try { () throws(StoreError) in
-            try engine.checkNotWriting()
+            try engine.requireNotWriting()
             return try hub.listen(
                 directory: engine.log.directoryPath, name: engine.log.name, asynchronously: asynchronously)
         }()
@@ -78,7 +78,7 @@ final class ChangeWait: Sendable {
         }
         guard isInDoubt else { return nil }
         do throws(StoreError) {
-            try engine.log.checkPlace()
+            try engine.log.requirePlace()
         } catch {
             if error.code == .storeReplaced {
                 try engine.log.awaitAppend()

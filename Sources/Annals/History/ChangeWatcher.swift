@@ -43,7 +43,7 @@ public final class ChangeWatcher: Sendable {
     /// tells, at most 65,536 of either but for one longer transaction, whose changes it does not look at.
     public func next(timeout: Duration? = nil) throws -> ChangeSignal? {
         let engine = wait.store.engine
-        try engine.checkNotWriting()
+        try engine.requireNotWriting()
         let outcome = try wait.find(until: Duration.deadline(after: timeout)) { (engine) throws(StoreError) in
             try look(engine)
         }
@@ -67,7 +67,7 @@ public final class ChangeWatcher: Sendable {
 
     private func look(_ engine: Engine) throws(StoreError) -> ChangeSignal? {
         // Before the lock: in a child a thread of the parent's may hold it for ever.
-        try engine.checkNotForked()
+        try engine.requireNotForked()
         return try state.withLock { (position) throws(StoreError) in
             var last = position.number
             var view = try { () throws(StoreError) in
@@ -85,7 +85,7 @@ public final class ChangeWatcher: Sendable {
                     position = Position(number: last, isAtOldest: true)
                 }
                 do throws(StoreError) {
-                    try wait.store.check(last, engine, view)
+                    try wait.store.require(last, engine, view)
                     break
                 } catch  where position.isAtOldest && error.code == .tokenExpired {
                     view = try engine.viewOfThisFile()

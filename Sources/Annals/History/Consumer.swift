@@ -122,8 +122,8 @@ extension Store {
     /// Throws `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because somebody else uses its name too;
     /// `consumerLost` if cleaning has passed its cursor, wherever `to` is; `invalidArgument` where `to` is before `from`; what `validate` throws for `to`.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
-        try checkOwner(from)
-        try checkSeen(to)
+        try requireOwner(from)
+        try requireSeen(to)
         do throws(StoreError) {
             try generations.advance(ConsumerAdvance(name: name, from: from.place, to: to.place))
         } catch {
@@ -156,9 +156,9 @@ extension Store {
     }
 
     /// Throws where nobody can have seen the token's transaction. One that was cleaned is left to who knows whose it is.
-    func checkSeen(_ token: HistoryToken) throws(StoreError) {
+    func requireSeen(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
-            try check(token, engine)
+            try require(token, engine)
         } catch  where error.code == .tokenExpired {
         }
     }

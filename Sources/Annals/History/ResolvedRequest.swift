@@ -22,7 +22,7 @@ struct ResolvedRequest {
     ) throws(StoreError) {
         // A snapshot from before a compaction goes on with the file that it is of.
         let engine = snapshot?.engine ?? store.engine
-        try engine.checkNotForked()
+        try engine.requireNotForked()
         let view = try store.view(of: snapshot, engine)
         self.engine = engine
         self.view = view
@@ -31,10 +31,10 @@ struct ResolvedRequest {
             before: try store.number(before: request.before, engine, view),
             isNewestFirst: request.order == .newestFirst)
         transactions = TransactionFilter(request, engine)
-        try store.checkHidden(after: range.after, before: range.before, engine, view, filter: transactions)
+        try store.requireNoneHidden(after: range.after, before: range.before, engine, view, filter: transactions)
         let filter = try ChangeFilter(request, view.catalog)
         let gaps = try snapshot == nil ? view.historyGaps : store.historyGaps(engine)
-        try store.checkGaps(gaps, in: range, named: named ?? filter.namedEntities, engine, view)
+        try store.requireNoGaps(gaps, in: range, named: named ?? filter.namedEntities, engine, view)
         filter.hide(view.reservedEntities, gaps)
         takesAnyChanges = filter.isEmpty
         changes = filter.isEmpty && !filter.hidesAnything ? nil : filter
@@ -72,11 +72,11 @@ extension Store {
         switch place {
         case nil, .oldest: return engine.oldestNumber
         case .number(let number):
-            try check(number, engine, view)
+            try require(number, engine, view)
             return number
         case .token(let token):
-            try check(token, engine)
-            try check(token.number, engine, view)
+            try require(token, engine)
+            try require(token.number, engine, view)
             return token.number
         case .date(let date): return try number(through: try microseconds(date), engine, view)
         }
@@ -92,11 +92,11 @@ extension Store {
         case .number(let number):
             // An end beyond everything is no mistake.
             guard number <= view.number else { return view.number + 1 }
-            try check(number, engine, view)
+            try require(number, engine, view)
             return number
         case .token(let token):
-            try check(token, engine)
-            try check(token.number, engine, view)
+            try require(token, engine)
+            try require(token.number, engine, view)
             return token.number
         case .date(let date):
             let moment = try microseconds(date)

@@ -71,7 +71,7 @@ extension Store {
         _ number: UInt64, author: String? = nil, contextName: String? = nil,
         conflicts policy: RevertPolicy = .refuse, durability: Durability? = nil
     ) throws -> RevertOutcome {
-        try checkRevertible(number)
+        try requireRevertible(number)
         do {
             let (conflicts, token) = try writePending(author, contextName, durability) { pending, engine in
                 let plan = try self.plan(number, pending.base, engine)
@@ -96,10 +96,10 @@ extension Store {
             token.number, author: author, contextName: contextName, conflicts: policy, durability: durability)
     }
 
-    private func checkRevertible(_ number: UInt64) throws(StoreError) {
+    private func requireRevertible(_ number: UInt64) throws(StoreError) {
         let engine = engine
         let view = try engine.viewOfThisFile()
-        try check(number, engine, view)
+        try require(number, engine, view)
         guard number > engine.oldestNumber else {
             throw expired("History does not hold transaction \(number)", engine)
         }
@@ -125,7 +125,7 @@ extension Store {
     }
 
     private func plan(_ number: UInt64, _ base: View, _ engine: Engine) throws -> RevertPlan {
-        try checkHistory(of: number, base, engine)
+        try requireHistory(of: number, base, engine)
         // It was there before the lock, and may have been cleaned since.
         guard let plan = try engine.revertPlan(of: number, in: base) else {
             throw expired("History does not hold transaction \(number)", engine)
@@ -134,7 +134,7 @@ extension Store {
     }
 
     /// Throws where the transaction has changed what no history is kept of: undoing the rest would not undo it.
-    private func checkHistory(of number: UInt64, _ base: View, _ engine: Engine) throws(StoreError) {
+    private func requireHistory(of number: UInt64, _ base: View, _ engine: Engine) throws(StoreError) {
         let gaps = base.historyGaps
         guard !gaps.isEmpty else { return }
         var found: HistoryGap?

@@ -18,7 +18,7 @@ extension Store {
     public func ownAndRemoteChanges(
         after number: UInt64, excluding authors: Set<String> = []
     ) throws -> OwnAndRemoteChanges {
-        try checkPlace(number)
+        try requirePlace(number)
         return OwnAndRemoteChanges(store: self, number: number, excluded: authors)
     }
 
@@ -51,7 +51,7 @@ extension Store {
     public func changeWatcher(
         after number: UInt64, excluding authors: Set<String> = []
     ) throws -> ChangeWatcher {
-        try checkPlace(number)
+        try requirePlace(number)
         return try ChangeWatcher(self, after: number, excluding: authors, asynchronously: false)
     }
 
@@ -84,8 +84,8 @@ extension Store {
         return try engine.viewOfThisFile().number
     }
 
-    private func checkPlace(_ number: UInt64) throws(StoreError) {
+    private func requirePlace(_ number: UInt64) throws(StoreError) {
         let engine = engine
-        try check(number, try engine.viewOfThisFile())
+        try require(number, try engine.viewOfThisFile())
     }
 }

@@ -36,7 +36,7 @@ extension Store {
     @discardableResult
     public func deleteHistory(before token: HistoryToken, authors: [String?]? = nil) throws -> Bool {
         do throws(StoreError) {
-            try check(token, engine)
+            try require(token, engine)
         } catch  where error.code == .tokenExpired {
             return false
         }

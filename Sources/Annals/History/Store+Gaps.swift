@@ -25,7 +25,7 @@ extension Store {
 
     /// Throws where a range of history lacks changes of an entity that is asked for: of one of those named, or, where none is named, of one that has a
     /// history.
-    func checkGaps(
+    func requireNoGaps(
         _ gaps: [HistoryGap], in range: HistoryRange, named: Set<UInt16>?, _ engine: Engine, _ view: View
     ) throws(StoreError) {
         let asked = gaps.filter { named?.contains($0.entity) ?? $0.concernsAll }
@@ -97,7 +97,7 @@ struct GapReport {
 extension Snapshot {
     /// Throws where it is not known what the entity was in this state.
     @inline(__always)
-    func checkKnown(_ entity: UInt16) throws(StoreError) {
+    func requireKnown(_ entity: UInt16) throws(StoreError) {
         if !view.unknownEntities.isEmpty { try refuseUnknown(entity) }
     }
 

@@ -21,10 +21,10 @@ extension Store {
             engine = snapshot.engine
             view = try self.view(of: snapshot, engine)
         }
-        try check(number, engine, view)
-        try checkHidden(after: number, engine, view)
+        try require(number, engine, view)
+        try requireNoneHidden(after: number, engine, view)
         let gaps = try snapshot == nil ? view.historyGaps : historyGaps(engine)
-        try checkGaps(gaps, in: HistoryRange(after: number, before: .max), named: nil, engine, view)
+        try requireNoGaps(gaps, in: HistoryRange(after: number, before: .max), named: nil, engine, view)
         let filter = ChangeFilter.showing(view, gaps)
         var lending = HistoryLending(self, view, filter)
         try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in

@@ -24,7 +24,7 @@ extension Store {
     /// `tokenUnknown`, `tokenExpired`.
     public func snapshot(asOf number: UInt64) throws -> Snapshot {
         let (engine, newest) = try newest()
-        try check(number, engine, newest)
+        try require(number, engine, newest)
         return Snapshot(try engine.view(asOf: number), engine, identifier)
     }
 
@@ -57,12 +57,12 @@ extension Store {
     }
 
     /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
-    public func validate(_ token: HistoryToken) throws { try check(token, engine) }
+    public func validate(_ token: HistoryToken) throws { try require(token, engine) }
 
-    func check(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
-        try checkOwner(token)
+    func require(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
+        try requireOwner(token)
         let newest = try engine.viewOfThisFile()
-        try check(token.number, engine, newest)
+        try require(token.number, engine, newest)
         guard try self.token(ofNumber: token.number, engine, newest).tag == token.tag else {
             throw StoreError(
                 .tokenDiverged,
@@ -72,7 +72,7 @@ extension Store {
     }
 
     /// Throws `tokenForeign`.
-    func checkOwner(_ token: HistoryToken) throws(StoreError) {
+    func requireOwner(_ token: HistoryToken) throws(StoreError) {
         guard token.storeIdentifier == identifier else {
             throw StoreError(
                 .tokenForeign,
@@ -82,9 +82,9 @@ extension Store {
     }
 
     /// Throws where history does not have the place right behind that number.
-    func check(_ number: UInt64, _ newest: View) throws(StoreError) { try check(number, engine, newest) }
+    func require(_ number: UInt64, _ newest: View) throws(StoreError) { try require(number, engine, newest) }
 
-    func check(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) {
+    func require(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) {
         guard number <= newest.number else {
             throw StoreError(
                 .tokenUnknown,
@@ -106,7 +106,7 @@ extension Store {
     }
 
     /// Throws where transactions in that range are hidden that the filter would show: an answer without them would not be all.
-    func checkHidden(
+    func requireNoneHidden(
         after number: UInt64, before end: UInt64 = .max, _ engine: Engine, _ view: View,
         filter: TransactionFilter = TransactionFilter()
     ) throws(StoreError) {

@@ -57,7 +57,7 @@ extension Store {
     }
 
     private func isHereAlready(_ token: HistoryToken, durable isDurable: Bool) throws(StoreError) -> Bool {
-        try checkOwner(token)
+        try requireOwner(token)
         return try hasArrived(token, durable: isDurable, engine)
     }
 
@@ -75,7 +75,7 @@ extension Store {
     private func arrival(of token: HistoryToken, _ engine: Engine) throws(StoreError) -> Arrival {
         let view = try engine.viewOfThisFile()
         if token.number > view.number { return .missing }
-        try check(token, self.engine)
+        try require(token, self.engine)
         let end = try engine.view(asOf: token.number).end
         return engine.durableEnd >= end ? .durable : .visible
     }

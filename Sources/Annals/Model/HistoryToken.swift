@@ -37,7 +37,7 @@ extension HistoryToken: CustomStringConvertible {
     public var description: String {
         let store = storeIdentifier.stored
         let text = "\(Self.version).\(Self.digits(store.high))\(Self.digits(store.low)).\(number).\(Self.digits(tag))"
-        return text + "." + Self.check(text)
+        return text + "." + Self.checkDigits(of: text)
     }
 
     /// Reads the text form, and nothing but what `description` gives. Throws `StoreError`: `tokenMalformed`.
@@ -61,7 +61,7 @@ extension HistoryToken: CustomStringConvertible {
                 + ": one begins with “\(version).” and ends with eight check digits.")
     }
 
-    private static func check(_ text: String) -> String {
+    private static func checkDigits(of text: String) -> String {
         let hash = Array(text.utf8).withUnsafeBytes { Checksum.hash($0, seed: 0) }
         return String(digits(hash).suffix(8))
     }

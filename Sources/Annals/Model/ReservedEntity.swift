@@ -32,7 +32,7 @@ enum ReservedEntity {
             AttributeDescription("isState", .bool, isOptional: false),
         ])
 
-    /// What exports up to the last one that was applied leave out (`LeftOut`).
+    /// What exports up to the last one that was applied leave out (`ExportReach`).
     static let leftOut = EntityDescription(
         EntityDefinition.reservedPrefix + "leftOut",
         attributes: [

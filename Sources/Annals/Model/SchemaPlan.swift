@@ -47,7 +47,7 @@ package struct SchemaPlan {
         changed.sort { $0.number < $1.number }
         guard !changed.isEmpty else { return [] }
         do throws(StoreError) {
-            try catalog.check(SchemaDefinition(version: catalog.newestVersion &+ 1, entities: changed))
+            try catalog.validate(SchemaDefinition(version: catalog.newestVersion &+ 1, entities: changed))
         } catch {
             throw StoreError(.schemaRefused, error.message + " Change the description.")
         }

@@ -50,7 +50,7 @@ public struct Snapshot: Sendable {
 
     /// Throws `unknownEntity` if the state does not have the entity, `historyGap` if nobody knows what the entity was.
     func require(_ entity: EntityHandle) throws(StoreError) {
-        try checkKnown(entity.number)
+        try requireKnown(entity.number)
         let isKnown = view.catalog.layout(version: view.catalog.newestVersion, entity: entity.number) != nil
         guard isKnown else { throw .unknownEntity(entity.name) }
     }
@@ -92,7 +92,7 @@ public struct Snapshot: Sendable {
         guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
         // An ID may come from outside: one of another entity names nothing here.
         guard layout.entity.number == object.entityNumber else { return false }
-        try checkKnown(object.entityNumber)
+        try requireKnown(object.entityNumber)
         return try view.withRow(object) { (row) throws(StoreError) in try lend(object, row, layout, body) }
     }
 
@@ -114,7 +114,7 @@ public struct Snapshot: Sendable {
     /// - Throws: `StoreError`: `unknownEntity`, `damaged`, `closed`.
     public func count(of entity: String) throws -> UInt64 {
         let number = try handle(ofEntity: entity).number
-        try checkKnown(number)
+        try requireKnown(number)
         return try view.count(entity: number)
     }
 

@@ -43,7 +43,7 @@ public final class Store: Sendable {
     public let path: String
     /// Given to the store when it was made, the same for ever, also in copies.
     public let identifier: UUID
-    let generations: Generations
+    let generations: StoreFiles
     let options: Options
     /// Whether there was no store before this handle.
     let wasMade: Bool
@@ -65,7 +65,7 @@ public final class Store: Sendable {
         self.options = options
         let (engine, wasMade) = try Self.openEngine(path, options)
         self.wasMade = wasMade
-        generations = Generations(engine, trigger: options.automaticCompaction?.trigger)
+        generations = StoreFiles(engine, trigger: options.automaticCompaction?.trigger)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
         guard !entities.isEmpty else { return }

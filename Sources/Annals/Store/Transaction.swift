@@ -52,8 +52,8 @@ public final class Transaction {
     /// (any more): then nothing has changed.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         let pending = open()
-        try store.checkOwner(from)
-        try store.checkSeen(to)
+        try store.requireOwner(from)
+        try store.requireSeen(to)
         try pending.advance(name, from: from.place, to: to.place)
     }
 
@@ -94,7 +94,7 @@ public final class Transaction {
         var row = handle.layout.entity.attributes.map(\.valueBeforeItExisted)
         for (name, value) in values {
             let position = try handle.requirePosition(of: name)
-            row[position] = try handle.checked(value, position)
+            row[position] = try handle.validated(value, position)
         }
         return try insert(handle.number, row)
     }
@@ -111,7 +111,7 @@ public final class Transaction {
         }
         var row: [StoredValue] = []
         row.reserveCapacity(values.count)
-        for (position, value) in values.enumerated() { row.append(try entity.checked(value, position)) }
+        for (position, value) in values.enumerated() { row.append(try entity.validated(value, position)) }
         return try insert(entity.number, row)
     }
 
@@ -152,7 +152,7 @@ public final class Transaction {
         changes.reserveCapacity(values.count)
         for (name, value) in values {
             let position = try handle.requirePosition(of: name)
-            changes.append((position, try handle.checked(value, position)))
+            changes.append((position, try handle.validated(value, position)))
         }
         changes.sort { $0.position < $1.position }
         return try update(object, changes)
@@ -170,7 +170,9 @@ public final class Transaction {
         }
         var changes: [(position: Int, value: StoredValue)] = []
         changes.reserveCapacity(values.count)
-        for (position, value) in values.enumerated() { changes.append((position, try entity.checked(value, position))) }
+        for (position, value) in values.enumerated() {
+            changes.append((position, try entity.validated(value, position)))
+        }
         return try update(object, changes)
     }
 
@@ -283,7 +285,7 @@ public final class Transaction {
 
 extension EntityHandle {
     /// The value as the file has it. Throws `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
-    func checked(_ value: Value, _ position: Int) throws(StoreError) -> StoredValue {
+    func validated(_ value: Value, _ position: Int) throws(StoreError) -> StoredValue {
         guard let type = value.type else {
             guard layout.slots[position].isOptional else {
                 throw StoreError(

@@ -90,7 +90,7 @@ struct InterleavedStore: Sendable {
         let disk = SimulatedDisk(configuration)
         disk.install(bytes, at: Machine.path)
         guard case .torn = beginning else { return disk }
-        let store = Generations(
+        let store = StoreFiles(
             try Engine.open(
                 Machine.path, options: Self.options(), files: disk.process(9),
                 environment: SimulatedEnvironment(seed: 9, process: 9, name: "dead")))
@@ -111,7 +111,7 @@ struct InterleavedStore: Sendable {
 
     private func rank(of author: String) -> Int64 { Int64(100 + (Self.authors.firstIndex(of: author) ?? 0)) }
 
-    func commit(_ author: String, _ durability: Durability, _ store: Generations, _ journal: Journal) throws {
+    func commit(_ author: String, _ durability: Durability, _ store: StoreFiles, _ journal: Journal) throws {
         let (counter, old) = (try object("counter"), try object("old \(author)"))
         journal.attempted.insert(author)
         let (_, appended) = try store.commit(author: author, durability: durability) { transaction in

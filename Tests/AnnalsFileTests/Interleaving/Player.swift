@@ -13,7 +13,7 @@ final class Player: @unchecked Sendable {
     private let environment: SimulatedEnvironment
     private let options: EngineOptions
     /// Nil while it has not opened the store, and once it has closed it.
-    private(set) var store: Generations?
+    private(set) var store: StoreFiles?
     /// Taken before the other one begins.
     private var earlier: (engine: Engine, view: View, authors: [String])?
     var failure: StoreError?
@@ -42,7 +42,7 @@ final class Player: @unchecked Sendable {
         }
     }
 
-    private func opened() throws -> Generations {
+    private func opened() throws -> StoreFiles {
         guard let store else { throw InterleavingFailure("the scenario has not opened the store") }
         return store
     }
@@ -51,7 +51,7 @@ final class Player: @unchecked Sendable {
 
     func open() throws {
         let known = journal.last
-        let store = Generations(
+        let store = StoreFiles(
             try Engine.open(Machine.path, options: options, files: files, environment: environment))
         self.store = store
         try check(store, known: known)
@@ -66,7 +66,7 @@ final class Player: @unchecked Sendable {
     func look() throws -> [String] { try check(try opened(), known: journal.last) }
 
     @discardableResult
-    private func check(_ store: Generations, known: UInt64) throws -> [String] {
+    private func check(_ store: StoreFiles, known: UInt64) throws -> [String] {
         let (engine, view) = try store.newest()
         return try model.check(view, engine, journal, known: known)
     }

@@ -161,7 +161,7 @@ import Testing
             if let old = held.randomElement(using: &random) { try check(old, ids) }
             if held.count > 10 { held.removeFirst() }
             try check(engine.view(asOf: UInt64.random(in: first...view.number, using: &random)), ids)
-            try checkHistory(engine, view, after: UInt64.random(in: first...view.number, using: &random))
+            try requireHistory(engine, view, after: UInt64.random(in: first...view.number, using: &random))
             views.add(1, ordering: .relaxed)
         }
         for view in held { try check(view, ids) }
@@ -188,7 +188,7 @@ import Testing
         }
     }
 
-    private static func checkHistory(_ engine: Engine, _ view: View, after number: UInt64) throws {
+    private static func requireHistory(_ engine: Engine, _ view: View, after number: UInt64) throws {
         var next = number + 1
         var sum: Int64 = 0
         try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in

@@ -29,7 +29,7 @@ enum CompactedStores {
             try engine.setRetention(RetentionLimits(microseconds: .max, bytes: 5000))
             _ = try engine.deleteHistory(before: 5)
             _ = try engine.deleteHistory(before: 9, authors: ["secret", nil])
-            let store = Generations(engine)
+            let store = StoreFiles(engine)
             _ = try store.compact(.lowered)
             _ = try store.commit(author: "after") { transaction in
                 _ = try transaction.insert(entity: EngineNote.entity, EngineNote.row("after", 7) + [.bool(true)])
@@ -57,7 +57,7 @@ enum CompactedStores {
             return definition
         }
         try withEngine(machine) { engine in
-            let store = Generations(engine)
+            let store = StoreFiles(engine)
             _ = try store.commit(author: "golden", context: "schema") { transaction in
                 try transaction.changeSchema([
                     EngineNote.definition, definition(2, "Log", isOff: true), definition(3, "Draft", isOff: true),
@@ -106,7 +106,7 @@ enum CompactedStores {
         }
         machine.disk.addFault(Fault(.death(afterBytes: 0), on: .rename, process: 2))
         let engine = try open(machine, 2)
-        #expect(throws: StoreError.self) { try Generations(engine).compact(.lowered) }
+        #expect(throws: StoreError.self) { try StoreFiles(engine).compact(.lowered) }
         machine.disk.removeAllFaults()
         machine.disk.kill(2)
         return try contents(machine)

@@ -38,7 +38,7 @@ package struct ByteWriter: ~Copyable {
 
     /// Bytes already written, to be changed in place. Valid until the next append, or the writer's end.
     package mutating func mutableBytes(_ range: Range<Int>) -> UnsafeMutableRawBufferPointer {
-        checkWritten(range.lowerBound, range.count)
+        requireWritten(range.lowerBound, range.count)
         return UnsafeMutableRawBufferPointer(start: base + range.lowerBound, count: range.count)
     }
 
@@ -50,7 +50,7 @@ package struct ByteWriter: ~Copyable {
 
     /// Takes bytes out; what is behind them moves to the front.
     package mutating func remove(_ range: Range<Int>) {
-        checkWritten(range.lowerBound, range.count)
+        requireWritten(range.lowerBound, range.count)
         memmove(base + range.lowerBound, base + range.upperBound, count - range.upperBound)
         count &-= range.count
     }
@@ -152,7 +152,7 @@ package struct ByteWriter: ~Copyable {
     /// A byte already written.
     @inline(__always)
     func byte(at offset: Int) -> UInt8 {
-        checkWritten(offset, 1)
+        requireWritten(offset, 1)
         return base.load(fromByteOffset: offset, as: UInt8.self)
     }
 
@@ -164,12 +164,12 @@ package struct ByteWriter: ~Copyable {
 
     @inline(__always)
     private mutating func patchInteger<Integer: FixedWidthInteger>(_ value: Integer, at offset: Int) {
-        checkWritten(offset, MemoryLayout<Integer>.size)
+        requireWritten(offset, MemoryLayout<Integer>.size)
         base.storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
     }
 
     @inline(__always)
-    private func checkWritten(_ offset: Int, _ size: Int) {
+    private func requireWritten(_ offset: Int, _ size: Int) {
         // As unsigned numbers, what is negative is too large.
         precondition(
             size <= count && UInt(bitPattern: offset) <= UInt(bitPattern: count &- size),

@@ -82,7 +82,7 @@ final class CheckpointChecker {
         do throws(StoreError) {
             let stored = try reader.checkpoint(at: frame.offset)
             let content = stored.content
-            if schemas.count != Int(state.schemaVersion) { take(state.catalog) }
+            if schemas.count != Int(state.schemaVersion) { collectSchemas(state.catalog) }
             let difference =
                 difference(content, state) ?? difference(content.entities) ?? difference(content.indexes)
                 ?? difference(content, stored.pieces, frame, before)
@@ -114,7 +114,7 @@ final class CheckpointChecker {
     }
 
     /// What a version has defined never changes: only the new ones are looked up.
-    private func take(_ catalog: SchemaCatalog) {
+    private func collectSchemas(_ catalog: SchemaCatalog) {
         shape = StoreShape(catalog)
         while schemas.count < Int(catalog.newestVersion) {
             schemas.append(catalog.definition(version: UInt16(schemas.count + 1)))

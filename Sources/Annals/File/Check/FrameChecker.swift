@@ -11,7 +11,7 @@ final class FrameChecker {
     private var open = CheckCounts()
     private let changes: ExternalSorter<ChangeRecord>
     private let values: ExternalSorter<ValueRecord>
-    private let places: ExternalSorter<PlaceRecord>
+    private let places: ExternalSorter<OffsetRecord>
     private let checkpoints: CheckpointChecker
     private let files: any FileSystem
     private let file: Descriptor
@@ -46,7 +46,7 @@ final class FrameChecker {
             files, file, salt: header.salt, hinted: Set(self.hints.map(\.hint.checkpoint)),
             nodes: ExternalSorter(files, directory: directory, memoryBytes: unit))
         let first = UInt64(FormatLimits.pageBytes)
-        try places.append(PlaceRecord(.groupEnd, first, source: 0))
+        try places.append(OffsetRecord(.groupEnd, first, source: 0))
         checkHintNumbers(end: first, lastNumber: header.baseNumber)
     }
 
@@ -70,7 +70,7 @@ final class FrameChecker {
         if frame.header.kind == .transaction { open.transactions += 1 }
         counts.add(open)
         open = CheckCounts()
-        try places.append(PlaceRecord(.groupEnd, frame.end, source: frame.offset))
+        try places.append(OffsetRecord(.groupEnd, frame.end, source: frame.offset))
         checkHintNumbers(end: frame.end, lastNumber: state.lastNumber)
     }
 
@@ -81,14 +81,14 @@ final class FrameChecker {
             try notePlace(.hintEnd, hint.durableEnd, source: slot)
             if hint.checkpoint != 0 { try notePlace(.hintCheckpoint, hint.checkpoint, source: slot) }
         }
-        try PlaceRecord.check(places, into: &findings)
+        try OffsetRecord.check(places, into: &findings)
         try ValueRecord.check(values, lastNumber: lastNumber, into: &findings)
         // The values' memory is free by now, and that of the changes when entries of indexes are sorted.
         let indexes = IndexChecker(
             files, file, options, checkpoints.found, checkpoints.nodes, end: StoreShape(catalog),
             memoryBytes: sortingUnit * 3)
         try VersionChain.check(changes, lastNumber: lastNumber, into: &findings) { (change) throws(StoreError) in
-            try indexes.take(change)
+            try indexes.collect(change)
         }
         try indexes.finish(into: &findings)
     }
@@ -108,8 +108,8 @@ final class FrameChecker {
     }
 
     /// No group ends, and no frame begins, but at a multiple of 8.
-    private func notePlace(_ role: PlaceRecord.Role, _ place: UInt64, source: UInt64) throws(StoreError) {
-        let record = PlaceRecord(role, place, source: source)
+    private func notePlace(_ role: OffsetRecord.Role, _ place: UInt64, source: UInt64) throws(StoreError) {
+        let record = OffsetRecord(role, place, source: source)
         if place % UInt64(FormatLimits.frameAlignment) != 0 {
             record.report(into: &findings)
         } else {
@@ -152,7 +152,7 @@ final class FrameChecker {
         let piece = try ValuePiece.decode(frame)
         var value = largeValue ?? OpenLargeValue(checksum: 0)
         if piece.position == 0 { value = OpenLargeValue(checksum: frame.header.checksum) }
-        value.form.take(frame.body.slice(0, Int(piece.pieceBytes)))
+        value.form.accept(frame.body.slice(0, Int(piece.pieceBytes)))
         let isLast = piece.position + UInt64(piece.pieceBytes) == piece.valueBytes
         largeValue = isLast ? nil : value
         guard isLast else { return }

@@ -59,7 +59,7 @@ final class IndexChecker {
     }
 
     /// Takes the next change, by object and place.
-    func take(_ record: ChangeRecord) throws(StoreError) {
+    func collect(_ record: ChangeRecord) throws(StoreError) {
         for place in checked.indices where record.entryOffset < checked[place].found.offset {
             if let newest = checked[place].newest, newest.object != record.object { try settle(place) }
             checked[place].newest = record
@@ -199,7 +199,7 @@ final class IndexChecker {
                 }
             }
         }
-        try checkUnique(unique)
+        try requireUnique(unique)
     }
 
     // MARK: The end
@@ -225,7 +225,7 @@ final class IndexChecker {
         }
     }
 
-    private func checkUnique(_ keys: ExternalSorter<UniqueKeyRecord>) throws(StoreError) {
+    private func requireUnique(_ keys: ExternalSorter<UniqueKeyRecord>) throws(StoreError) {
         var last: UniqueKeyRecord?
         try keys.drain { record throws(StoreError) in
             if let last, record.hasSameKey(as: last), let object = ObjectID(rawValue: record.object),

@@ -34,8 +34,8 @@ package struct LargeValueForm {
 
     package init() {}
 
-    package mutating func take(_ piece: UnsafeRawBufferPointer) {
-        if forms.contains(.text), !text.take(piece) { forms.remove(.text) }
+    package mutating func accept(_ piece: UnsafeRawBufferPointer) {
+        if forms.contains(.text), !text.accept(piece) { forms.remove(.text) }
         if forms.contains(.objects) { takeObjects(piece) }
     }
 
@@ -83,7 +83,7 @@ struct TextForm {
     var isComplete: Bool { missing == 0 }
 
     /// False where the bytes cannot go on what came before; then nothing more may be asked.
-    mutating func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    mutating func accept(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var position = 0
         while position < bytes.count {
             if missing == 0, bytes.count - position >= 8,
@@ -92,13 +92,13 @@ struct TextForm {
                 position += 8
                 continue
             }
-            guard take(bytes[position]) else { return false }
+            guard accept(bytes[position]) else { return false }
             position += 1
         }
         return true
     }
 
-    private mutating func take(_ byte: UInt8) -> Bool {
+    private mutating func accept(_ byte: UInt8) -> Bool {
         if missing == 0 { return begin(byte) }
         guard next.contains(byte) else { return false }
         missing -= 1

@@ -46,19 +46,19 @@ struct VersionChain {
         var chain = VersionChain()
         try changes.drain { record throws(StoreError) in
             guard record.number <= lastNumber else { return }
-            if let (rule, sentence) = chain.take(record) { findings.add(rule, at: record.entryOffset, sentence) }
+            if let (rule, sentence) = chain.accept(record) { findings.add(rule, at: record.entryOffset, sentence) }
             try visit(record)
         }
     }
 
     /// The rule that the next change breaks, if any. It counts as the newest version all the same.
-    mutating func take(_ record: ChangeRecord) -> (rule: String, sentence: String)? {
+    mutating func accept(_ record: ChangeRecord) -> (rule: String, sentence: String)? {
         defer { newest = record }
         guard let newest, newest.object == record.object else { return checkFirst(record) }
         guard newest.number != record.number || record.kind == .base else {
             return ("F19", "An object appears twice in a transaction.")
         }
-        return checkNext(record, newest)
+        return requireNext(record, newest)
     }
 
     private func checkFirst(_ record: ChangeRecord) -> (rule: String, sentence: String)? {
@@ -70,7 +70,7 @@ struct VersionChain {
         }
     }
 
-    private func checkNext(_ record: ChangeRecord, _ newest: ChangeRecord) -> (rule: String, sentence: String)? {
+    private func requireNext(_ record: ChangeRecord, _ newest: ChangeRecord) -> (rule: String, sentence: String)? {
         switch record.kind {
         case .base: return ("F18", "A row without history belongs to an object that is there already.")
         case .insert where newest.kind != .delete: return ("F18", "An object is inserted that is there already.")

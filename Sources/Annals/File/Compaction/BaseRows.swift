@@ -53,7 +53,7 @@ struct BaseRows: ~Copyable {
         let frame = FrameView(
             offset: offset, header: header, table: UnsafeRawBufferPointer(bytes.slice(FrameField.bytes, tableBytes)),
             body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
-        try target.indexes.takeCopied(frame, maintainingOrdered: false)
+        try target.indexes.applyCopied(frame, maintainingOrdered: false)
         reset()
     }
 }

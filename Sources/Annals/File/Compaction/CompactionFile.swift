@@ -17,7 +17,7 @@ struct CompactionFile {
         temporary = Log.temporaryName(of: log.name)
         lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
         do throws(StoreError) {
-            try takeLock()
+            try lockFile()
             // By name, and behind the lock: from here on nobody else gives the name to another file.
             _ = try log.identityInPlace()
             try removeTemporary()
@@ -27,7 +27,7 @@ struct CompactionFile {
         }
     }
 
-    private func takeLock() throws(StoreError) {
+    private func lockFile() throws(StoreError) {
         let range = WriterLock.compaction(processID: log.processID)
         var busy = WriterLock.foreign(nil)
         for _ in 0..<Self.attempts {

@@ -10,7 +10,7 @@ internal import Synchronization
 extension Compactor {
     /// Copies what others add until little is left to be copied and to be synchronised while they wait.
     func catchUp() throws(StoreError) {
-        let brake = Brake(source.log, options)
+        let brake = WriterThrottle(source.log, options)
         defer { brake.release() }
         try copyRest(brake)
         // Who goes over to the new file reads what stands behind its checkpoint: a commit waits for that.
@@ -25,7 +25,7 @@ extension Compactor {
     }
 
     /// Copies what others add until little is left, or what others add in a turn, which is not much more.
-    private func copyRest(_ brake: Brake) throws(StoreError) {
+    private func copyRest(_ brake: WriterThrottle) throws(StoreError) {
         var last = UInt64.max
         while true {
             let end = try source.view().end
@@ -40,7 +40,7 @@ extension Compactor {
 
 /// Makes others wait, again and again and for most of the time, from a thread of its own: so that how long they wait does not depend on how long a
 /// write of this one takes.
-private final class Brake: Sendable {
+private final class WriterThrottle: Sendable {
     private let log: Log
     private let options: CompactionOptions
     private let work = BackgroundWork()

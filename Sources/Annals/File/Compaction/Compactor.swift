@@ -74,8 +74,8 @@ final class Compactor {
                 .readOnly, "This handle was opened for reading only: open the store for writing to compact it.",
                 path: source.log.path)
         }
-        try checkCanBeCounted(source)
-        try source.log.ledger.checkUsable()
+        try requireCountable(source)
+        try source.log.ledger.requireUsable()
         let view = try source.view()
         let before = view.end
         let file = try CompactionFile(source.log)
@@ -102,7 +102,7 @@ final class Compactor {
     static func backUp(
         _ source: Engine, to path: String, newIdentity: Bool, _ options: CompactionOptions
     ) throws(StoreError) -> BackupResult {
-        try checkCanBeCounted(source)
+        try requireCountable(source)
         // In this order: the state is not older than the base, whoever cleans in between.
         let base = try source.view(asOf: source.tracking.horizon)
         let view = try source.view()
@@ -129,7 +129,7 @@ final class Compactor {
         }
     }
 
-    private static func checkCanBeCounted(_ source: Engine) throws(StoreError) {
+    private static func requireCountable(_ source: Engine) throws(StoreError) {
         guard source.log.header.generation < .max else {
             throw StoreError(
                 .tooLarge, "The store has been compacted as often as can be counted: it stays as it is.",
@@ -168,7 +168,7 @@ final class Compactor {
     ) throws(StoreError) {
         try target.log.whileAppending(.relaxed) { (appender) throws(StoreError) in
             let room = options.sliceBytes + UInt64(source.options.log.limits.maximumFrameBytes) * 2
-            try target.indexes.core.file.checkReach(appender.state.end + room)
+            try target.indexes.core.file.requireReach(appender.state.end + room)
             try appender.prepare(bytes: room)
             target.indexes.core.file.beginReading()
             defer { target.indexes.core.file.endReading() }
@@ -221,7 +221,7 @@ final class Compactor {
                     maximumTableBytes: FormatLimits.maximumFrameBytes - FrameField.bytes)
                 for table in tables {
                     try StandaloneWriter(target).append(.schema, table, &appender)
-                    target.indexes.take(appender.state.catalog)
+                    target.indexes.adopt(appender.state.catalog)
                     target.indexes.dropOrdered()
                 }
             }
@@ -351,7 +351,7 @@ final class Compactor {
         if let build = try IndexBuild(completing: target) {
             build.progress = { [position] () throws(StoreError) in try self.report(position) }
             try build.run()
-            try target.take(build)
+            try target.install(build)
         }
         try target.writeCheckpoint()
     }
@@ -379,7 +379,7 @@ final class Compactor {
         // The lock of a file that was replaced is of no use to anybody.
         return try log.whileAppending(.relaxed, longestPause: WriterLock.eagerPause, mayKeepLock: false) {
             (appender) throws(StoreError) in
-            try log.checkIdentity()
+            try log.requireIdentity()
             // Much may have been written before this had the lock.
             if appender.state.end - position > most { return nil }
             try copy(to: appender.state.end, othersWait: true)

@@ -77,7 +77,7 @@ final class FrameCopier {
         if isCommit {
             let catalog = appender.state.catalog
             if target.indexes.shape.catalog.newestVersion != catalog.newestVersion {
-                target.indexes.take(catalog)
+                target.indexes.adopt(catalog)
                 // What had no index when its changes were copied may have one now.
                 touchesIndexes = true
                 if !maintaining { target.indexes.dropOrdered() }
@@ -89,7 +89,7 @@ final class FrameCopier {
         // Ordered indexes look at rows where they stand; else many frames are written at once.
         let looksAtRows = maintaining && touchesIndexes
         if looksAtRows { try appender.flush() }
-        try target.indexes.takeCopied(copied, maintainingOrdered: looksAtRows)
+        try target.indexes.applyCopied(copied, maintainingOrdered: looksAtRows)
     }
 
     // MARK: Changes

@@ -16,7 +16,7 @@ package struct CompactionTrigger: Equatable, Sendable {
     package init() {}
 }
 
-extension Generations {
+extension StoreFiles {
     // MARK: Consumers
 
     /// Moves a consumer on, by one frame that all processes see at once.
@@ -86,7 +86,7 @@ extension Generations {
         isCompactionDue.store(false, ordering: .relaxed)
         var options = CompactionOptions()
         options.progress = { (_, _) in !self.isStopping.load(ordering: .relaxed) }
-        options.pace = { [pace = Pace(environment)] in pace.pause() }
+        options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
         // Another process may be doing it, or there is no room: the next look at retention finds out again.
         let result = try? compact(options)
         let pause = result == nil ? trigger.pauseMicroseconds : trigger.openMicroseconds
@@ -94,7 +94,7 @@ extension Generations {
     }
 
     /// Lets others have as much time as the compaction takes.
-    private final class Pace: Sendable {
+    private final class CompactionThrottle: Sendable {
         private let environment: any Environment
         /// One thread alone asks; that is known to nobody who sends the closure.
         private let last: Atomic<UInt64>

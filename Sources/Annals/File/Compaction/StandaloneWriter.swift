@@ -12,7 +12,7 @@ struct StandaloneWriter {
     mutating func add(_ record: MetadataRecord, _ appender: inout Appender) throws(StoreError) {
         if records.count >= Self.maximumTableBytes { try finish(&appender) }
         record.append(to: &records)
-        if case .objectNumbers(let entity, let next) = record { target.indexes.take(nextNumber: next, entity) }
+        if case .objectNumbers(let entity, let next) = record { target.indexes.raise(nextNumber: next, of: entity) }
     }
 
     mutating func finish(_ appender: inout Appender) throws(StoreError) {

@@ -34,7 +34,7 @@ package struct UnfinishedStore {
             temporary = "." + place.name + purpose.rawValue
             directory = try files.openDirectory(place.directory)
             do throws(StoreError) {
-                try Self.checkFree(place.name, files, directory)
+                try Self.requireFree(place.name, files, directory)
                 let range = WriterLock.compaction(processID: environment.processID())
                 file = try Self.make(temporary, model.mode & 0o707 | 0o600, range, purpose, files, directory)
             } catch {
@@ -46,7 +46,7 @@ package struct UnfinishedStore {
         }
     }
 
-    private static func checkFree(
+    private static func requireFree(
         _ name: String, _ files: any FileSystem, _ directory: Descriptor
     ) throws(StoreError) {
         do throws(StoreError) {
@@ -120,13 +120,13 @@ package struct UnfinishedStore {
         let engine = try Engine.open(
             place.directory + "/" + temporary, options: options, files: files, environment: environment)
         // Only now: a mode that does not allow writing would keep this process from opening the file.
-        try takePermissions()
+        try adoptPermissions()
         return engine
     }
 
     /// Without the right to give files away the owner stays. If the group stays as well, it has no rights: they were for
     /// another one.
-    private func takePermissions() throws(StoreError) {
+    private func adoptPermissions() throws(StoreError) {
         let own = try files.status(file)
         for owner in [model.owner, own.owner] {
             do throws(StoreError) {

@@ -17,7 +17,7 @@ extension TransactionBuilder {
     /// Nil where that frame has none: who knows that the object was changed then knows that its frame is complete and cannot change any more.
     /// Large values stay in the transaction: a new row may name them. Linear in the size of the frame.
     package func removeChange(of object: ObjectID) throws(StoreError) -> RemovedChange? {
-        try checkUsable()
+        try requireUsable()
         guard let found = findEntry(of: object) else { return nil }
         let row = rowRange(of: found)
         let removed = RemovedChange(

@@ -18,11 +18,11 @@ extension TransactionBuilder {
     func makeRoom(entryBytes: Int, rowBytes: Int) throws(StoreError) {
         if frameBytes + entryBytes + rowBytes <= limits.maximumFrameBytes { return }
         if changesInFrame > 0 { try endFrame() }
-        try checkSize(entryBytes: entryBytes, rowBytes: rowBytes)
+        try requireFits(entryBytes: entryBytes, rowBytes: rowBytes)
     }
 
     /// Whether a change fits a frame of its own.
-    func checkSize(entryBytes: Int, rowBytes: Int) throws(StoreError) {
+    func requireFits(entryBytes: Int, rowBytes: Int) throws(StoreError) {
         let front = FrameField.bytes + TransactionField.bytes
         guard front + entryBytes + rowBytes <= FormatLimits.maximumFrameBytes else {
             throw StoreError(.tooLarge, "A row of \(rowBytes) bytes does not fit a frame: use fewer attributes.")

@@ -11,7 +11,7 @@ extension TransactionBuilder {
         }
         let front = FrameField.bytes + ValueField.bytes
         let pieceLimit = UInt64((limits.maximumFrameBytes - front) & ~7)
-        try checkUsable(whileRowIsWritten: true)
+        try requireUsable(whileRowIsWritten: true)
         var position: UInt64 = 0
         var piecesSoFar = 0
         while position < bytes {

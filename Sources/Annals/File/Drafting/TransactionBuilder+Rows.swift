@@ -30,7 +30,7 @@ extension TransactionBuilder {
         _ kind: ChangeKind, _ object: ObjectID, _ layout: RowLayout, _ previous: PreviousVersion?,
         _ set: (inout RowBuilder, inout ByteWriter) throws(StoreError) -> AttributeSet
     ) throws(StoreError) {
-        try checkUsable()
+        try requireUsable()
         let before = RowBoundary(self)
         let distance = distance
         var entry = Entry(kind, object, previous: previous)
@@ -44,15 +44,15 @@ extension TransactionBuilder {
             isTooLong = row.variableBytes(in: bytes) > limits.maximumInlineRowBytes
             row.finishOfAnyLength(in: &bytes)
         } catch {
-            takeBody(from: &bytes)
-            takeBack(to: before)
+            exchangeBody(from: &bytes)
+            rollBackRow(to: before)
             throw error
         }
-        takeBody(from: &bytes)
+        exchangeBody(from: &bytes)
         do throws(StoreError) {
             try end(entry, before, layout, isTooLong: isTooLong)
         } catch {
-            takeBack(to: before)
+            rollBackRow(to: before)
             throw error
         }
     }
@@ -74,7 +74,7 @@ extension TransactionBuilder {
     }
 
     /// Forgets a row that was begun, and the large values that were added for it. Their pieces stay in the spool, and belong to nothing.
-    private func takeBack(to before: RowBoundary) {
+    private func rollBackRow(to before: RowBoundary) {
         // A transaction whose frames could not be kept is not committed, whatever it holds. And a frame that was ended before the row was
         // refused holds none of it; its large values then stay, and belong to nothing.
         if isBroken || changesInFrame != before.changesInFrame { return }
@@ -88,7 +88,7 @@ extension TransactionBuilder {
     private func end(
         _ entry: Entry, _ before: RowBoundary, _ layout: RowLayout, isTooLong: Bool
     ) throws(StoreError) {
-        try check(entry, layout)
+        try validate(entry, layout)
         if isTooLong { return try encodeAgain(entry, layout, rowStart: before.row) }
         var start = before.row
         if frameBytes + entry.bytes > limits.maximumFrameBytes { start = try moveLastRow(from: start, entry) }
@@ -113,7 +113,7 @@ extension TransactionBuilder {
     /// - Returns: where the row begins now.
     private func moveLastRow(from start: Int, _ entry: Entry) throws(StoreError) -> Int {
         let rowBytes = body.count - start
-        try checkSize(entryBytes: entry.bytes, rowBytes: rowBytes)
+        try requireFits(entryBytes: entry.bytes, rowBytes: rowBytes)
         guard changesInFrame > 0 else { return start }
         scratch.truncate()
         scratch.append(body.bytes.slice(start, rowBytes))
@@ -133,7 +133,7 @@ extension TransactionBuilder {
 
     /// Adds a change that `removeChange` took out once more.
     package func putBack(_ change: RemovedChange) throws(StoreError) {
-        try checkUsable()
+        try requireUsable()
         let entry = Entry(
             change.kind, change.object, previous: change.previous, attributes: change.attributes)
         let layout = catalog.layout(version: catalog.newestVersion, entity: change.object.entityNumber)

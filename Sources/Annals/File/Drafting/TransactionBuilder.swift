@@ -49,7 +49,7 @@ package final class TransactionBuilder {
     /// Whether a row is being written: `body` is empty meanwhile (see `lendBody`).
     @exclusivity(unchecked) private(set) var isLent = false
     /// Of the row that is being written.
-    let marks = RowMarks.allocate()
+    let marks = AttributeNotes.allocate()
     /// Reused for pieces of values, schema frames and rows that move.
     @exclusivity(unchecked) var scratch = ByteWriter(withoutMemory: ())
 
@@ -68,7 +68,7 @@ package final class TransactionBuilder {
     deinit { marks.deallocate() }
 
     /// Sets both names, if they are others than before.
-    func take(author: String?, context: String?) {
+    func setOrigin(author: String?, context: String?) {
         if let origin, origin.isOrigin(of: author, context) { return }
         self.author = author
         self.context = context
@@ -99,7 +99,7 @@ package final class TransactionBuilder {
 
     /// Defines a new schema version. Only once, and before any change.
     package func changeSchema(_ definitions: [EntityDefinition]) throws(StoreError) {
-        try checkUsable()
+        try requireUsable()
         guard changes == 0, frames.isEmpty, changesInFrame == 0, !changesSchema else {
             throw StoreError(.invalidArgument, "A transaction changes the schema once, and before anything else.")
         }
@@ -171,13 +171,13 @@ package final class TransactionBuilder {
     }
 
     func change(_ entry: Entry, _ row: [StoredValue]?) throws(StoreError) {
-        try checkUsable()
+        try requireUsable()
         guard let layout = catalog.layout(version: catalog.newestVersion, entity: entry.object.entityNumber) else {
             throw StoreError(
                 .invalidArgument,
                 "Entity \(entry.object.entityNumber) is not in the schema: define it before its objects.")
         }
-        try check(entry, layout)
+        try validate(entry, layout)
         guard let row else {
             try makeRoom(entryBytes: entry.bytes, rowBytes: 0)
             append(entry, rowStart: nil)
@@ -195,17 +195,17 @@ package final class TransactionBuilder {
                 values, layout: layout, entryDistance: distance, schemaVersion: catalog.newestVersion,
                 isDeletion: entry.kind == .delete, to: &bytes)
         } catch {
-            takeBody(from: &bytes)
+            exchangeBody(from: &bytes)
             throw error
         }
-        takeBody(from: &bytes)
+        exchangeBody(from: &bytes)
         append(entry, rowStart: start)
         noteRelocations(layout: layout, rowStart: start)
     }
 
     /// An update names attributes that its entity has, and others name none.
     @inline(__always)
-    func check(_ entry: Entry, _ layout: RowLayout) throws(StoreError) {
+    func validate(_ entry: Entry, _ layout: RowLayout) throws(StoreError) {
         guard entry.kind == .update else { return }
         guard let last = entry.attributes.last else {
             throw StoreError(.invalidArgument, "An update names at least one attribute.")
@@ -244,14 +244,14 @@ package final class TransactionBuilder {
     }
 
     @inline(__always)
-    func takeBody(from bytes: inout ByteWriter) {
+    func exchangeBody(from bytes: inout ByteWriter) {
         isLent = false
         swap(&bytes, &body)
     }
 
     /// Throws where nothing can be added any more, or not now.
     @inline(__always)
-    func checkUsable(whileRowIsWritten: Bool = false) throws(StoreError) {
+    func requireUsable(whileRowIsWritten: Bool = false) throws(StoreError) {
         guard completed == nil, !isBroken, !isLent || whileRowIsWritten else { throw unusable() }
     }
 

@@ -56,7 +56,7 @@ struct CheckpointReader: Sendable {
             document[Int(bytes)...].allSatisfy({ $0 == 0 })
         else { throw Self.malformed(offset) }
         let content = try document.withContent(Int(bytes))
-        try content.checkCounts(below: offset)
+        try content.validateCounts(below: offset)
         let landmarks = UInt64(content.landmarkFrames.count * LandmarkField.inNode + content.landmarks.count)
         guard landmarks <= offset >> Landmarks.stepBits + 1 else {
             throw StoreError(.damaged, "F32: a checkpoint has more landmarks than MiB below it.", offset: offset)

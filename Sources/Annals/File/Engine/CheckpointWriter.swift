@@ -154,7 +154,7 @@ extension Engine {
                     ?? 0
             }
         }
-        indexes.took(leaves, ordered)
+        indexes.install(leaves, ordered)
         return left == 0
     }
 
@@ -171,13 +171,13 @@ extension Engine {
         try body(writer)
         try writer.flush()
         let end = writer.appender.state.end
-        indexes.tookNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
+        indexes.noteNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
     }
 
     /// A writer behind the end, with room made for it; a recovery frame that this takes is a landmark too. Its appender is to be taken back.
     private func nodesWriter(room: UInt64, _ appender: inout Appender) throws(StoreError) -> NodesWriter {
         let start = appender.state.end
-        try indexes.core.file.checkReach(start + room)
+        try indexes.core.file.requireReach(start + room)
         try appender.prepare(bytes: room)
         var landmarks = indexes.landmarks
         if appender.state.end > start { _ = landmarks.note(start, number: appender.state.lastNumber) }
@@ -237,6 +237,6 @@ extension Engine {
         content.frameBytes[Int(FrameKind.nodes.rawValue)] &+= content.countedEnd - first
         try writer.finish(content.encoded())
         guard let place = writer.appender.state.checkpoint else { return }
-        indexes.tookCheckpoint(roots, ordered, content, writer.landmarks, at: place)
+        indexes.installCheckpoint(roots, ordered, content, writer.landmarks, at: place)
     }
 }

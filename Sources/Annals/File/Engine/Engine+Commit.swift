@@ -12,7 +12,7 @@ extension Engine {
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
-        try checkNotWriting()
+        try requireNotWriting()
         for _ in 0..<2 {
             var pending = begin(try view(), author, context)
             defer { end(&pending) }
@@ -36,7 +36,7 @@ extension Engine {
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
-        try checkNotWriting()
+        try requireNotWriting()
         var outcome: Swift.Result<Result, any Error>?
         var advancesEnd: UInt64 = 0
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
@@ -68,7 +68,7 @@ extension Engine {
 
     @inline(never)
     private func begin(_ base: View, _ author: String?, _ context: String?) -> PendingTransaction {
-        let pending = spare.take() ?? PendingTransaction(numbers, base, log)
+        let pending = spare.pop() ?? PendingTransaction(numbers, base, log)
         pending.begin(
             base, author: author, context: context, expectedChanges: expectedChanges.load(ordering: .relaxed))
         return pending
@@ -88,7 +88,7 @@ extension Engine {
         pending.complete()
         if pending.builder.changesSchema { return try commitSchema(pending, durability) }
         let appended = try log.whileAppending(durability) { (appender) throws(StoreError) in
-            try pending.checkStillNewest(indexes, lastNumber: appender.state.lastNumber)
+            try pending.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
             return try append(pending, &appender)
         }
         try finish(appended, durability)
@@ -116,11 +116,11 @@ extension Engine {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let before = appender.state.end
-        try indexes.core.file.checkReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
+        try indexes.core.file.requireReach(before + builder.bytes + UInt64(FormatLimits.maximumFrameBytes))
         let next = try indexes.orderedState(behind: builder, prepared)
         let appended = try log.append(builder, with: &appender)
         do throws(StoreError) {
-            try indexes.take(appended, from: before, builder, next)
+            try indexes.apply(appended, from: before, builder, next)
         } catch {
             // The transaction is there, and the indexes are not what they say.
             log.ledger.poison(error)

@@ -11,7 +11,7 @@ extension Engine {
         _ name: String, _ kind: ConsumerKind, at place: TransactionPlace? = nil, isAtOldest: Bool = false,
         durability: Durability = .relaxed
     ) throws(StoreError) -> ConsumerRecord {
-        try Self.check(name)
+        try Self.validate(name: name)
         guard !kind.isEmpty else {
             throw StoreError(.invalidArgument, "A consumer reads, or writes, or does both: say which.")
         }
@@ -55,7 +55,7 @@ extension Engine {
     /// Moves consumers on. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`; then none has moved.
     package func advance(_ advances: [ConsumerAdvance], durability: Durability = .relaxed) throws(StoreError) {
         if advances.isEmpty { return }
-        try checkNotWriting()
+        try requireNotWriting()
         var end: UInt64 = 0
         try log.whileAppending(durability) { (appender) throws(StoreError) in
             end = try append(advances, &appender)
@@ -73,7 +73,7 @@ extension Engine {
 
     /// False where there is none of that name.
     package func removeConsumer(_ name: String, durability: Durability = .relaxed) throws(StoreError) -> Bool {
-        try checkNotWriting()
+        try requireNotWriting()
         var end: UInt64?
         try log.whileAppending(durability) { (appender) throws(StoreError) in
             guard appender.state.tracking.consumer(name) != nil else { return }
@@ -88,7 +88,7 @@ extension Engine {
         _ durability: Durability,
         _ body: (LogState, Int64) throws(StoreError) -> (record: ConsumerRecord, isNew: Bool)
     ) throws(StoreError) -> ConsumerRecord {
-        try checkNotWriting()
+        try requireNotWriting()
         var end: UInt64?
         let record = try log.whileAppending(durability) { (appender) throws(StoreError) -> ConsumerRecord in
             let (record, isNew) = try body(appender.state, log.environment.wallClockMicroseconds())
@@ -105,7 +105,7 @@ extension Engine {
         return record
     }
 
-    private static func check(_ name: String) throws(StoreError) {
+    private static func validate(name: String) throws(StoreError) {
         guard !name.isEmpty, name.utf8.count <= FormatLimits.maximumNameBytes else {
             throw StoreError(
                 .invalidArgument, "A consumer's name has 1 to \(FormatLimits.maximumNameBytes) bytes.")
@@ -130,7 +130,7 @@ extension PendingTransaction {
     /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`, `consumerConflict`, `consumerLost` where that can
     /// be told now already; what counts is told at the commit.
     package func advance(_ name: String, from: TransactionPlace, to: TransactionPlace) throws(StoreError) {
-        try builder.checkUsable()
+        try builder.requireUsable()
         if let index = builder.advances.firstIndex(where: { $0.name.hasSameBytes(as: name) }) {
             guard builder.advances[index].to == from else {
                 throw StoreError(

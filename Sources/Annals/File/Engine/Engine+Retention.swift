@@ -17,7 +17,7 @@ extension Engine {
 
     /// How long history stays in this store.
     package func setRetention(_ limits: RetentionLimits, durability: Durability = .relaxed) throws(StoreError) {
-        try checkNotWriting()
+        try requireNotWriting()
         var end: UInt64?
         try log.whileAppending(durability) { (appender) throws(StoreError) in
             guard appender.state.tracking.retention != limits else { return }

@@ -12,7 +12,7 @@ extension Engine {
         let build = try IndexBuild(self, pending.builder)
         try build?.run()
         let appended = try appendingIndexes(durability) { (appender) throws(StoreError) -> Appended? in
-            try pending.checkStillNewest(indexes, lastNumber: appender.state.lastNumber)
+            try pending.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
             try build?.finish(indexes.view(of: appender.state))
             return try append(pending, &appender, build?.indexes ?? [])
         }
@@ -22,14 +22,14 @@ extension Engine {
     }
 
     /// Takes indexes that were built for the schema that there is, in a file that nobody else writes to.
-    func take(_ build: IndexBuild) throws(StoreError) {
+    func install(_ build: IndexBuild) throws(StoreError) {
         try log.whileAppending(.relaxed) { (appender) throws(StoreError) in
             try build.finish(indexes.view(of: appender.state))
             for prepared in build.indexes {
                 guard let place = indexes.shape.indexes.firstIndex(where: { $0.id == prepared.shape.id }) else {
                     continue
                 }
-                indexes.take(prepared.content, at: place)
+                indexes.install(prepared.content, at: place)
             }
         }
     }

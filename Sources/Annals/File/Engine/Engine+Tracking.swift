@@ -12,7 +12,7 @@ extension Engine {
     package func deleteHistory(
         before number: UInt64, authors: [String?]? = nil, durability: Durability = .relaxed
     ) throws(StoreError) -> Bool {
-        try checkNotWriting()
+        try requireNotWriting()
         var end: UInt64?
         try log.whileAppending(durability) { (appender) throws(StoreError) in
             let state = appender.state
@@ -38,10 +38,10 @@ extension Engine {
     /// Appends a standalone frame that says something of history. With the writer lock. Gives back where it ends.
     func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) -> UInt64 {
         let start = appender.state.end
-        try indexes.core.file.checkReach(start + UInt64(FormatLimits.maximumFrameBytes))
+        try indexes.core.file.requireReach(start + UInt64(FormatLimits.maximumFrameBytes))
         try appender.prepare(bytes: UInt64(table.count + FrameField.bytes))
         try appender.appendStandalone(kind, table: table)
-        try indexes.tookStandalone(from: start, to: appender.state.end)
+        try indexes.noteStandalone(from: start, to: appender.state.end)
         return appender.state.end
     }
 
@@ -54,12 +54,12 @@ extension Engine {
 
 extension Engine {
     /// Throws `forked` in a child: there a thread of the parent's may hold a lock for ever.
-    package func checkNotForked() throws(StoreError) {
+    package func requireNotForked() throws(StoreError) {
         try log.process.requireOwn(path: log.path)
     }
 
     /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for none and an empty one. Behind
-    /// `checkNotForked`.
+    /// `requireNotForked`.
     package func number(ofName name: String?) -> UInt32? {
         guard let name, !name.isEmpty else { return 0 }
         return log.current.nameNumbers[IdentifierName(name)]

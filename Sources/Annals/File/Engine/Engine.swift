@@ -11,10 +11,10 @@ package final class Engine: Sendable {
     package let log: Log
     let indexes: Indexes
     package let options: EngineOptions
-    let numbers = ObjectNumbers()
+    let numbers = ObjectNumberSupply()
     let clockSteps = ClockSteps()
     /// The transaction that ended last, for the next one to begin with its memory.
-    let spare = SpareTransaction()
+    let spare = TransactionRecycler()
     /// How many changes the last transaction had: the next one may have as many.
     let expectedChanges = Atomic<Int>(1)
     /// When this handle next looks whether retention is exceeded: on the clock of transactions, and the end of the file.
@@ -98,7 +98,7 @@ package final class Engine: Sendable {
     /// from a body that reads: it would wait for that body.
     package func close() throws(StoreError) {
         if log.process.wasForked { return }
-        try checkNotWriting()
+        try requireNotWriting()
         // Who waits for changes learns that there will be none.
         defer { (options.hub ?? .existing)?.poke(directory: log.directoryPath, name: log.name) }
         if log.access == .readWrite, isCheckpointWorthClosing() {
@@ -140,12 +140,12 @@ package final class Engine: Sendable {
     package var durableEnd: UInt64 { log.durableEnd }
 
     package func makeDurable(through end: UInt64) throws(StoreError) {
-        try checkNotWriting()
+        try requireNotWriting()
         try log.makeDurable(through: end)
     }
 
     /// What the body of `write` may not do: it would wait for itself.
-    package func checkNotWriting() throws(StoreError) {
+    package func requireNotWriting() throws(StoreError) {
         guard writingThread.load(ordering: .relaxed) != 0,
             writingThread.load(ordering: .relaxed) == SystemCalls.currentThread
         else {

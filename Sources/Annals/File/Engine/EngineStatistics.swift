@@ -27,7 +27,7 @@ extension Engine {
 
     /// Counts as of the newest state. Waits for a commit of this handle that is under way.
     package func statistics() throws(StoreError) -> EngineStatistics {
-        try checkNotWriting()
+        try requireNotWriting()
         _ = try viewOfThisFile()
         let fileBytes = try log.whileOpen { () throws(StoreError) in try log.files.size(log.file) }
         return log.writer.withLock {

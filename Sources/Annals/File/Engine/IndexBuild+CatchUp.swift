@@ -3,24 +3,24 @@
 extension IndexBuild {
     /// Leaves little to do for `finish`: few transactions, and few nodes that are not in the file.
     func catchUp() throws(StoreError) {
-        try takeRounds()
+        try catchUpInRounds()
         try writeNodes()
-        try takeRounds()
+        try catchUpInRounds()
     }
 
     /// A round takes what was committed during the one before, until that is little.
-    private func takeRounds() throws(StoreError) {
+    private func catchUpInRounds() throws(StoreError) {
         var last = UInt64.max
         while true {
-            let taken = try takeRound(engine.view())
+            let taken = try catchUpOnce(engine.view())
             if taken <= UInt64(engine.options.indexSliceBytes / 16) { return }
-            if taken >= last { return try takeWhileOthersWait() }
+            if taken >= last { return try catchUpUnderLock() }
             last = taken
         }
     }
 
     /// As others write faster than this reads, they wait: while a piece is taken, then while one twice as long is, until nothing is left.
-    private func takeWhileOthersWait() throws(StoreError) {
+    private func catchUpUnderLock() throws(StoreError) {
         var piece = UInt64(engine.options.indexSliceBytes / 4)
         var isDone = false
         while !isDone {
@@ -28,7 +28,7 @@ extension IndexBuild {
                 let newest = engine.indexes.view(of: appender.state)
                 var taken: UInt64 = 0
                 while number < newest.number, taken < piece {
-                    taken += try take(newest, atMost: piece - taken)
+                    taken += try apply(newest, atMost: piece - taken)
                     if hasManyNodes { try writeNodes(&appender) }
                 }
                 isDone = number == newest.number
@@ -37,10 +37,10 @@ extension IndexBuild {
         }
     }
 
-    private func takeRound(_ newest: View) throws(StoreError) -> UInt64 {
+    private func catchUpOnce(_ newest: View) throws(StoreError) -> UInt64 {
         var taken: UInt64 = 0
         repeat {
-            taken += try take(newest, atMost: .max)
+            taken += try apply(newest, atMost: .max)
             if hasManyNodes { try writeNodes() }
         } while number < newest.number
         return taken
@@ -67,18 +67,18 @@ extension IndexBuild {
 
     /// The last round: what is left up to the state on which the transaction is appended. With the writer lock.
     func finish(_ newest: View) throws(StoreError) {
-        repeat { _ = try take(newest, atMost: .max) } while number < newest.number
+        repeat { _ = try apply(newest, atMost: .max) } while number < newest.number
     }
 
     /// Takes the transactions up to a view, or some of them: until they are `bytes` long, or have changed as many nodes as memory may hold.
     /// Gives back how long they are.
     ///
     /// Duplicates refuse the index though a later transaction may have removed them: for a moment of the build it could not be unique.
-    private func take(_ newest: View, atMost bytes: UInt64) throws(StoreError) -> UInt64 {
+    private func apply(_ newest: View, atMost bytes: UInt64) throws(StoreError) -> UInt64 {
         guard newest.catalog.newestVersion == version else { throw Self.overtaken }
         var taken: UInt64 = 0
         try engine.tracked(newest).forEachTransaction(after: number) { (transaction) throws(StoreError) in
-            try take(transaction, newest)
+            try apply(transaction, newest)
             number = transaction.number
             taken += transaction.end - transaction.start
             return taken < bytes && !hasManyNodes
@@ -88,18 +88,18 @@ extension IndexBuild {
     }
 
     /// All keys that go are taken out first, so that objects may exchange keys. Two passes, however long the transaction is.
-    private func take(_ transaction: TransactionView, _ newest: View) throws(StoreError) {
+    private func apply(_ transaction: TransactionView, _ newest: View) throws(StoreError) {
         for isInserting in [false, true] {
             try transaction.forEachChange { (change) throws(StoreError) in
                 for place in indexes.indices where indexes[place].shape.id.entity == change.object.entityNumber {
-                    try take(change, place, isInserting, newest.core)
+                    try apply(change, place, isInserting, newest.core)
                 }
                 return true
             }
         }
     }
 
-    private func take(
+    private func apply(
         _ change: ChangeView, _ place: Int, _ isInserting: Bool, _ core: ReadCore
     ) throws(StoreError) {
         let index = indexes[place].shape

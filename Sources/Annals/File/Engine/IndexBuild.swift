@@ -38,7 +38,7 @@ final class IndexBuild {
     init?(_ engine: Engine, _ transaction: TransactionBuilder) throws(StoreError) {
         // What cannot be written is refused where it is appended.
         guard engine.log.access == .readWrite else { return nil }
-        try engine.log.ledger.checkUsable()
+        try engine.log.ledger.requireUsable()
         let view = try engine.view()
         guard view.catalog.newestVersion == transaction.baseSchemaVersion else { throw Self.overtaken }
         let next = Indexes.OrderedState(
@@ -108,7 +108,7 @@ final class IndexBuild {
             return true
         }
         // Before anything is written: a store does not grow by an index that cannot be.
-        if index.id.isUnique { try checkUnique(sorter, place) }
+        if index.id.isUnique { try requireUnique(sorter, place) }
         var entries = try sorter.sorted()
         while let entry = try entries.next() {
             guard let object = ObjectID(entityNumber: index.id.entity, number: entry.number) else { continue }
@@ -126,7 +126,7 @@ final class IndexBuild {
         try write(place)
     }
 
-    private func checkUnique(_ sorter: KeySorter, _ place: Int) throws(StoreError) {
+    private func requireUnique(_ sorter: KeySorter, _ place: Int) throws(StoreError) {
         let entity = indexes[place].shape.id.entity
         var entries = try sorter.sorted()
         // The first one with its key.

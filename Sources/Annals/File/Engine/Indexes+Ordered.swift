@@ -173,7 +173,7 @@ extension Indexes {
             (content, index, key, object) throws(StoreError) in
             // Of a key that is cut, its length and hash stand for the rest.
             if let other = try content.first(key, core.file), other != object {
-                throw Self.taken(index, by: other)
+                throw Self.uniqueViolation(index, by: other)
             }
         }
         return next
@@ -181,7 +181,7 @@ extension Indexes {
 
     func after(_ catalog: SchemaCatalog) -> OrderedState { OrderedState(behind: catalog, shape, ordered, totals) }
 
-    static func taken(_ index: IndexShape, by other: ObjectID) -> StoreError {
+    static func uniqueViolation(_ index: IndexShape, by other: ObjectID) -> StoreError {
         StoreError(
             .uniqueViolation,
             "\(index.attributeNames) of “\(index.layout.entity.name)” must be unique, and object \(other) has this "

@@ -90,7 +90,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     func adopt(
         _ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState
     ) throws(StoreError) {
-        try core.file.checkReach(frame.end)
+        try core.file.requireReach(frame.end)
         core.file.beginReading()
         defer { core.file.endReading() }
         switch accepted {
@@ -99,16 +99,16 @@ final class Indexes: LogFollower, @unchecked Sendable {
             note(frame.header, at: frame.offset)
             core.file.advance(to: frame.end)
             switch frame.header.kind {
-            case .checkpoint: try takeCheckpoint(frame, state)
-            case .schema: take(state.catalog)
+            case .checkpoint: try adoptCheckpoint(frame, state)
+            case .schema: adopt(state.catalog)
             case .rows: try apply(frame, maintainingOrdered: true)
-            case .metadata: try takeObjectNumbers(frame)
+            case .metadata: try applyObjectNumbers(frame)
             case .nodes: foreignNodesEnd = frame.end
             default: break
             }
         case .commit(let record):
             core.file.advance(to: frame.end)
-            if record.changesSchema { take(state.catalog) }
+            if record.changesSchema { adopt(state.catalog) }
             try forEachFrame(from: record.start, to: frame.offset) { (member) throws(StoreError) in
                 note(member.header, at: member.offset)
                 if member.header.kind == .part { try apply(member, maintainingOrdered: true) }
@@ -120,7 +120,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// Takes in a frame with changes that compaction has appended to a file of its own. It need not stand in the file yet, unless ordered indexes
     /// follow, which look at rows.
-    func takeCopied(_ frame: FrameView, maintainingOrdered: Bool) throws(StoreError) {
+    func applyCopied(_ frame: FrameView, maintainingOrdered: Bool) throws(StoreError) {
         note(frame.header, at: frame.offset)
         if maintainingOrdered { file.advance(to: frame.end) }
         try apply(frame, maintainingOrdered: maintainingOrdered)
@@ -133,13 +133,13 @@ final class Indexes: LogFollower, @unchecked Sendable {
     func dropOrdered() { ordered = [OrderedIndex?](repeating: nil, count: shape.indexes.count) }
 
     /// This handle has just appended small frames that stand outside of transactions.
-    func tookStandalone(from start: UInt64, to end: UInt64) throws(StoreError) {
+    func noteStandalone(from start: UInt64, to end: UInt64) throws(StoreError) {
         file.advance(to: end)
         try forEachFrame(from: start, to: end) { (frame) in note(frame.header, at: frame.offset) }
     }
 
     /// An index that compaction has built.
-    func take(_ built: OrderedIndex, at place: Int) { ordered[place] = built }
+    func install(_ built: OrderedIndex, at place: Int) { ordered[place] = built }
 
     /// Frames that were verified and count, or are about to. Inside a stretch that the file knows to be readable.
     func forEachFrame(
@@ -163,7 +163,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     private func note(_ kind: FrameKind, bytes: UInt64, at offset: UInt64, number: UInt64) {
         frameBytes[Int(kind.rawValue)] &+= bytes
         if kind == .transaction { transactions += 1 }
-        if landmarks.note(offset, number: number) { core.file.take(landmarks) }
+        if landmarks.note(offset, number: number) { core.file.install(landmarks) }
     }
 
     // MARK: Applying changes
@@ -180,13 +180,13 @@ final class Indexes: LogFollower, @unchecked Sendable {
     }
 
     /// What numbers had come to in a file that was compacted.
-    private func takeObjectNumbers(_ frame: FrameView) throws(StoreError) {
+    private func applyObjectNumbers(_ frame: FrameView) throws(StoreError) {
         for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
-            take(nextNumber: next, entity)
+            raise(nextNumber: next, of: entity)
         }
     }
 
-    func take(nextNumber next: UInt64, _ entity: UInt16) {
+    func raise(nextNumber next: UInt64, of entity: UInt16) {
         var known = totals[entity]
         known.nextNumber = max(known.nextNumber, next)
         totals.set(entity, to: known)
@@ -210,7 +210,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     /// Takes in a transaction that this handle has just written from `before` on, small frames in front of it included; `next` is nil where the schema and
     /// the ordered indexes stay as they are.
-    func take(
+    func apply(
         _ appended: AppendedTransaction, from before: UInt64, _ transaction: TransactionBuilder, _ next: OrderedState?
     ) throws(StoreError) {
         file.advance(to: appended.end)
@@ -242,7 +242,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     // MARK: Schema changes
 
     /// A new schema version of another process counts.
-    func take(_ catalog: SchemaCatalog) {
+    func adopt(_ catalog: SchemaCatalog) {
         let next = after(catalog)
         (shape, ordered) = (next.shape, next.ordered)
     }
@@ -274,9 +274,9 @@ final class Indexes: LogFollower, @unchecked Sendable {
         let state = try LogState(
             header: opening.header, checkpoint: stored.header, at: offset, pieces: stored.pieces.count, content,
             layouts: layouts)
-        try core.file.checkReach(state.end)
+        try core.file.requireReach(state.end)
         landmarks = try reader.landmarks(content, below: offset)
-        core.file.take(landmarks)
+        core.file.install(landmarks)
         core.file.begin(at: state.end)
         guard content.countedEnd <= offset, offset - content.countedEnd < 1 << 32 else {
             throw StoreError(.damaged, "F29: a checkpoint counts frames above itself.", offset: offset)
@@ -285,7 +285,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         (transactions, changes) = (content.transactions, content.changes)
         try forEachFrame(from: content.countedEnd, to: state.end) { (frame) in note(frame.header, at: frame.offset) }
         shape = StoreShape(state.catalog)
-        take(content)
+        install(content)
         checkpointEnd = state.end
         return state
     }
@@ -298,12 +298,12 @@ final class Indexes: LogFollower, @unchecked Sendable {
         totals = StoreTotals()
         ordered = []
         shape = StoreShape(SchemaCatalog(layouts: layouts))
-        rows.take([])
-        core.file.take(landmarks)
+        rows.install([])
+        core.file.install(landmarks)
     }
 
     /// A checkpoint was appended by somebody else: what it holds is what is here, and stands in the file.
-    private func takeCheckpoint(_ frame: FrameView, _ state: LogState) throws(StoreError) {
+    private func adoptCheckpoint(_ frame: FrameView, _ state: LogState) throws(StoreError) {
         let content = try reader.checkpoint(at: frame.offset).content
         guard content.number == state.lastNumber, content.tag == state.lastTag else {
             throw StoreError(.damaged, "F29: a checkpoint is not of the place where it stands.", offset: frame.offset)
@@ -311,15 +311,15 @@ final class Indexes: LogFollower, @unchecked Sendable {
         guard content.landmarkFrames.count * LandmarkField.inNode <= landmarks.all.count else {
             throw StoreError(.damaged, "F32: a checkpoint names more landmarks than there are.", offset: frame.offset)
         }
-        take(content)
+        install(content)
         checkpointEnd = frame.end
         parts = nil
     }
 
     /// The roots of a checkpoint are the indexes from now on.
-    private func take(_ content: CheckpointContent) {
+    private func install(_ content: CheckpointContent) {
         landmarkFrames = content.landmarkFrames
-        rows.take(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
+        rows.install(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
         totals = StoreTotals()
         for root in content.entities {
             totals.set(root.entity, to: EntityTotals(nextNumber: root.nextNumber, live: root.liveObjects))
@@ -390,18 +390,18 @@ final class Indexes: LogFollower, @unchecked Sendable {
     }
 
     /// This handle has just written nodes that no checkpoint names yet, behind `recoveryBytes` of a recovery frame.
-    func tookNodes(_ landmarks: Landmarks, recoveryBytes: UInt64, nodeBytes: UInt64, end: UInt64) {
+    func noteNodes(_ landmarks: Landmarks, recoveryBytes: UInt64, nodeBytes: UInt64, end: UInt64) {
         self.landmarks = landmarks
-        core.file.take(landmarks)
+        core.file.install(landmarks)
         core.file.advance(to: end)
         frameBytes[Int(FrameKind.recovery.rawValue)] &+= recoveryBytes
         frameBytes[Int(FrameKind.nodes.rawValue)] &+= nodeBytes
     }
 
     /// These nodes stand in the file now, where no checkpoint names them yet.
-    func took(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
+    func install(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
         let before = dirtyBytes
-        rows.takeLeaves(leaves)
+        rows.installLeaves(leaves)
         ordered = stored
         var parts = parts ?? CheckpointParts(dirtyAtFirst: before)
         parts.written += before - dirtyBytes
@@ -410,17 +410,17 @@ final class Indexes: LogFollower, @unchecked Sendable {
     }
 
     /// This handle has just written a checkpoint: its nodes are the indexes from now on.
-    func tookCheckpoint(
+    func installCheckpoint(
         _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ content: CheckpointContent,
         _ landmarks: Landmarks, at place: CheckpointPlace
     ) {
         self.landmarks = landmarks
-        core.file.take(landmarks)
+        core.file.install(landmarks)
         core.file.advance(to: place.end)
         frameBytes = content.frameBytes
         frameBytes[Int(FrameKind.nodes.rawValue)] &+= place.offset - content.countedEnd
         frameBytes[Int(FrameKind.checkpoint.rawValue)] &+= place.end - place.offset
-        rows.take(roots)
+        rows.install(roots)
         ordered = stored
         landmarkFrames = content.landmarkFrames
         checkpointEnd = place.end

@@ -4,7 +4,7 @@ extension PendingTransaction {
     /// Gives out the ID of an object that this transaction will insert. Each one must be inserted, once, and not be read before.
     package func reserve(entity: UInt16) throws(StoreError) -> ObjectID {
         _ = try layout(entity)
-        return try takeNumber(entity)
+        return try drawNumber(entity)
     }
 
     /// Inserts an object under a reserved ID, with a value for each attribute of its entity's newest layout.
@@ -13,7 +13,7 @@ extension PendingTransaction {
         guard values.count == layout.count else {
             throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
         }
-        try builder.checkUsable()
+        try builder.requireUsable()
         try builder.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
             _ = try RowWriter.write(layout, &row, &bytes, builder) { (writer) throws(StoreError) in
                 for (position, value) in values.enumerated() { try writer.set(stored: value, at: position) }

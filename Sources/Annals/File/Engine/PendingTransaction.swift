@@ -7,22 +7,22 @@
 
 /// For one thread at a time, which is why its accesses to its own memory are not checked for overlaps.
 ///
-/// When it has ended it may begin anew, with the memory that it has (`SpareTransaction`).
+/// When it has ended it may begin anew, with the memory that it has (`TransactionRecycler`).
 package final class PendingTransaction {
     /// What it reads, its own changes apart; nil once it is being written, so that the view may become the next state's.
     @exclusivity(unchecked) private var heldBase: View?
     let builder: TransactionBuilder
-    private let numbers: ObjectNumbers
+    private let numbers: ObjectNumberSupply
     @exclusivity(unchecked) private var shape: StoreShape
     /// Objects that were there before and were changed or deleted here.
     @exclusivity(unchecked) var changed = Set<UInt64>()
     /// Objects that were inserted and deleted here: they never were.
     @exclusivity(unchecked) private var vanished = Set<UInt64>()
-    /// By entity, but for the one of `lastTaken`: the numbers that were taken for it, of which those below `next` are inserted objects.
-    @exclusivity(unchecked) private var taken: [UInt16: TakenNumbers] = [:]
-    @exclusivity(unchecked) private var lastTaken: (entity: UInt16, numbers: TakenNumbers)?
+    /// By entity, but for the one of `lastDrawn`: the numbers that were taken for it, of which those below `next` are inserted objects.
+    @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
+    @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
 
-    struct TakenNumbers {
+    struct DrawnNumbers {
         let first: UInt64
         var next: UInt64
         var end: UInt64
@@ -38,7 +38,7 @@ package final class PendingTransaction {
     }
 
     /// One that has still to begin.
-    init(_ numbers: ObjectNumbers, _ base: View, _ log: Log) {
+    init(_ numbers: ObjectNumberSupply, _ base: View, _ log: Log) {
         self.numbers = numbers
         heldBase = base
         shape = base.shape
@@ -48,7 +48,7 @@ package final class PendingTransaction {
     /// Begins on a state, as if nothing had been before.
     func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
         builder.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
-        builder.take(author: author, context: context)
+        builder.setOrigin(author: author, context: context)
         heldBase = base
         if shape !== base.shape { shape = base.shape }
         if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
@@ -87,7 +87,7 @@ package final class PendingTransaction {
 
     /// Defines a new schema version. Once, and before any other change. Throws `invalidArgument` where it cannot be.
     package func changeSchema(_ definitions: [EntityDefinition]) throws(StoreError) {
-        for definition in definitions { try IndexID.checkIndexable(definition) }
+        for definition in definitions { try IndexID.requireIndexable(definition) }
         try builder.changeSchema(definitions)
         shape = StoreShape(builder.catalog)
     }
@@ -120,7 +120,7 @@ package final class PendingTransaction {
 
     /// Inserts an object with one value for each attribute of its entity's newest layout, in order.
     package func insert(entity: UInt16, _ values: [StoredValue]) throws(StoreError) -> ObjectID {
-        try checkCount(values.count, try layout(entity))
+        try requireCount(values.count, try layout(entity))
         return try insert(entity: entity) { (row) throws(StoreError) in
             for position in values.indices {
                 if case .absent = values[position] { continue }
@@ -129,7 +129,7 @@ package final class PendingTransaction {
         }
     }
 
-    private func checkCount(_ count: Int, _ layout: RowLayout) throws(StoreError) {
+    private func requireCount(_ count: Int, _ layout: RowLayout) throws(StoreError) {
         guard count == layout.count else {
             throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
         }
@@ -148,16 +148,16 @@ package final class PendingTransaction {
     ) throws(StoreError) -> ObjectID {
         try requireNewest(layout)
         // Refused here, not below: a row that is being written may be of an object that has its number already.
-        try builder.checkUsable()
-        let object = try takeNumber(layout.number)
+        try builder.requireUsable()
+        let object = try drawNumber(layout.number)
         do throws(StoreError) {
             try builder.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
                 _ = try RowWriter.write(layout, &row, &bytes, builder, set)
             }
         } catch {
             // Nothing has the number: the next object may.
-            if let last = lastTaken, last.entity == object.entityNumber, last.numbers.next == object.number + 1 {
-                lastTaken?.numbers.next -= 1
+            if let last = lastDrawn, last.entity == object.entityNumber, last.numbers.next == object.number + 1 {
+                lastDrawn?.numbers.next -= 1
             }
             throw error
         }
@@ -209,7 +209,7 @@ package final class PendingTransaction {
     private func updateAgain(
         _ object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
-        let first = try takeOut(object)
+        let first = try removeChange(object)
         guard let bytes = first.row, first.kind != .delete else {
             try builder.putBack(first)
             throw notFound(object)
@@ -239,7 +239,7 @@ package final class PendingTransaction {
     }
 
     /// Takes the object's change out of the transaction.
-    private func takeOut(_ object: ObjectID) throws(StoreError) -> RemovedChange {
+    private func removeChange(_ object: ObjectID) throws(StoreError) -> RemovedChange {
         guard let change = try builder.removeChange(of: object) else {
             if vanished.contains(object.rawValue) { throw notFound(object) }
             throw StoreError(
@@ -267,7 +267,7 @@ package final class PendingTransaction {
     }
 
     private func deleteAgain(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) {
-        let first = try takeOut(object)
+        let first = try removeChange(object)
         guard let bytes = first.row, first.kind != .delete else {
             try builder.putBack(first)
             throw notFound(object)
@@ -344,51 +344,51 @@ package final class PendingTransaction {
     /// Whether this transaction has inserted, updated or deleted the object.
     package func isChangedHere(_ object: ObjectID) -> Bool {
         if changed.contains(object.rawValue) { return true }
-        if let lastTaken, lastTaken.entity == object.entityNumber { return lastTaken.numbers.contains(object.number) }
+        if let lastDrawn, lastDrawn.entity == object.entityNumber { return lastDrawn.numbers.contains(object.number) }
         return taken[object.entityNumber]?.contains(object.number) ?? false
     }
 
     // MARK: Object numbers
 
-    func takeNumber(_ entity: UInt16) throws(StoreError) -> ObjectID {
-        if lastTaken?.entity != entity {
-            if let lastTaken { taken[lastTaken.entity] = lastTaken.numbers }
-            lastTaken = taken.removeValue(forKey: entity).map { (entity, $0) }
+    func drawNumber(_ entity: UInt16) throws(StoreError) -> ObjectID {
+        if lastDrawn?.entity != entity {
+            if let lastDrawn { taken[lastDrawn.entity] = lastDrawn.numbers }
+            lastDrawn = taken.removeValue(forKey: entity).map { (entity, $0) }
         }
-        if lastTaken == nil || lastTaken?.numbers.next == lastTaken?.numbers.end { takeMore(entity) }
-        guard let number = lastTaken?.numbers.next, let object = ObjectID(entityNumber: entity, number: number) else {
+        if lastDrawn == nil || lastDrawn?.numbers.next == lastDrawn?.numbers.end { drawMore(entity) }
+        guard let number = lastDrawn?.numbers.next, let object = ObjectID(entityNumber: entity, number: number) else {
             throw StoreError(.tooLarge, "An entity has at most \(FormatLimits.maximumObjectNumber) objects, ever.")
         }
-        lastTaken?.numbers.next += 1
+        lastDrawn?.numbers.next += 1
         return object
     }
 
     /// Takes numbers for the entity that no other transaction of this handle has, each time twice as many.
-    private func takeMore(_ entity: UInt16) {
-        let before = lastTaken?.numbers
+    private func drawMore(_ entity: UInt16) {
+        let before = lastDrawn?.numbers
         let count = before.map { min(($0.end - $0.first) * 2, 4096) } ?? 1
-        let first = numbers.take(entity, count: count, from: base.totals?[entity].nextNumber ?? 1)
-        var more = TakenNumbers(first: first, next: first, end: first + count)
+        let first = numbers.draw(entity, count: count, from: base.totals?[entity].nextNumber ?? 1)
+        var more = DrawnNumbers(first: first, next: first, end: first + count)
         if let before {
             if before.end == first {
-                more = TakenNumbers(first: before.first, next: first, end: first + count, earlier: before.earlier)
+                more = DrawnNumbers(first: before.first, next: first, end: first + count, earlier: before.earlier)
             } else {
                 more.earlier = before.earlier + [before.first..<before.next]
             }
         }
-        lastTaken = (entity, more)
+        lastDrawn = (entity, more)
     }
 
     /// Numbers that were not used may be given to the next transaction.
     func giveBackNumbers() {
-        if let lastTaken { giveBack(lastTaken.entity, lastTaken.numbers) }
-        lastTaken = nil
+        if let lastDrawn { giveBack(lastDrawn.entity, lastDrawn.numbers) }
+        lastDrawn = nil
         if taken.isEmpty { return }
         for (entity, stretch) in taken { giveBack(entity, stretch) }
         taken = [:]
     }
 
-    private func giveBack(_ entity: UInt16, _ stretch: TakenNumbers) {
+    private func giveBack(_ entity: UInt16, _ stretch: DrawnNumbers) {
         numbers.giveBack(entity, from: builder.isCommitted ? stretch.next : stretch.first, end: stretch.end)
     }
 
@@ -398,10 +398,10 @@ package final class PendingTransaction {
     func complete() { _ = builder.lastFrame() }
 
     /// Throws `conflict` where a version that this transaction replaces is no longer the newest one, or a number is taken. With the writer lock.
-    func checkStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
+    func requireStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
         let areNumbersFree =
             taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.lowest }
-            && lastTaken.map { indexes.nextNumber($0.entity) <= $0.numbers.lowest } ?? true
+            && lastDrawn.map { indexes.nextNumber($0.entity) <= $0.numbers.lowest } ?? true
         if areNumbersFree, changed.isEmpty || lastNumber == base.number { return }
         try builder.forEachEntry { (change, _) throws(StoreError) in
             let newest = try indexes.core.reading { () throws(StoreError) in try indexes.rows.newest(change.object) }

@@ -29,7 +29,7 @@ public struct RowWriter: ~Copyable {
     private let old: RowImage?
     private let hasOldLayout: Bool
     let maximumInlineValueBytes: Int
-    private let marks: RowMarks
+    private let marks: AttributeNotes
     /// How many attributes of fixed size were not set.
     var fixedToSet: Int
     /// Whether it is the row of an insert.
@@ -392,7 +392,7 @@ public struct RowWriter: ~Copyable {
         hasOldLayout ? old?.layout.position(ofAttribute: layout.entity.attributes[position].number) : position
     }
 
-    private mutating func checkOrder(_ slot: RowSlot) throws(StoreError) {
+    private mutating func requireOrder(_ slot: RowSlot) throws(StoreError) {
         guard Int(slot.variableIndex) >= row.pointee.nextVariable else {
             throw refused("Texts, data and lists are set once, in the order of their attributes.")
         }
@@ -400,7 +400,7 @@ public struct RowWriter: ~Copyable {
 
     /// Fills in the variable attributes before this one that were passed over.
     private mutating func beginVariable(_ slot: RowSlot) throws(StoreError) {
-        try checkOrder(slot)
+        try requireOrder(slot)
         try fillVariables(below: Int(slot.variableIndex))
     }
 

@@ -168,7 +168,7 @@ package struct ChangeCursor {
         if remaining == 0 { return nil }
         guard remaining >= ChangeField.bytes else { throw malformed("ends in the middle of an entry") }
         let change = ChangeView(at: position, of: table, frameOffset: frameOffset)
-        position &+= try check(change, remaining)
+        position &+= try validate(change, remaining)
         return change
     }
 
@@ -180,7 +180,7 @@ package struct ChangeCursor {
     private static let baseForms: UInt32 = 1
 
     /// Gives back the size of an entry that is well-formed.
-    private func check(_ change: ChangeView, _ remaining: Int) throws(StoreError) -> Int {
+    private func validate(_ change: ChangeView, _ remaining: Int) throws(StoreError) -> Int {
         // Kind, shape and the zero bytes behind them are one word.
         let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
         let (kind, words, hasPrevious) = (word & 0xFF, Int(word >> 8 & 0x1F), word >> 15 & 1)

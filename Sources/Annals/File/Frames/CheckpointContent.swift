@@ -219,7 +219,7 @@ extension CheckpointContent {
     }
 
     /// Throws `damaged` if it counts more than can stand below its frame. So adding to these numbers cannot overflow.
-    func checkCounts(below offset: UInt64) throws(StoreError) {
+    func validateCounts(below offset: UInt64) throws(StoreError) {
         let frames = offset / UInt64(FrameField.bytes)
         let changes = offset / UInt64(ChangeField.bytes)
         guard countedEnd <= offset, self.frames <= frames, transactions <= frames, recoveries <= frames,

@@ -66,7 +66,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     }
 
     /// Throws what made this handle unable to promise anything.
-    func checkUsable() throws(StoreError) {
+    func requireUsable() throws(StoreError) {
         guard isPoisoned.load(ordering: .acquiring) else { return }
         if let poison = monitor.withLock({ poison }) { throw poison }
     }

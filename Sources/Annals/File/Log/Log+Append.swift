@@ -43,12 +43,12 @@ extension Log {
     private func appendWhileOpen(
         _ transaction: TransactionBuilder, _ durability: Durability
     ) throws(StoreError) -> AppendedTransaction {
-        try checkFits(transaction)
+        try requireFits(transaction)
         _ = transaction.lastFrame()
         return try appending(durability) { (appender) throws(StoreError) in try append(transaction, with: &appender) }
     }
 
-    private func checkFits(_ transaction: TransactionBuilder) throws(StoreError) {
+    private func requireFits(_ transaction: TransactionBuilder) throws(StoreError) {
         guard transaction.salt == header.salt, !transaction.isCommitted, !transaction.isBroken else {
             throw StoreError(
                 .invalidArgument,
@@ -79,7 +79,7 @@ extension Log {
     func append(
         _ transaction: TransactionBuilder, with appender: inout Appender
     ) throws(StoreError) -> AppendedTransaction {
-        try checkFits(transaction)
+        try requireFits(transaction)
         guard transaction.baseSchemaVersion == appender.state.schemaVersion else {
             throw StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
         }
@@ -120,13 +120,13 @@ extension Log {
         _ durability: Durability, at time: Int64, isNewest: Bool,
         _ body: (inout Appender) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
-        try checkIdentity(always: durability == .full, at: time)
+        try requireIdentity(always: durability == .full, at: time)
         var appender = try beginAppending(at: time, isNewest: isNewest)
         do throws(StoreError) {
             if durability == .full { try rewriteInheritedPart() }
             let result = try body(&appender)
             follow.lock()
-            take(appender.state)
+            adopt(appender.state)
             seenSize = max(seenSize, appender.fileSize)
             knownSize = appender.fileSize
             isAppending = false
@@ -149,7 +149,7 @@ extension Log {
             if hasNews, try !isJudgedTailAdopted() { isTailTorn = try adopt(asker: .judge).verdict == .tornTail }
             if !isTailJudged || state.isReplacing {
                 // Before anything is removed: beside a file that was replaced stands what compacts the new one.
-                try checkIdentity()
+                try requireIdentity()
                 if hasNews { removeLeftover() }
             }
             isTailJudged = true
@@ -173,17 +173,17 @@ extension Log {
     /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was read already: where that is set to
     /// another time, the file is looked at once more than it would have to be.
     @inline(never)
-    private func checkIdentity(always: Bool, at now: Int64) throws(StoreError) {
+    private func requireIdentity(always: Bool, at now: Int64) throws(StoreError) {
         #if ANNALS_MUTANTS
             if Mutant.isOn(.noIdentityCheckUnderLock) { return }
         #endif
         if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
-        try checkIdentity()
+        try requireIdentity()
         lastIdentityCheck = now
     }
 
     /// Throws where the name no longer stands for this file, or not for it alone.
-    func checkIdentity() throws(StoreError) {
+    func requireIdentity() throws(StoreError) {
         let found = try identityInPlace()
         guard found.links == 1 else {
             throw StoreError(

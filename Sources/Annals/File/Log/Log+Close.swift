@@ -48,7 +48,7 @@ extension Log {
         guard refuseCalls() else { return }
         defer { release() }
         guard access == .readWrite, writer.withLock({ hasAppended }) else { return }
-        try ledger.checkUsable()
+        try ledger.requireUsable()
         do throws(StoreError) {
             try seal(isPublished: isPublished)
         } catch {
@@ -66,11 +66,11 @@ extension Log {
             #if ANNALS_MUTANTS
                 if Mutant.isOn(.hintBeforeSync) { try writeHint(for: appender.state) }
             #endif
-            follow.withLock { take(appender.state) }
+            follow.withLock { adopt(appender.state) }
             if isPublished, !sealsBeforeSync { try synchronize(through: appender.state.end) }
             try appender.seal()
             try files.setSize(file, to: appender.state.end + UInt64(FormatLimits.pageBytes))
-            follow.withLock { take(appender.state) }
+            follow.withLock { adopt(appender.state) }
             try synchronize(through: appender.state.end)
             try writeHint(for: appender.state)
         }

@@ -16,7 +16,7 @@ extension Log {
         try whileOpen { () throws(StoreError) in
             try follow.withLock { () throws(StoreError) -> Result in
                 if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
-                if looksAtPlace, state.isReplacing, !isAppending { try checkNotReplaced() }
+                if looksAtPlace, state.isReplacing, !isAppending { try requireNotReplaced() }
                 return body(state)
             }
         }
@@ -31,7 +31,7 @@ extension Log {
         var walk = LogWalk(state: state, window: window)
         defer {
             walk.state.dropOpenTransaction()
-            if walk.state.end > state.end { take(walk.state) }
+            if walk.state.end > state.end { adopt(walk.state) }
         }
         do throws(StoreError) {
             return try walk.toTheEnd(asker: asker) { (frame, accepted, state) throws(StoreError) in
@@ -72,7 +72,7 @@ extension Log {
     }
 
     /// The new state counts from here on. With `follow` locked.
-    func take(_ next: LogState) {
+    func adopt(_ next: LogState) {
         if next.recoveries > state.recoveries { isTailTorn = false }
         state = next
         seenSize = max(seenSize, next.end)

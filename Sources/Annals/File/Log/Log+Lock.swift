@@ -10,7 +10,7 @@ extension Log {
         try lockWriter(options.lockTimeoutMicroseconds)
         defer { writer.unlock() }
         do throws(StoreError) {
-            try ledger.checkUsable()
+            try ledger.requireUsable()
             let isKept = keeping.isKept
             let time = try lockFile(longestPause, options.lockTimeoutMicroseconds)
             var keeps = false

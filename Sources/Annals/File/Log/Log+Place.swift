@@ -8,7 +8,7 @@ extension Log {
     }
 
     /// Throws `storeRemoved` or `storeReplaced` where the name stands for nothing or for another file. One system call.
-    package func checkPlace() throws(StoreError) {
+    package func requirePlace() throws(StoreError) {
         try whileOpen { () throws(StoreError) in
             do throws(StoreError) { _ = try identityInPlace() } catch { throw error.at(path: path) }
         }

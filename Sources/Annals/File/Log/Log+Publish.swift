@@ -4,7 +4,7 @@ extension Log {
     /// With the writer lock. Where the rest of the hold fails, only the rest is rolled back.
     func publish(_ appender: Appender) {
         follow.withLock {
-            take(appender.state)
+            adopt(appender.state)
             seenSize = max(seenSize, appender.fileSize)
         }
         if appender.hasWritten { hasAppended = true }

@@ -8,7 +8,7 @@ extension Log {
 
     /// While the last frame says that another file is about to take this one's place: throws `storeReplaced` once it has. Where the name
     /// stands for nothing, readers go on with what they have.
-    func checkNotReplaced() throws(StoreError) {
+    func requireNotReplaced() throws(StoreError) {
         let found: FileIdentity
         do throws(StoreError) {
             found = try files.identity(of: name, in: directory)

@@ -12,7 +12,7 @@ extension LogState {
         var records: [ConsumerRecord] = []
         for advance in advances {
             var record = try tracking.known(advance.name)
-            try tracking.check(advance, of: record)
+            try tracking.requireCursor(advance, of: record)
             guard advance.to.number <= lastNumber else {
                 throw StoreError(
                     .invalidArgument,
@@ -37,7 +37,7 @@ extension TrackingState {
     }
 
     /// Throws `consumerConflict`, `consumerLost` or `invalidArgument` if the consumer cannot move like that.
-    func check(_ advance: ConsumerAdvance, of record: ConsumerRecord) throws(StoreError) {
+    func requireCursor(_ advance: ConsumerAdvance, of record: ConsumerRecord) throws(StoreError) {
         let place = record.place
         guard advance.from == place else {
             throw StoreError(

@@ -24,7 +24,7 @@ package struct TrackingState: Equatable, Sendable {
     /// The number below which transactions of an author are hidden; 0 for none.
     package func hiddenBefore(_ author: UInt32) -> UInt64 { hidden.first { $0.author == author }?.before ?? 0 }
 
-    mutating func take(_ record: CleaningRecord) {
+    mutating func apply(_ record: CleaningRecord) {
         if record.before > 0 { horizon = max(horizon, record.before - 1) }
         for entry in record.hidden {
             if let index = hidden.firstIndex(where: { $0.author >= entry.author }) {
@@ -41,7 +41,7 @@ package struct TrackingState: Equatable, Sendable {
         hidden.removeAll { $0.before <= horizon + 1 }
     }
 
-    mutating func take(_ record: ConsumerRecord) {
+    mutating func apply(_ record: ConsumerRecord) {
         let index = consumers.firstIndex { $0.name.hasSameBytes(as: record.name) }
         switch (index, record.kind.isEmpty) {
         case (let index?, true): consumers.remove(at: index)
@@ -59,18 +59,18 @@ extension LogState {
         for record in try MetadataRecord.decodeAll(frame) {
             switch record {
             case .name(let number, let text):
-                let known = changeableRare()
-                try check(
+                let known = uniqueShared()
+                try require(
                     Int(number) == known.names.count + 1 && known.names.count < FormatLimits.maximumNames
                         && known.nameNumbers.insert(IdentifierName(text), number),
                     "F15: name numbers do not count up, or a name stands twice")
                 known.names.append(text)
             case .clockStep(let from, let to):
-                try check(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
+                try require(from == lastTime && isClockStep(from: from, to: to), "F12: a clock step that is none")
                 mayStepBack = true
-            case .retention(let limits): changeableRare().tracking.retention = limits
+            case .retention(let limits): uniqueShared().tracking.retention = limits
             case .objectNumbers:
-                try check(isInBase, "F8: object numbers are given before the first transaction")
+                try require(isInBase, "F8: object numbers are given before the first transaction")
             }
         }
     }
@@ -80,12 +80,12 @@ extension LogState {
     /// A schema version that compaction has folded: one frame or more, each with definitions of its own.
     mutating func accept(baseSchema frame: FrameView) throws(StoreError) {
         let definition = try definition(frame)
-        let known = changeableRare()
+        let known = uniqueShared()
         do throws(StoreError) {
             if definition.version == known.catalog.newestVersion {
                 try known.catalog.extend(definition)
             } else {
-                try check(
+                try require(
                     Int(definition.version) == Int(known.catalog.newestVersion) + 1,
                     "F16: a schema version is not one more than the last")
                 try known.catalog.apply(definition)
@@ -99,25 +99,27 @@ extension LogState {
 
     func consumer(_ frame: FrameView) throws(StoreError) -> ConsumerRecord {
         let record = try ConsumerRecord.decode(frame)
-        try check(record.cursor <= lastNumber, "F33: a consumer has seen a transaction that is not there yet")
+        try require(record.cursor <= lastNumber, "F33: a consumer has seen a transaction that is not there yet")
         return record
     }
 
-    func take(_ consumer: ConsumerRecord, _ known: Rare) throws(StoreError) {
-        known.tracking.take(consumer)
-        try check(known.tracking.consumers.count <= FormatLimits.maximumConsumers, "F33: there are too many consumers")
+    func apply(_ consumer: ConsumerRecord, _ known: SharedLogState) throws(StoreError) {
+        known.tracking.apply(consumer)
+        try require(
+            known.tracking.consumers.count <= FormatLimits.maximumConsumers, "F33: there are too many consumers")
     }
 
     mutating func accept(cleaning frame: FrameView) throws(StoreError) {
         let record = try CleaningRecord.decode(frame)
         let highest = record.hidden.reduce(record.before) { max($0, $1.before) }
-        try check(highest > 0 && highest - 1 <= lastNumber, "F33: a cleaning mark names nothing, or what is not there")
-        try check((record.hidden.last?.author ?? 0) <= names.count, "F15: a name is referred to and not defined")
-        changeableRare().tracking.take(record)
+        try require(
+            highest > 0 && highest - 1 <= lastNumber, "F33: a cleaning mark names nothing, or what is not there")
+        try require((record.hidden.last?.author ?? 0) <= names.count, "F15: a name is referred to and not defined")
+        uniqueShared().tracking.apply(record)
     }
 
     func accept(replacing frame: FrameView) throws(StoreError) {
         let record = try ReplacingRecord.decode(frame)
-        try check(record.generation > header.generation, "F33: a file is to be replaced by an older one")
+        try require(record.generation > header.generation, "F33: a file is to be replaced by an older one")
     }
 }

@@ -27,8 +27,8 @@ package struct LogState: Sendable {
     /// Whether rows without history may stand here: where compaction has written everything, as far as is known.
     private var mayHoldRows: Bool
     /// States are copied at every commit: what changes rarely stands behind one reference.
-    private(set) var rare: Rare
-    private var unfinished: Unfinished?
+    private(set) var rare: SharedLogState
+    private var unfinished: OpenTransactionBox?
 
     /// The file that this state is of.
     package var header: FileHeader { rare.header }
@@ -48,9 +48,9 @@ package struct LogState: Sendable {
     /// The catalog that rows of an open transaction are encoded with, its own schema frames included.
     package var rowCatalog: SchemaCatalog { unfinished?.transaction.catalog ?? catalog }
 
-    /// Sound although it is shared: it is changed only through a state that alone refers to it (`changeableRare`), and for the same reason its
+    /// Sound although it is shared: it is changed only through a state that alone refers to it (`uniqueShared`), and for the same reason its
     /// accesses cannot overlap.
-    final class Rare: @unchecked Sendable {
+    final class SharedLogState: @unchecked Sendable {
         let header: FileHeader
         @exclusivity(unchecked) var catalog: SchemaCatalog
         @exclusivity(unchecked) var names: [String] = []
@@ -65,7 +65,7 @@ package struct LogState: Sendable {
             tracking = TrackingState(horizon: header.baseNumber)
         }
 
-        init(copying other: Rare) {
+        init(copying other: SharedLogState) {
             header = other.header
             catalog = other.catalog
             names = other.names
@@ -76,23 +76,23 @@ package struct LogState: Sendable {
     }
 
     /// What this state alone refers to, and so may be changed.
-    mutating func changeableRare() -> Rare {
-        if !isKnownUniquelyReferenced(&rare) { rare = Rare(copying: rare) }
+    mutating func uniqueShared() -> SharedLogState {
+        if !isKnownUniquelyReferenced(&rare) { rare = SharedLogState(copying: rare) }
         return rare
     }
 
-    /// Sound although it is shared: it is changed only through a state that alone refers to it (`takeUnfinished`).
-    private final class Unfinished: @unchecked Sendable {
+    /// Sound although it is shared: it is changed only through a state that alone refers to it (`detachOpenTransaction`).
+    private final class OpenTransactionBox: @unchecked Sendable {
         var transaction: OpenTransaction
 
         init(_ transaction: OpenTransaction) { self.transaction = transaction }
     }
 
     /// Takes the open transaction out of the state, to be changed by the caller alone.
-    private mutating func takeUnfinished() -> Unfinished? {
+    private mutating func detachOpenTransaction() -> OpenTransactionBox? {
         guard var taken = unfinished else { return nil }
         unfinished = nil
-        return isKnownUniquelyReferenced(&taken) ? taken : Unfinished(taken.transaction)
+        return isKnownUniquelyReferenced(&taken) ? taken : OpenTransactionBox(taken.transaction)
     }
 
     /// A transaction whose commit frame is not read yet.
@@ -125,7 +125,7 @@ package struct LogState: Sendable {
     }
 
     package init(header: FileHeader, layouts: LayoutPool? = nil) {
-        rare = Rare(header: header, layouts)
+        rare = SharedLogState(header: header, layouts)
         mayHoldRows = header.generation > 0
         end = UInt64(FormatLimits.pageBytes)
         endChecksum = header.checksum
@@ -177,9 +177,9 @@ package struct LogState: Sendable {
     package mutating func accept(_ frame: FrameView) throws(StoreError) -> Accepted {
         do {
             let header = frame.header
-            try checkMembership(header)
-            try checkMark(header, offset: frame.offset)
-            try check(
+            try validateMembership(header)
+            try validateMark(header, offset: frame.offset)
+            try require(
                 rare.baseValue == nil || (header.kind == .value && !header.isMember), "F24: a value is not complete")
             if header.isMember { return try acceptMember(frame) }
             if header.kind == .transaction { return try acceptCommit(frame) }
@@ -189,26 +189,26 @@ package struct LogState: Sendable {
         }
     }
 
-    func check(_ holds: Bool, _ message: @autoclosure () -> String) throws(StoreError) {
+    func require(_ holds: Bool, _ message: @autoclosure () -> String) throws(StoreError) {
         if !holds { throw StoreError(.damaged, message() + ".") }
     }
 
-    private func checkMembership(_ header: FrameHeader) throws(StoreError) {
+    private func validateMembership(_ header: FrameHeader) throws(StoreError) {
         switch header.kind.membership {
-        case .always: try check(header.isMember, "F8: this frame must be a member")
-        case .alwaysButInBase: try check(header.isMember || isInBase, "F8: this frame must be a member")
-        case .alwaysButWithRows: try check(header.isMember || mayHoldRows, "F8: this frame must be a member")
+        case .always: try require(header.isMember, "F8: this frame must be a member")
+        case .alwaysButInBase: try require(header.isMember || isInBase, "F8: this frame must be a member")
+        case .alwaysButWithRows: try require(header.isMember || mayHoldRows, "F8: this frame must be a member")
         case .possibly: break
-        case .never: try check(!header.isMember, "F8: this frame cannot be a member")
+        case .never: try require(!header.isMember, "F8: this frame cannot be a member")
         }
     }
 
-    private func checkMark(_ header: FrameHeader, offset: UInt64) throws(StoreError) {
+    private func validateMark(_ header: FrameHeader, offset: UInt64) throws(StoreError) {
         let start = unfinished?.transaction.start ?? offset
-        try check(
+        try require(
             header.durableMark >= (unfinished?.transaction.durableMark ?? durableMark) && header.durableMark <= start,
             "F10: the durable mark is out of place")
-        try check(header.kind != .seal || header.durableMark == offset, "F10: a seal's mark is not its offset")
+        try require(header.kind != .seal || header.durableMark == offset, "F10: a seal's mark is not its offset")
     }
 
     // MARK: Members
@@ -216,8 +216,8 @@ package struct LogState: Sendable {
     private mutating func acceptMember(_ frame: FrameView) throws(StoreError) -> Accepted {
         // What it holds is changed in place, and dropped where the frame is refused.
         let next =
-            takeUnfinished()
-            ?? Unfinished(
+            detachOpenTransaction()
+            ?? OpenTransactionBox(
                 OpenTransaction(
                     start: frame.offset, number: lastNumber &+ 1, reach: frame.offset, checksum: 0,
                     durableMark: durableMark))
@@ -227,8 +227,8 @@ package struct LogState: Sendable {
     }
 
     private func accept(member frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
-        try check(frame.header.number == next.number, "F11: a member has another transaction's number")
-        try check(next.value == nil || frame.header.kind == .value, "F24: a value is not complete")
+        try require(frame.header.number == next.number, "F11: a member has another transaction's number")
+        try require(next.value == nil || frame.header.kind == .value, "F24: a value is not complete")
         if frame.header.kind == .schema { try accept(schema: frame, &next) } else { try settleSchema(&next) }
         switch frame.header.kind {
         case .part: try accept(part: frame, &next)
@@ -244,12 +244,12 @@ package struct LogState: Sendable {
 
     private func accept(part frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
         let record = try TransactionRecord.decode(frame.table)
-        try check(
+        try require(
             record.tag == 0 && record.totalChanges == 0 && !record.lacksChanges, "F13: a part has a tag or a total")
-        try check(!record.changesSchema, "F16: a part says that it changes the schema")
-        try checkTransaction(record, start: next.start, changes: next.changes, like: next.record)
+        try require(!record.changesSchema, "F16: a part says that it changes the schema")
+        try validateTransaction(record, start: next.start, changes: next.changes, like: next.record)
         next.record = next.record ?? record
-        try check(
+        try require(
             record.schemaVersion == (next.catalog ?? catalog).newestVersion, "F16: a part has another schema version")
         next.changes += UInt64(record.changes)
     }
@@ -258,15 +258,15 @@ package struct LogState: Sendable {
     private func value(_ open: OpenValue?, behind frame: FrameView) throws(StoreError) -> OpenValue? {
         let piece = try ValuePiece.decode(frame)
         if let open {
-            try check(
+            try require(
                 piece.first == open.first && piece.valueBytes == open.valueBytes && piece.position == open.position,
                 "F24: a piece does not follow the one before it")
             let isLast = piece.position + UInt64(piece.pieceBytes) == piece.valueBytes
-            try check(
+            try require(
                 piece.pieceBytes == open.pieceBytes || (isLast && piece.pieceBytes < open.pieceBytes),
                 "F24: pieces of a value differ in size")
         } else {
-            try check(piece.position == 0, "F24: a value does not begin with its first piece")
+            try require(piece.position == 0, "F24: a value does not begin with its first piece")
         }
         let reached = piece.position + UInt64(piece.pieceBytes)
         if reached == piece.valueBytes { return nil }
@@ -275,16 +275,16 @@ package struct LogState: Sendable {
     }
 
     private func accept(schema frame: FrameView, _ next: inout OpenTransaction) throws(StoreError) {
-        try check(next.frames == (next.schemaFrames), "F16: a schema frame stands behind other members")
+        try require(next.frames == (next.schemaFrames), "F16: a schema frame stands behind other members")
         var definition = try definition(frame)
-        try check(
+        try require(
             definition.version == (next.schema?.version ?? definition.version),
             "F16: two schema versions in a transaction")
-        try check(
+        try require(
             Int(definition.version) == Int(catalog.newestVersion) + 1,
             "F16: a schema version is not one more than the last")
         if var known = next.schema {
-            try check(
+            try require(
                 !definition.entities.isEmpty
                     && known.entities.count + definition.entities.count <= FormatLimits.maximumEntities,
                 "F25: a schema version has frames without definitions, or too many definitions")
@@ -298,7 +298,7 @@ package struct LogState: Sendable {
     }
 
     func definition(_ frame: FrameView) throws(StoreError) -> SchemaDefinition {
-        try check(frame.body.isEmpty, "F25: a schema frame has a body")
+        try require(frame.body.isEmpty, "F25: a schema frame has a body")
         do throws(StoreError) {
             return try SchemaDefinition(table: frame.table, fileOffset: frame.offset + UInt64(FrameField.bytes))
         } catch {
@@ -318,29 +318,29 @@ package struct LogState: Sendable {
 
     private mutating func acceptCommit(_ frame: FrameView) throws(StoreError) -> Accepted {
         let record = try TransactionRecord.decode(frame.table)
-        let settled = takeUnfinished()
+        let settled = detachOpenTransaction()
         if let settled { try settleSchema(&settled.transaction) }
         unfinished = settled
-        try check(
+        try require(
             lastNumber < FormatLimits.maximumTransactionNumber && frame.header.number == lastNumber + 1,
             "F11: a transaction's number does not follow the last")
         if let settled {
-            try checkCommit(record, endOf: settled.transaction)
+            try validateCommit(record, endOf: settled.transaction)
         } else {
-            try checkTransaction(record, start: frame.offset, changes: 0, like: nil)
-            try checkTotals(record, changesInParts: 0, hasSchema: false, version: rare.catalog.newestVersion)
+            try validateTransaction(record, start: frame.offset, changes: 0, like: nil)
+            try validateTotals(record, changesInParts: 0, hasSchema: false, version: rare.catalog.newestVersion)
         }
         if !record.isCopied {
             let tag = TransactionRecord.tag(
                 previousTag: lastTag, previousChecksum: frame.header.previousChecksum,
                 bodyChecksum: frame.header.bodyChecksum, table: frame.table)
-            try check(record.tag == tag, "F14: a transaction's tag is not that of its content")
+            try require(record.tag == tag, "F14: a transaction's tag is not that of its content")
         }
         if let settled, !settled.transaction.consumers.isEmpty {
-            let known = changeableRare()
-            for consumer in settled.transaction.consumers { try take(consumer, known) }
+            let known = uniqueShared()
+            for consumer in settled.transaction.consumers { try apply(consumer, known) }
         }
-        if let catalog = settled?.transaction.catalog { changeableRare().catalog = catalog }
+        if let catalog = settled?.transaction.catalog { uniqueShared().catalog = catalog }
         lastNumber = frame.header.number
         lastTime = record.time
         lastTag = record.tag
@@ -350,52 +350,52 @@ package struct LogState: Sendable {
         return .commit(record)
     }
 
-    private func checkCommit(_ record: TransactionRecord, endOf open: OpenTransaction) throws(StoreError) {
-        try check(open.value == nil, "F24: a value is not complete")
-        try checkTransaction(record, start: open.start, changes: open.changes, like: open.record)
-        try checkTotals(
+    private func validateCommit(_ record: TransactionRecord, endOf open: OpenTransaction) throws(StoreError) {
+        try require(open.value == nil, "F24: a value is not complete")
+        try validateTransaction(record, start: open.start, changes: open.changes, like: open.record)
+        try validateTotals(
             record, changesInParts: open.changes, hasSchema: open.schema != nil,
             version: (open.catalog ?? catalog).newestVersion)
     }
 
-    private func checkTotals(
+    private func validateTotals(
         _ record: TransactionRecord, changesInParts: UInt64, hasSchema: Bool, version: UInt16
     ) throws(StoreError) {
-        try check(
+        try require(
             record.totalChanges == changesInParts + UInt64(record.changes),
             "F13: a transaction's parts do not add up")
-        try check(
+        try require(
             record.isCopied || !record.lacksChanges, "F13: changes are left out of a transaction that was not copied")
-        try check(record.changesSchema == hasSchema, "F16: the schema flag is wrong")
-        try check(
+        try require(record.changesSchema == hasSchema, "F16: the schema flag is wrong")
+        try require(
             record.schemaVersion == version, "F16: a transaction has another schema version than the newest")
     }
 
-    private func checkTransaction(
+    private func validateTransaction(
         _ record: TransactionRecord, start: UInt64, changes: UInt64, like first: TransactionRecord?
     ) throws(StoreError) {
-        try check(record.start == start, "F13: a transaction begins elsewhere than it says")
-        try check(record.firstChange == changes, "F13: a transaction's changes are not counted right")
+        try require(record.start == start, "F13: a transaction begins elsewhere than it says")
+        try require(record.firstChange == changes, "F13: a transaction's changes are not counted right")
         let last = max(record.author, record.context, record.process)
-        try check(last <= rare.names.count, "F15: a name is referred to and not defined")
+        try require(last <= rare.names.count, "F15: a name is referred to and not defined")
         if let first {
-            try check(record.time == first.time, "F12: the times of a transaction's frames differ")
-            try check(record.hasOriginOf(first), "F13: the frames of a transaction name different writers")
+            try require(record.time == first.time, "F12: the times of a transaction's frames differ")
+            try require(record.hasOriginOf(first), "F13: the frames of a transaction name different writers")
         } else {
-            try check(record.time > lastTime || mayStepBack, "F12: a transaction's time does not follow the last")
+            try require(record.time > lastTime || mayStepBack, "F12: a transaction's time does not follow the last")
         }
     }
 
     // MARK: Standalone frames
 
     private mutating func acceptStandalone(_ frame: FrameView) throws(StoreError) -> Accepted {
-        try check(unfinished == nil, "F9: a transaction's commit frame is missing")
-        try check(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
+        try require(unfinished == nil, "F9: a transaction's commit frame is missing")
+        try require(frame.header.number == lastNumber, "F11: a frame does not have the last transaction's number")
         switch frame.header.kind {
-        case .rows: try check(mayHoldRows, "F8: rows without history stand behind what compaction has not written")
-        case .value: changeableRare().baseValue = try value(rare.baseValue, behind: frame)
+        case .rows: try require(mayHoldRows, "F8: rows without history stand behind what compaction has not written")
+        case .value: uniqueShared().baseValue = try value(rare.baseValue, behind: frame)
         case .schema: try accept(baseSchema: frame)
-        case .consumer: try take(try consumer(frame), changeableRare())
+        case .consumer: try apply(try consumer(frame), uniqueShared())
         case .cleaning: try accept(cleaning: frame)
         case .replacing: try accept(replacing: frame)
         case .metadata: try accept(metadata: frame)
@@ -404,9 +404,9 @@ package struct LogState: Sendable {
             recoveries += 1
         case .seal:
             let record = try SealRecord.decode(frame)
-            try check(record.checkpoint < frame.offset, "F26: a seal names a checkpoint above itself")
+            try require(record.checkpoint < frame.offset, "F26: a seal names a checkpoint above itself")
         case .nodes, .checkpoint:
-            try check(
+            try require(
                 Int(frame.header.frameBytes) <= FormatLimits.maximumNodeFrameBytes, "F6: an index frame is too long")
             if frame.header.kind == .checkpoint {
                 checkpoint = CheckpointPlace(offset: frame.offset, end: frame.end, number: lastNumber)
@@ -429,7 +429,7 @@ package struct LogState: Sendable {
     }
 
     /// A compacted file gets its name when its base is whole, so no writer leaves one that is not. Throws `damaged`.
-    func checkBaseIsWhole() throws(StoreError) {
+    func requireWholeBase() throws(StoreError) {
         guard rare.baseValue != nil else { return }
         throw StoreError(
             .damaged,

@@ -44,7 +44,7 @@ package struct LogWalk {
                 case .damage: throw damage(stop, at: place)
                 case .unsupported: throw unsupported(stop, at: place)
                 case .end, .tornTail, .endForNow:
-                    try state.checkBaseIsWhole()
+                    try state.requireWholeBase()
                     return WalkEnd(verdict: verdict, stop: stop, place: place)
                 }
             }
@@ -89,7 +89,7 @@ package struct LogWalk {
     private func lookAbove(_ place: UInt64) throws(StoreError) -> StopFindings.Above {
         window.forget()
         let (_, hints) = try Log.readHeader(window.beside(stepBytes: FormatLimits.pageBytes))
-        return try LookAbove.look(
+        return try DurabilityEvidence.look(
             window, from: place, position: state.end, salt: state.header.salt, hints: hints)
     }
 

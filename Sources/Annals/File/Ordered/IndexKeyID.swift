@@ -17,7 +17,7 @@ package struct IndexID: Hashable, Sendable {
     /// The indexes of an entity: one for each attribute that is indexed or unique or refers to one object, and one for each key; none
     /// twice. What asks for the same attributes in the same order shares one index, unique if any of them is.
     ///
-    /// In the order of the attributes, then of the keys. Attributes that cannot be indexed are passed over: `checkIndexable` refuses
+    /// In the order of the attributes, then of the keys. Attributes that cannot be indexed are passed over: `requireIndexable` refuses
     /// them where a schema is made.
     package static func all(of entity: EntityDefinition) -> [IndexID] {
         guard entity.state == .present else { return [] }
@@ -47,7 +47,7 @@ package struct IndexID: Hashable, Sendable {
     }
 
     /// Throws `invalidArgument` where the definition asks for an index over a list of objects.
-    package static func checkIndexable(_ entity: EntityDefinition) throws(StoreError) {
+    package static func requireIndexable(_ entity: EntityDefinition) throws(StoreError) {
         let inKeys = Set(entity.keys.flatMap(\.attributes))
         for attribute in entity.attributes where !attribute.type.isIndexable {
             guard !attribute.isInIndex, !inKeys.contains(attribute.number) else {

@@ -82,7 +82,7 @@ struct NetFold {
     }
 
     /// `attributes` are the numbers of those that the change wrote.
-    mutating func take(_ record: NetRecord, attributes written: Set<UInt16>) {
+    mutating func fold(_ record: NetRecord, attributes written: Set<UInt16>) {
         last = record
         if record.kind == .update { attributes.formUnion(written) } else { isReplacement = true }
     }
@@ -131,7 +131,7 @@ package final class ChangeFolding {
             var fold = NetFold(first)
             var record = first
             repeat {
-                fold.take(record, attributes: try attributes(of: record))
+                fold.fold(record, attributes: try attributes(of: record))
                 next = try records.next()
                 if let next { record = next }
             } while next?.key == first.key

@@ -17,7 +17,7 @@ final class ClockSteps: Sendable {
     /// Held for moments only: nobody reads the file with the lock.
     var current: Known { known.withLock { $0 } }
 
-    func take(_ more: Known) {
+    func note(_ more: Known) {
         known.withLock { known in
             if more.position > known.position { known = more }
         }
@@ -143,7 +143,7 @@ extension TrackedView {
                 }
             }
         }
-        clockSteps.take(known)
+        clockSteps.note(known)
         return known.steps
     }
 }

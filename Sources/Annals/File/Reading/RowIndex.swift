@@ -282,7 +282,7 @@ final class RowIndex: @unchecked Sendable {
     /// From now on these roots are the index: nodes in memory are given back when their last reader has ended.
     ///
     /// A root is replaced by one store: somebody may be reading, and must find every object all the time.
-    func take(_ stored: [StoredRoot]) {
+    func install(_ stored: [StoredRoot]) {
         let nodes = nodesInMemory()
         let kept = stored.map(\.entity).sorted()
         for entity in entities where !kept.hasSorted(entity) { root(entity).pointee.store(0, ordering: .releasing) }
@@ -306,7 +306,7 @@ final class RowIndex: @unchecked Sendable {
         fileprivate var offset: UInt64
     }
 
-    /// Hands out at most `limit` leaves in memory that stand below other nodes; `append` says at which offset they will stand. Nothing has changed until `takeLeaves`.
+    /// Hands out at most `limit` leaves in memory that stand below other nodes; `append` says at which offset they will stand. Nothing has changed until `installLeaves`.
     func writeLeaves(
         atMost limit: Int, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [WrittenLeaf] {
@@ -328,7 +328,7 @@ final class RowIndex: @unchecked Sendable {
     }
 
     /// From now on these leaves stand in the file, where they can be read already, as they were handed out.
-    func takeLeaves(_ leaves: [WrittenLeaf]) {
+    func installLeaves(_ leaves: [WrittenLeaf]) {
         for leaf in leaves {
             leaf.slot.pointee.store(NodeReference(offset: leaf.offset).word, ordering: .releasing)
             sections.retire(leaf.memory)

@@ -93,14 +93,14 @@ final class VerifiedFile: @unchecked Sendable {
     func advance(to end: UInt64) { if end > readableEnd { readable.store(end, ordering: .releasing) } }
 
     /// Throws where the addresses reserved do not reach that far.
-    func checkReach(_ end: UInt64) throws(StoreError) {
+    func requireReach(_ end: UInt64) throws(StoreError) {
         guard end <= capacity else {
             throw StoreError(
                 .tooLarge, "The store has outgrown the addresses reserved for it: open it again.", path: path)
         }
     }
 
-    func take(_ landmarks: Landmarks) { monitor.withLock { self.landmarks = landmarks } }
+    func install(_ landmarks: Landmarks) { monitor.withLock { self.landmarks = landmarks } }
 
     var currentLandmarks: Landmarks { monitor.withLock { landmarks } }
 

@@ -132,7 +132,7 @@ package final class View: @unchecked Sendable {
                         if try !visit(entity, number, word, body) { return false }
                     }
                     next = leafStart + 512
-                    try checkFound(&found, entity)
+                    try requireFound(&found, entity)
                 }
                 return true
             }
@@ -159,7 +159,7 @@ package final class View: @unchecked Sendable {
                         found &+= 1
                         if try !visit(entity, number, word, body) { return false }
                     }
-                    try checkFound(&found, entity)
+                    try requireFound(&found, entity)
                 }
                 return true
             }
@@ -174,7 +174,7 @@ package final class View: @unchecked Sendable {
 
     /// Behind a node of a scan, which stands for an object at least: throws where there are more than the file has room for, because nodes are
     /// named again and again.
-    private func checkFound(_ found: inout UInt64, _ entity: UInt16) throws(StoreError) {
+    private func requireFound(_ found: inout UInt64, _ entity: UInt16) throws(StoreError) {
         found &+= 1
         // Nodes on the way to the number 0 may have none.
         guard found / 2 <= mostObjects + 1 else {

@@ -73,7 +73,7 @@ package enum RowEncoder {
             var variableBytes = 0
             for position in 0..<values.count {
                 let slot = layout.slots[position]
-                try check(values[position], slot, isDeletion)
+                try validate(values[position], slot, isDeletion)
                 variableBytes += try append(values[position], position, to: &row, &writer)
             }
             guard variableBytes <= FormatLimits.maximumInlineRowBytes else { throw tooLarge() }
@@ -85,7 +85,7 @@ package enum RowEncoder {
     }
 
     @inline(__always)
-    private static func check(_ value: StoredValue, _ slot: RowSlot, _ isDeletion: Bool) throws(StoreError) {
+    private static func validate(_ value: StoredValue, _ slot: RowSlot, _ isDeletion: Bool) throws(StoreError) {
         if case .absent = value {
             guard slot.isOptional || isDeletion else { throw refused("A required attribute has no value.") }
             return

@@ -158,13 +158,13 @@ private struct SalvageRun {
                 let content = try reader.checkpoint(at: offset).content
                 checkpoint = (offset, content)
                 if content.changes > changes { report.changesMissing = content.changes - changes }
-                for version in content.schemas { schema.take(version) }
+                for version in content.schemas { schema.collect(version) }
                 for root in content.entities { scan.note(next: root.nextNumber, root.entity) }
                 break
             } catch  where error.isAboutContent {}
         }
         for (offset, definition) in scan.definitions where !scan.transactions.isDropped(offset) {
-            schema.take(definition)
+            schema.collect(definition)
         }
         report.schemaVersionsMissing = schema.missingVersions
     }
@@ -195,7 +195,7 @@ private struct SalvageRun {
             try writer.finishSchema()
             try engine.writeCheckpoint()
             report.storeID = engine.log.header.storeID
-            take(writer, rows, definitions)
+            completeReport(writer, rows, definitions)
             try engine.close()
         } catch {
             try? engine.log.closeReplaced()
@@ -220,7 +220,9 @@ private struct SalvageRun {
         return next
     }
 
-    private mutating func take(_ writer: SalvageWriter, _ rows: SalvagedRows, _ definitions: [EntityDefinition]) {
+    private mutating func completeReport(
+        _ writer: SalvageWriter, _ rows: SalvagedRows, _ definitions: [EntityDefinition]
+    ) {
         report.largeValuesLost = writer.largeValuesLost
         report.objectsOfGaps = writer.objectsOfGaps
         report.objectsOfGuessedSchema = writer.objectsOfGuessedSchema

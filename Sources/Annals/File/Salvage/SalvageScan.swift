@@ -72,7 +72,7 @@ final class SalvageScan {
             let frame = bytes.count == Int(header.frameBytes) ? FrameView(bytes, header: header, offset: offset) : nil
             if isStray {
                 report.framesStray += 1
-            } else if let frame, frame.checksumsMatch(salt: salt), try take(frame) {
+            } else if let frame, frame.checksumsMatch(salt: salt), try collect(frame) {
                 report.framesRead += 1
                 notePassedOver(expected, offset, &report)
                 if frame.header.kind == .transaction || frame.header.kind == .part { isInBase = false }
@@ -80,7 +80,7 @@ final class SalvageScan {
                 continue
             } else {
                 report.framesBad += 1
-                transactions.take(header, at: offset, changes: 0, record: nil, isGood: false)
+                transactions.collect(header, at: offset, changes: 0, record: nil, isGood: false)
             }
             position = offset + UInt64(FormatLimits.frameAlignment)
         }
@@ -145,7 +145,7 @@ final class SalvageScan {
     // MARK: What frames say
 
     /// False where the frame checks and is not what its kind asks for, which no writer writes.
-    private func take(_ frame: FrameView) throws(StoreError) -> Bool {
+    private func collect(_ frame: FrameView) throws(StoreError) -> Bool {
         let kind = frame.header.kind
         var count: UInt64 = 0
         var record: TransactionRecord?
@@ -168,7 +168,7 @@ final class SalvageScan {
             return false
         }
         let commit = kind == .transaction ? record : nil
-        transactions.take(frame.header, at: frame.offset, changes: count, record: commit, isGood: true)
+        transactions.collect(frame.header, at: frame.offset, changes: count, record: commit, isGood: true)
         changesRead += count
         if kind == .checkpoint { checkpoints.append((frame.offset, changesRead - transactions.changesDropped)) }
         return true

@@ -36,13 +36,13 @@ struct SalvageTransactions {
     private(set) var lowest: UInt64 = .max
 
     /// A frame whose header checks. `changes` are those in it, 0 where its content does not check. `record` is that of a good commit frame.
-    mutating func take(
+    mutating func collect(
         _ header: FrameHeader, at offset: UInt64, changes: UInt64, record: TransactionRecord?, isGood: Bool
     ) {
         let end = offset + UInt64(header.frameBytes)
         let isOwn = header.isMember || header.kind == .transaction
         lowest = min(lowest, header.number - (isOwn && header.number > 0 ? 1 : 0))
-        if header.isMember { return take(member: header, Stretch(start: offset, end: end), changes, isGood) }
+        if header.isMember { return collect(member: header, Stretch(start: offset, end: end), changes, isGood) }
         highest = max(highest, header.number)
         let run = open
         open = nil
@@ -61,7 +61,7 @@ struct SalvageTransactions {
         }
     }
 
-    private mutating func take(
+    private mutating func collect(
         member header: FrameHeader, _ stretch: Stretch, _ changes: UInt64, _ isGood: Bool
     ) {
         if let run = open, run.number != header.number {

@@ -181,7 +181,7 @@ private enum UniquePart {
 
 extension EntityDefinition {
     /// The same definition, asking for less.
-    fileprivate struct Asked {
+    fileprivate struct RelaxedDefinition {
         let definition: EntityDefinition
 
         private func with(_ removed: AttributeFlags, _ added: AttributeFlags = []) -> EntityDefinition {
@@ -217,7 +217,7 @@ extension EntityDefinition {
         }
     }
 
-    fileprivate var asked: Asked { Asked(definition: self) }
+    fileprivate var asked: RelaxedDefinition { RelaxedDefinition(definition: self) }
 
     fileprivate var uniqueParts: [UniquePart] {
         attributes.indices.filter { attributes[$0].flags.contains(.unique) }.map { .attribute($0) }

@@ -147,7 +147,7 @@ final class SalvagedValues {
         var position: UInt64 = 0
         while position < reference.valueBytes {
             guard let piece = try piece(of: reference, at: offset, position) else { return false }
-            form.take(piece.bytes)
+            form.accept(piece.bytes)
             position += UInt64(piece.bytes.count)
             offset = piece.end
         }

@@ -16,7 +16,7 @@ struct SalvagedSchema {
     private(set) var lastWhole: UInt16 = 0
 
     /// Takes a version, or a part of it; what it says of an entity already stays.
-    mutating func take(_ schema: SchemaDefinition) {
+    mutating func collect(_ schema: SchemaDefinition) {
         guard schema.version > 0 else { return }
         versions.insert(schema.version)
         while lastWhole < .max, versions.contains(lastWhole + 1) { lastWhole += 1 }

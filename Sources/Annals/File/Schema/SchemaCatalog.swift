@@ -139,7 +139,7 @@ package struct SchemaCatalog: Sendable {
     /// Adds the next version, defined by all its schema frames together. On an error, of code `damaged`, nothing has changed.
     /// Costs what the new definitions are, not what the catalog holds.
     package mutating func apply(_ schema: SchemaDefinition) throws(StoreError) {
-        try check(schema)
+        try validate(schema)
         for definition in schema.entities {
             if let before = current(definition.number) { numbers.remove(before.name) }
         }
@@ -185,14 +185,14 @@ package struct SchemaCatalog: Sendable {
     private func current(_ number: UInt16) -> EntityDefinition? { entity(number, version: newestVersion) }
 
     /// Whether the next version may be this. Also what a writer asks before it writes one.
-    package func check(_ schema: SchemaDefinition) throws(StoreError) {
+    package func validate(_ schema: SchemaDefinition) throws(StoreError) {
         try require(
             newestVersion < FormatLimits.maximumSchemaVersions && schema.version == newestVersion + 1,
             "A schema version is not one more than the last.")
         for definition in schema.entities { try definition.validate() }
         let changed = schema.entities.map(\.number).sorted()
         try require(!changed.hasNeighbours, "A schema version defines an entity twice.")
-        for definition in schema.entities { try checkNumbers(definition) }
+        for definition in schema.entities { try validateNumbers(definition) }
         let names = schema.entities.compactMap { $0.state == .present ? $0.name : nil }
         try require(!names.hasDuplicates, "Two entities of a version have the same name.")
         for name in names {
@@ -202,7 +202,7 @@ package struct SchemaCatalog: Sendable {
     }
 
     /// Numbers mean the same for ever: a removed entity does not come back, nor a removed attribute, and types stay.
-    private func checkNumbers(_ definition: EntityDefinition) throws(StoreError) {
+    private func validateNumbers(_ definition: EntityDefinition) throws(StoreError) {
         guard let types = history(definition.number)?.types else {
             try require(definition.state == .present, "A schema version removes an entity that there is not.")
             return

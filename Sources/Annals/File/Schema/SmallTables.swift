@@ -13,7 +13,7 @@ package struct NameNumbers: Sendable {
     /// In an object: a hash table among the properties would be asked for its type wherever this is copied.
     ///
     /// Sound although it is shared: it is changed only through a table that alone refers to it.
-    private final class Rest: @unchecked Sendable {
+    private final class OverflowTable: @unchecked Sendable {
         var numbers: [IdentifierName: UInt32]
         init(_ numbers: [IdentifierName: UInt32]) { self.numbers = numbers }
     }
@@ -21,7 +21,7 @@ package struct NameNumbers: Sendable {
     /// Looked through one after the other.
     private var few: [Entry] = []
     /// What there is no room for there.
-    private var rest: Rest?
+    private var rest: OverflowTable?
     private static let maximumFew = 32
 
     package init() {}
@@ -51,9 +51,9 @@ package struct NameNumbers: Sendable {
         }
     }
 
-    private mutating func changeableRest() -> Rest {
+    private mutating func changeableRest() -> OverflowTable {
         if isKnownUniquelyReferenced(&rest), let rest { return rest }
-        let own = Rest(rest?.numbers ?? [:])
+        let own = OverflowTable(rest?.numbers ?? [:])
         rest = own
         return own
     }

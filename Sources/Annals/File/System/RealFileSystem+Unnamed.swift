@@ -17,7 +17,7 @@ final class TemporaryNames: Sendable {
     func remember(_ place: Place, for file: Int32) { places.withLock { $0.append((file, place)) } }
     func place(of file: Int32) -> Place? { places.withLock { $0.first { $0.file == file }?.place } }
 
-    func take(_ file: Int32) -> Place? {
+    func removeName(_ file: Int32) -> Place? {
         places.withLock { places in
             places.firstIndex { $0.file == file }.map { places.remove(at: $0).place }
         }
@@ -61,7 +61,7 @@ extension RealFileSystem {
     }
 
     package func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(StoreError) {
-        try Self.checked(name, in: name)
+        try Self.validated(name, in: name)
         try about(directory, name) { () throws(SystemError) in
             guard let temporary = temporaryNames.place(of: file.number) else {
                 let flags = SystemCalls.Flag.followSymbolicLink
@@ -70,7 +70,7 @@ extension RealFileSystem {
             }
             try move(temporary.directory, temporary.name, to: name, in: directory.number)
             // The name is gone: `close` has nothing to remove any more.
-            if let place = temporaryNames.take(file.number) { SystemCalls.close(place.directory) }
+            if let place = temporaryNames.removeName(file.number) { SystemCalls.close(place.directory) }
         }
     }
 

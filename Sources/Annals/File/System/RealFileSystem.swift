@@ -38,14 +38,14 @@ extension RealFileSystem {
     /// Cuts a path before its last component; the directory of a bare name is ".".
     private static func split(_ path: String) throws(StoreError) -> (directory: String, name: String) {
         let bytes = Array(path.utf8)
-        guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", try checked(path, in: path)) }
-        let name = try checked(String(decoding: bytes[(slash + 1)...], as: UTF8.self), in: path)
+        guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", try validated(path, in: path)) }
+        let name = try validated(String(decoding: bytes[(slash + 1)...], as: UTF8.self), in: path)
         return (slash == 0 ? "/" : String(decoding: bytes[..<slash], as: UTF8.self), name)
     }
 
     /// A name that can be one component of a path, and reaches the system as it is.
     @discardableResult
-    static func checked(_ name: String, in path: String) throws(StoreError) -> String {
+    static func validated(_ name: String, in path: String) throws(StoreError) -> String {
         func refusal(_ reason: String) -> StoreError { StoreError(.invalidArgument, reason, path: path) }
         if path.utf8.contains(0) { throw refusal("The path contains a zero byte: name a file without one.") }
         if name.isEmpty { throw refusal("The path ends without a file name: name a file.") }
@@ -73,7 +73,7 @@ extension RealFileSystem {
     package func open(
         _ name: String, in directory: Descriptor, access: FileAccess
     ) throws(StoreError) -> Descriptor {
-        try Self.checked(name, in: name)
+        try Self.validated(name, in: name)
         let flags = (access == .readOnly ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
         let file = try about(directory, name) { () throws(SystemError) in
             try lifted(try SystemCalls.openat(directory.number, name, flags))
@@ -94,7 +94,7 @@ extension RealFileSystem {
     package func createExclusively(
         _ name: String, in directory: Descriptor, mode: UInt32
     ) throws(StoreError) -> Descriptor {
-        try Self.checked(name, in: name)
+        try Self.validated(name, in: name)
         let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC
         return try about(directory, name) { () throws(SystemError) in
             Descriptor(try lifted(try SystemCalls.openat(directory.number, name, flags, mode: mode)))
@@ -102,8 +102,8 @@ extension RealFileSystem {
     }
 
     package func rename(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError) {
-        try Self.checked(name, in: name)
-        try Self.checked(newName, in: newName)
+        try Self.validated(name, in: name)
+        try Self.validated(newName, in: newName)
         try about(directory, name) { () throws(SystemError) in
             try SystemCalls.renameat(directory.number, name, newName)
         }
@@ -112,21 +112,21 @@ extension RealFileSystem {
     package func renameExclusively(
         _ name: String, to newName: String, in directory: Descriptor
     ) throws(StoreError) {
-        try Self.checked(name, in: name)
-        try Self.checked(newName, in: newName)
+        try Self.validated(name, in: name)
+        try Self.validated(newName, in: newName)
         try about(directory, newName) { () throws(SystemError) in
             try move(directory.number, name, to: newName, in: directory.number)
         }
     }
 
     package func unlink(_ name: String, in directory: Descriptor) throws(StoreError) {
-        try Self.checked(name, in: name)
+        try Self.validated(name, in: name)
         try about(directory, name) { () throws(SystemError) in try SystemCalls.unlinkat(directory.number, name) }
     }
 
     package func close(_ file: Descriptor) {
         // First the name, while the number cannot stand for another file yet.
-        if let temporary = temporaryNames.take(file.number) {
+        if let temporary = temporaryNames.removeName(file.number) {
             try? SystemCalls.unlinkat(temporary.directory, temporary.name)
             SystemCalls.close(temporary.directory)
         }
@@ -248,7 +248,7 @@ extension RealFileSystem {
     }
 
     package func identity(of name: String, in directory: Descriptor) throws(StoreError) -> FileIdentity {
-        try Self.checked(name, in: name)
+        try Self.validated(name, in: name)
         let flags = SystemCalls.Flag.doNotFollowSymbolicLink
         return try about(directory, name) { () throws(SystemError) in
             do throws(SystemError) {

@@ -132,7 +132,7 @@ package final class ChangeHub: @unchecked Sendable {
         let due = monitor.withLock {
             for listener in concerned { change(listener) }
             interrupt()
-            return takeDue()
+            return popDue()
         }
         for continuation in due { continuation.resume() }
     }
@@ -192,11 +192,11 @@ package final class ChangeHub: @unchecked Sendable {
     // MARK: Waiting
 
     /// Waits on the calling thread until there may be something to see, at most until a moment of the monotonic clock.
-    package func wait(for listener: ChangeListener, untilMonotonicMicroseconds deadline: UInt64?) -> Waking {
+    package func wait(for listener: ChangeListener, untilMonotonicMicroseconds deadline: UInt64?) -> WaitOutcome {
         if process.wasForked { return .stopped }
         return monitor.withLock {
             while true {
-                if let waking = take(listener, deadline) { return waking }
+                if let waking = nextStep(listener, deadline) { return waking }
                 turn(until: listener.nextMoment(deadline: deadline))
             }
         }
@@ -206,10 +206,10 @@ package final class ChangeHub: @unchecked Sendable {
     package func wait(
         for listener: ChangeListener, untilMonotonicMicroseconds deadline: UInt64?,
         isolation: isolated (any Actor)? = #isolation
-    ) async -> Waking {
+    ) async -> WaitOutcome {
         while true {
             if Task.isCancelled || process.wasForked { return .stopped }
-            if let waking = monitor.withLock({ take(listener, deadline) }) { return waking }
+            if let waking = monitor.withLock({ nextStep(listener, deadline) }) { return waking }
             await withTaskCancellationHandler(
                 operation: {
                     await withCheckedContinuation(isolation: isolation) { park(listener, $0, deadline) }
@@ -234,7 +234,7 @@ package final class ChangeHub: @unchecked Sendable {
     }
 
     /// What the listener has to do now; nil for waiting. With `monitor` locked.
-    private func take(_ listener: ChangeListener, _ deadline: UInt64?) -> Waking? {
+    private func nextStep(_ listener: ChangeListener, _ deadline: UInt64?) -> WaitOutcome? {
         if listener.isStopped { return .stopped }
         let isUnwatched = listener.file == nil
         let now = isUnwatched || deadline != nil ? SystemCalls.monotonicMicroseconds() : 0
@@ -269,7 +269,7 @@ package final class ChangeHub: @unchecked Sendable {
         if epoch == self.epoch {
             if let news { tell(news) } else { giveUpWatch() }
         }
-        let due = takeDue()
+        let due = popDue()
         if followers > 0 { monitor.signalAll() }
         guard !due.isEmpty else { return }
         monitor.unlock()
@@ -289,7 +289,7 @@ package final class ChangeHub: @unchecked Sendable {
     private func waitForTasks() {
         monitor.lock()
         while asynchronousListeners > 0 {
-            let due = takeDue()
+            let due = popDue()
             if due.isEmpty {
                 let moment = listeners.values.compactMap(\.parkedMoment).min()
                 threadMoment = moment ?? .max
@@ -306,7 +306,7 @@ package final class ChangeHub: @unchecked Sendable {
     }
 
     /// Takes the tasks out that are to go on. With `monitor` locked.
-    private func takeDue() -> [CheckedContinuation<Void, Never>] {
+    private func popDue() -> [CheckedContinuation<Void, Never>] {
         guard asynchronousListeners > 0 else { return [] }
         let now = SystemCalls.monotonicMicroseconds()
         var due: [CheckedContinuation<Void, Never>] = []

@@ -1,7 +1,7 @@
 // One who waits for changes of a store file.
 
 /// Why a wait for changes has ended.
-package enum Waking: Equatable, Sendable {
+package enum WaitOutcome: Equatable, Sendable {
     /// Look at the file. In doubt, look also whether its name still stands for it.
     case news(isInDoubt: Bool)
     case timePassed

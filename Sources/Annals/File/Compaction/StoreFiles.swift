@@ -11,7 +11,7 @@ internal import Synchronization
 ///
 /// Sound although it is shared: what changes is touched only with `monitor` locked, or in a child after `fork`, where one thread is left and changes
 /// nothing.
-package final class Generations: @unchecked Sendable {
+package final class StoreFiles: @unchecked Sendable {
     private final class Weak {
         weak var engine: Engine?
         init(_ engine: Engine) { self.engine = engine }
@@ -137,7 +137,7 @@ package final class Generations: @unchecked Sendable {
     /// Compacts the store. Throws what `Compactor.compact` throws.
     package func compact(_ options: CompactionOptions = CompactionOptions()) throws(StoreError) -> CompactionResult {
         let result = try onNewest { (engine) throws(StoreError) in
-            try engine.checkNotWriting()
+            try engine.requireNotWriting()
             return try Compactor.compact(engine, options)
         }
         _ = try newest()
@@ -148,7 +148,7 @@ package final class Generations: @unchecked Sendable {
     package func backUp(
         to path: String, newIdentity: Bool, _ options: CompactionOptions = CompactionOptions()
     ) throws(StoreError) -> BackupResult {
-        try newest().engine.checkNotWriting()
+        try newest().engine.requireNotWriting()
         return try onNewest { (engine) throws(StoreError) in
             try Compactor.backUp(engine, to: path, newIdentity: newIdentity, options)
         }
@@ -157,7 +157,7 @@ package final class Generations: @unchecked Sendable {
     /// Closes the newest generation and all that are still read.
     package func close() throws(StoreError) {
         if process.wasForked { return }
-        try current.checkNotWriting()
+        try current.requireNotWriting()
         stopMaintenance()
         // Where others have compacted the store, what was committed here is in their file.
         _ = try? newest()
@@ -216,7 +216,7 @@ package final class Generations: @unchecked Sendable {
             older.append(Weak(old))
             engine = next
             hasMoved = true
-            Retirement.begin(old)
+            ReplacedFile.begin(old)
             return next
         }
     }

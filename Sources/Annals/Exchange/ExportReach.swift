@@ -11,7 +11,7 @@
 internal import FoundationEssentials
 
 /// What the exports up to one transaction, which was applied or only noted, have last.
-struct LeftOut {
+struct ExportReach {
     /// The last transaction that is not a mere note: that one itself, or one before it. Number 0 for none.
     var whole: HistoryToken
     /// Where `whole` was first made; nil where it was made here, or is none.
@@ -54,7 +54,7 @@ struct LeftOut {
         origin: UUID, isSkipped: Bool, on base: Snapshot, to pending: PendingTransaction
     ) throws(StoreError) {
         guard let handle = try ReservedEntity.handle(ReservedEntity.leftOut, pending.catalog) else { return }
-        let before = try LeftOut(base)
+        let before = try ExportReach(base)
         var values: [StoredValue] = [.int(Int64(bitPattern: base.view.number + 1))]
         func append(_ token: HistoryToken) {
             values += [.int(Int64(bitPattern: token.number)), .int(Int64(bitPattern: token.tag))]

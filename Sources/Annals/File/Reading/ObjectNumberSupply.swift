@@ -1,12 +1,12 @@
 // Which object numbers the transactions in the making of one handle have been given.
 
 /// Gives a number to one transaction only, as long as that is in the making. Any thread may call it.
-final class ObjectNumbers: Sendable {
+final class ObjectNumberSupply: Sendable {
     /// At the index of an entity's number: the next one to give.
     private let next = Guarded<[UInt64]>([])
 
     /// Takes numbers for a transaction in the making, at `first` or above. Gives back the first of them.
-    func take(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
+    func draw(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
         next.withLock { next in
             let index = Int(entity)
             if index >= next.count { next.append(contentsOf: repeatElement(1, count: index + 1 - next.count)) }

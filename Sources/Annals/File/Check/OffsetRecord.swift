@@ -1,7 +1,7 @@
 // F3, F10 and F26: what marks, hints and seals name must be the end of a group, or a checkpoint.
 
 /// An offset that is something, or that is said to be something.
-struct PlaceRecord: SortRecord {
+struct OffsetRecord: SortRecord {
     enum Role: UInt64 {
         case groupEnd = 0
         case checkpoint = 1
@@ -25,12 +25,12 @@ struct PlaceRecord: SortRecord {
     private var place: UInt64 { key & ~7 }
     private var role: Role { Role(rawValue: key & 7) ?? .groupEnd }
 
-    static func < (left: PlaceRecord, right: PlaceRecord) -> Bool {
+    static func < (left: OffsetRecord, right: OffsetRecord) -> Bool {
         left.key != right.key ? left.key < right.key : left.source < right.source
     }
 
     /// Checks places that come sorted: at each offset first what is there, then who names it.
-    static func check(_ places: ExternalSorter<PlaceRecord>, into findings: inout FindingList) throws(StoreError) {
+    static func check(_ places: ExternalSorter<OffsetRecord>, into findings: inout FindingList) throws(StoreError) {
         var groupEnd: UInt64 = 0
         var checkpoint: UInt64 = 0
         try places.drain { record throws(StoreError) in

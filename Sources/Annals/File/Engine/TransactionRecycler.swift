@@ -5,13 +5,13 @@ internal import Synchronization
 /// At most one ended transaction. Any thread may call it.
 ///
 /// Sound although it holds a pointer: it owns the object it points to, and whoever exchanges the address for another becomes the only owner.
-struct SpareTransaction: ~Copyable, Sendable {
+struct TransactionRecycler: ~Copyable, Sendable {
     /// The address of the object; 0 for none.
     private let address = Atomic<UInt>(0)
 
-    deinit { _ = take() }
+    deinit { _ = pop() }
 
-    func take() -> PendingTransaction? { Self.owned(address.exchange(0, ordering: .acquiring)) }
+    func pop() -> PendingTransaction? { Self.owned(address.exchange(0, ordering: .acquiring)) }
 
     /// Keeps a transaction that nobody else refers to, in place of the one that was kept before.
     func put(_ transaction: PendingTransaction) {

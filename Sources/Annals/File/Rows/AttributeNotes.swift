@@ -4,15 +4,15 @@
 ///
 /// Sound: there is room for the attributes of any entity, and positions are those of a layout, which who calls has checked. The memory is that of the
 /// transaction, which writes one row at a time and outlives its writer.
-struct RowMarks {
+struct AttributeNotes {
     private static let words = ChangeField.maximumAttributeWords
 
     private let memory: UnsafeMutablePointer<UInt64>
 
-    static func allocate() -> RowMarks {
+    static func allocate() -> AttributeNotes {
         let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: 3 * words)
         memory.initialize(repeating: 0, count: 3 * words)
-        return RowMarks(memory: memory)
+        return AttributeNotes(memory: memory)
     }
 
     func deallocate() { memory.deallocate() }

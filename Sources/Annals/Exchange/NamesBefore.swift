@@ -30,7 +30,7 @@ extension SchemaCatalog {
 }
 
 /// Former names that were looked up. Each costs what the versions of the schema hold, once.
-struct FormerNames {
+struct NamesBefore {
     private struct Attribute: Hashable {
         var entity: UInt16
         var name: IdentifierName

@@ -3,7 +3,7 @@
 /// Sees to it that the last to let go of an engine is a thread that nobody waits for.
 ///
 /// Sound although it is shared: its thread alone touches it.
-final class Retirement: @unchecked Sendable {
+final class ReplacedFile: @unchecked Sendable {
     private var engine: Engine?
     private static let stepMicroseconds: UInt64 = 20_000
     private static let steps = 50
@@ -13,7 +13,7 @@ final class Retirement: @unchecked Sendable {
     /// Keeps the engine until its callers have gone. Who holds a snapshot of it for longer lets go of it last, as if this had not been.
     static func begin(_ engine: Engine) {
         guard engine.options.log.synchronizesInBackground else { return }
-        let retirement = Retirement(engine)
+        let retirement = ReplacedFile(engine)
         // Without a thread the caller is the last one.
         _ = try? BackgroundThread(name: "annals-retire") { retirement.letGo() }
     }

@@ -4,7 +4,7 @@
 ///
 /// `position` is where what counts ends: at `place`, or at the start of the transaction that `place` is in. A hint above it, or a
 /// frame header that checks and whose durable mark lies above it, is evidence. Linear in what was written above the place.
-enum LookAbove {
+enum DurabilityEvidence {
     static func look(
         _ window: ByteWindow, from place: UInt64, position: UInt64, salt: UInt64, hints: [HintSlot]
     ) throws(StoreError) -> StopFindings.Above {
