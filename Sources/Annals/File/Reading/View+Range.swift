@@ -105,11 +105,9 @@ extension View {
         var step = 16
         while true {
             batch.reset()
-            let isFull = try core.reading { () throws(StoreError) in
+            try core.reading { () throws(StoreError) in
                 try index.forEach(from: range.lower, to: range.upper, reversed: range.isReversed, core.file) {
                     (key, object) throws(StoreError) in
-                    guard left > 0 else { throw ReadCore.badIndex(indexShape.id.entity) }
-                    left -= 1
                     // Cut keys are passed over when they are sorted.
                     if range.offset > 0, batch.objects.isEmpty, !IndexKey.isCut(key) {
                         range.offset -= 1
@@ -117,13 +115,14 @@ extension View {
                     }
                     return try batch.add(key, object, limit: step)
                 }
-                return batch.isFull
             }
-            if isFull {
-                let last = batch.last
-                if range.isReversed { range.upper = last } else { range.lower = last }
+            let found = UInt64(batch.objects.count)
+            guard found <= left else { throw ReadCore.badIndex(indexShape.id.entity) }
+            left -= found
+            if batch.isFull {
+                if range.isReversed { range.upper = batch.last } else { range.lower = batch.last }
             }
-            if try !lend(&batch, indexShape, &range, body) || !isFull { return }
+            if try !lend(&batch, indexShape, &range, body) || !batch.isFull { return }
             step = rangeStep
         }
     }
@@ -143,9 +142,10 @@ extension View {
             batch.touch(core.file)
             if batch.hasCutKeys { try sortCutKeys(&batch, index, range.isReversed) }
             let first = try passedOver(batch, index, &range)
-            for place in first..<batch.objects.count {
-                let object = batch.objects[place]
-                let row = try core.row(at: batch.offsets[place], object.entityNumber, shape)
+            let (objects, offsets) = (batch.objects, batch.offsets)
+            for place in first..<objects.count {
+                let object = objects[place]
+                let row = try core.row(at: offsets[place], object.entityNumber, shape)
                 guard try body(object, row) else { return false }
             }
             return true
