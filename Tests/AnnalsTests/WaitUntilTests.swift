@@ -108,7 +108,7 @@ import Testing
         let blocked = try BackgroundThread(name: "waits") {
             expect(.tokenDiverged) { try store.waitHere(expected) }
         }
-        for _ in 0..<2 { try other.commit { try $0.insert("Clip", ["title": "t"]) } }
+        for _ in 0..<2 { try await other.commit { try $0.insert("Clip", ["title": "t"]) } }
         await expect(.tokenDiverged) { try await until.value }
         blocked.join()
         #expect(try await task.value == 3)
@@ -142,13 +142,13 @@ import Testing
     @Test func whoReadsWaitsUntilTheFileSaysSo() async throws {
         let store = try made()
         let reader = try folder.open { $0.access = .readOnly }
-        try store.commit { try $0.insert("Clip", ["title": "t"]) }
+        try await store.commit { try $0.insert("Clip", ["title": "t"]) }
         let token = try store.currentToken
         try reader.waitHere(token)
         expect(.durabilityUnknown) { try reader.waitHere(token, durable: true, timeout: .milliseconds(5)) }
         let task = Task { try await reader.waitUntil(token, durable: true) }
         // A full commit proves it, the next one says so.
-        for _ in 0..<2 { try store.commit(durability: .full) { try $0.insert("Clip", ["title": "u"]) } }
+        for _ in 0..<2 { try await store.commit(durability: .full) { try $0.insert("Clip", ["title": "u"]) } }
         try await task.value
         try reader.waitHere(token, durable: true)
         #expect(try reader.durableToken >= token)

@@ -45,6 +45,7 @@ public final class Store: Sendable {
     public let identifier: UUID
     let generations: StoreFiles
     let options: Options
+    let asyncWrites = WriteQueue()
     /// Whether there was no store before this handle.
     let wasMade: Bool
 

@@ -22,6 +22,9 @@ public final class Transaction {
         return try body(transaction)
     }
 
+    /// `act` is called with the writer lock, just before the transaction is appended; if it throws, nothing is written.
+    func beforeAppending(_ act: @escaping () throws(StoreError) -> Void) { open().beforeAppending = act }
+
     private func open() -> PendingTransaction {
         precondition(!isOver, "A transaction is used after its body has returned.")
         return pending

@@ -18,7 +18,7 @@ extension Engine {
             defer { end(&pending) }
             let result = try body(pending)
             guard pending.hasChanges else {
-                try advance(pending.builder.advances, durability: durability)
+                try advance(pending.builder.advances, durability: durability, beforeAppending: pending.beforeAppending)
                 return (result, nil)
             }
             do throws(StoreError) {
@@ -53,7 +53,10 @@ extension Engine {
             // However long the body took: the transaction is of the moment in which it is appended.
             appender.forgetTime()
             if pending.hasChanges { return try append(pending, &appender) }
-            if !pending.builder.advances.isEmpty { advancesEnd = try append(pending.builder.advances, &appender) }
+            if !pending.builder.advances.isEmpty {
+                try pending.beforeAppending?()
+                advancesEnd = try append(pending.builder.advances, &appender)
+            }
             return nil
         }
         guard let outcome else { throw StoreError(.closed, "The store was closed: open it again.", path: log.path) }
@@ -111,6 +114,7 @@ extension Engine {
         guard builder.baseSchemaVersion == appender.state.schemaVersion else {
             throw StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
         }
+        if let act = pending.beforeAppending { try act() }
         pending.releaseBase()
         // The indexes are changed where they stand in copies, which readers on other threads must not forget meanwhile.
         indexes.core.file.beginReading()

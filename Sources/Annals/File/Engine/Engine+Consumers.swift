@@ -53,11 +53,15 @@ extension Engine {
     }
 
     /// Moves consumers on. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`; then none has moved.
-    package func advance(_ advances: [ConsumerAdvance], durability: Durability = .relaxed) throws(StoreError) {
+    package func advance(
+        _ advances: [ConsumerAdvance], durability: Durability = .relaxed,
+        beforeAppending: (() throws(StoreError) -> Void)? = nil
+    ) throws(StoreError) {
         if advances.isEmpty { return }
         try requireNotWriting()
         var end: UInt64 = 0
         try log.whileAppending(durability) { (appender) throws(StoreError) in
+            try beforeAppending?()
             end = try append(advances, &appender)
         }
         if durability == .full { try log.makeDurable(through: end) }

@@ -22,6 +22,9 @@ package final class PendingTransaction {
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
     @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
 
+    /// Called with the writer lock, just before it is appended; if it throws, nothing is written.
+    @exclusivity(unchecked) package var beforeAppending: (() throws(StoreError) -> Void)?
+
     struct DrawnNumbers {
         let first: UInt64
         var next: UInt64
@@ -53,6 +56,7 @@ package final class PendingTransaction {
         if shape !== base.shape { shape = base.shape }
         if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
         if !vanished.isEmpty { vanished = [] }
+        if beforeAppending != nil { beforeAppending = nil }
     }
 
     /// Whether it holds little enough to be kept for the next transaction.

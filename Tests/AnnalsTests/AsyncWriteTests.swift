@@ -1,0 +1,220 @@
+// Commits and writes from tasks: none of them occupies a thread of the cooperative pool, and a cancelled one writes
+// nothing.
+
+import Annals
+import Foundation
+import Testing
+
+@Suite struct AsyncWriteTests {
+    private let folder: StoreFolder
+    private let store: Store
+
+    init() throws {
+        folder = try StoreFolder()
+        store = try folder.open([
+            EntityDescription("Clip", attributes: [AttributeDescription("rank", .int)])
+        ]) { $0.lockTimeout = .seconds(30) }
+    }
+
+    /// Ends the test: the store holds so many objects, and is intact.
+    private func end(_ objects: Int) throws {
+        #expect(try store.snapshot().count(of: "Clip") == objects)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    /// Holds the writer lock on a thread of its own, until it is told to end.
+    private final class Holder: Sendable {
+        private let monitor = Monitor()
+        private let isHeld = Guarded(false)
+        private let isOver = Guarded(false)
+        private let thread = Guarded<BackgroundThread?>(nil)
+
+        init(_ path: String) throws {
+            let other = try Store(at: path)
+            let thread = try BackgroundThread(name: "holds") { [self] in
+                _ = try? other.write { _ in
+                    isHeld.withLock { $0 = true }
+                    monitor.withLock {
+                        monitor.signalAll()
+                        while !isOver.withLock({ $0 }) { monitor.wait() }
+                    }
+                }
+                try? other.close()
+            }
+            self.thread.withLock { $0 = thread }
+            monitor.withLock { while !isHeld.withLock({ $0 }) { monitor.wait() } }
+        }
+
+        func end() {
+            monitor.withLock { isOver.withLock { $0 = true } }
+            monitor.signalAll()
+            thread.withLock { $0 }?.join()
+        }
+    }
+
+    @Test func theResultAndTheTokenComeBack() async throws {
+        let (object, token) = try await store.commit(author: "a") { try $0.insert("Clip", ["rank": 1]) }
+        #expect(try store.currentToken == token)
+        let (value, second) = try await store.write(contextName: "c") { transaction in
+            try transaction.update(object, ["rank": 2])
+            return 7
+        }
+        #expect(value == 7 && second?.number == (token?.number ?? 0) + 1)
+        #expect(try await store.commit { _ in "nothing" }.token == nil)
+        try await store.write { try $0.delete(object) }
+        try end(0)
+    }
+
+    @Test func errorsComeOutAsTheyAre() async throws {
+        struct Own: Error {}
+        await #expect(throws: Own.self) { try await store.commit { _ in throw Own() } }
+        var taken = false
+        do {
+            try await store.write { try $0.insert("None", [:]) }
+        } catch let error as StoreError where error.code == .unknownEntity {
+            taken = true
+        }
+        #expect(taken)
+        try await store.write { transaction in
+            #expect(throws: StoreError.self) { try store.commit { try $0.insert("Clip", [:]) } }
+            try transaction.insert("Clip", [:])
+        }
+        try end(1)
+    }
+
+    @Test func laterOnesComeLater() async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<200 {
+                group.addTask {
+                    if number.isMultiple(of: 2) {
+                        try await store.commit { try $0.insert("Clip", ["rank": 1]) }
+                    } else {
+                        try await store.write { try $0.insert("Clip", ["rank": 1]) }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try end(200)
+    }
+
+    /// More tasks wait for the lock than the pool has threads; another task of the pool goes on.
+    @Test(.timeLimit(.minutes(1))) func thePoolGoesOnWhileAllWait() async throws {
+        let holder = try Holder(folder.path)
+        let store = store
+        let count = ProcessInfo.processInfo.activeProcessorCount * 4
+        let writes = (0..<count).map { _ in
+            Task { _ = try await store.commit { try $0.insert("Clip", ["rank": 1]) } }
+        }
+        // With the pool's threads blocked it would never come back.
+        for _ in 0..<20 { await Task.detached { try? await Task.sleep(for: .milliseconds(5)) }.value }
+        #expect(try store.snapshot().count(of: "Clip") == 0)
+        holder.end()
+        for write in writes { try await write.value }
+        try end(count)
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    func whoeverIsCancelledWhileItWaitsWritesNothing(inWrite: Bool) async throws {
+        let before = try store.currentToken
+        let holder = try Holder(folder.path)
+        let store = store
+        let writes = (0..<8).map { _ in
+            Task {
+                _ =
+                    inWrite
+                    ? try await store.write { try $0.insert("Clip", ["rank": 1]) }
+                    : try await store.commit { try $0.insert("Clip", ["rank": 1]) }
+            }
+        }
+        for write in writes { write.cancel() }
+        // They end while the lock is still held.
+        for write in writes { await #expect(throws: CancellationError.self) { try await write.value } }
+        holder.end()
+        // The next turn comes after theirs.
+        try await store.commit { _ in }
+        #expect(try store.currentToken == before)
+        try end(0)
+    }
+
+    /// A commit whose body has run already waits for the lock only.
+    @Test(.timeLimit(.minutes(1))) func aCommitIsCancelledBehindItsBody() async throws {
+        let holder = try Holder(folder.path)
+        let store = store
+        let hasRun = AsyncStream<Void>.makeStream()
+        let write = Task {
+            _ = try await store.commit { transaction in
+                try transaction.insert("Clip", ["rank": 1])
+                hasRun.continuation.yield()
+            }
+        }
+        for await _ in hasRun.stream { break }
+        write.cancel()
+        await #expect(throws: CancellationError.self) { try await write.value }
+        holder.end()
+        try await store.commit { _ in }
+        try end(0)
+    }
+
+    /// A consumer that a transaction moves, without any change of its own, stays where it is too.
+    @Test(.timeLimit(.minutes(1))) func aCancelledAdvanceMovesNoConsumer() async throws {
+        let store = store
+        let start = try store.registerConsumer("reader").cursor
+        try await store.commit { try $0.insert("Clip", ["rank": 1]) }
+        let token = try store.currentToken
+        let holder = try Holder(folder.path)
+        let hasRun = AsyncStream<Void>.makeStream()
+        let write = Task {
+            _ = try await store.commit { transaction in
+                try transaction.advanceConsumer("reader", from: start, to: token)
+                hasRun.continuation.yield()
+            }
+        }
+        for await _ in hasRun.stream { break }
+        write.cancel()
+        await #expect(throws: CancellationError.self) { try await write.value }
+        holder.end()
+        try await store.commit { _ in }
+        #expect(try store.consumers.map(\.cursor) == [start])
+        try end(1)
+    }
+
+    @Test func aBodyThatRunsIsWaitedForAndWritesNothing() async throws {
+        let store = store
+        let isInBody = AsyncStream<Void>.makeStream()
+        let mayEnd = Guarded(false)
+        let hasEnded = Guarded(false)
+        let write = Task {
+            _ = try await store.write { transaction in
+                isInBody.continuation.yield()
+                while !mayEnd.withLock({ $0 }) { usleep(1000) }
+                try transaction.insert("Clip", ["rank": 1])
+                hasEnded.withLock { $0 = true }
+            }
+        }
+        for await _ in isInBody.stream { break }
+        write.cancel()
+        mayEnd.withLock { $0 = true }
+        await #expect(throws: CancellationError.self) { try await write.value }
+        #expect(hasEnded.withLock { $0 })
+        try end(0)
+    }
+
+    @Test func aTaskThatIsCancelledAlreadyWritesNothing() async throws {
+        let store = store
+        let write = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try await store.commit { try $0.insert("Clip", ["rank": 1]) }
+        }
+        await #expect(throws: CancellationError.self) { try await write.value }
+        try end(0)
+    }
+
+    @Test func aClosedStoreSaysSo() async throws {
+        try store.close()
+        await expect(.closed) { try await store.commit { try $0.insert("Clip", [:]) } }
+        await expect(.closed) { try await store.write { try $0.insert("Clip", [:]) } }
+        try folder.expectIntact()
+    }
+}
