@@ -11,13 +11,15 @@ extension Command {
     static let apply = Command(
         "apply", "Applies the transactions of another store, each once.",
         details: """
-            The file is what “annals export” has printed; “-” is standard input. Makes the store where it is not there.
-            What was applied before is passed over; so is what was first made in this store, where a transaction without
-            changes notes it. A transaction that contradicts
-            what was changed here ends it, unless --conflicts says whose values win. A line that is wrong or cannot be
-            applied ends it too; the transactions before it stay. Everything is durable at the end. Entities and attributes
-            that are missing are added; the type of one that is there does not change, so the first transaction behind a load
-            that has widened one cannot be applied.
+            The file is what “annals export” has printed; “-” is standard input. Makes the
+            store where it is not there. What was applied before is passed over; so is what
+            was first made in this store, where a transaction without changes notes it. A
+            transaction that contradicts what was changed here ends it, unless --conflicts
+            says whose values win. A line that is wrong or cannot be applied ends it too;
+            the transactions before it stay. Everything is durable at the end. Entities and
+            attributes that are missing are added; the type of one that is there does not
+            change, so the first transaction behind a load that has widened one cannot be
+            applied.
             """,
         operands: ["STORE", "FILE"],
         options: [

@@ -1,7 +1,8 @@
 // Comma-separated values as RFC 4180 describes them, lines ending in a line feed.
 
 package enum CSV {
-    /// One line, with its end. A field that is nil is empty; a text that is empty is two quotes, so that the two can be told apart.
+    /// One line, with its end. A field that is nil is empty; a text that is empty is two quotes, so that the two can be
+    /// told apart.
     package static func line(_ fields: [String?]) -> String {
         fields.map { $0.map(quotedWhereNeeded) ?? "" }.joined(separator: ",") + "\n"
     }

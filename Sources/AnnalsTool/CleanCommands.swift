@@ -1,18 +1,21 @@
 // `annals clean` and `annals compact`: history goes, and its space is given back.
 
 internal import Annals
-internal import FoundationEssentials
 
 extension Command {
     static let clean = Command(
         "clean", "Cleans history: transactions before a place are no longer returned.",
         details: """
-            Without --before everything goes that all registered consumers have read, and what the store's retention does not
-            keep; where no consumer is registered, only the latter. With it the transactions before the place go, read or not; its own transaction stays. PLACE is a token, the
-            number of a transaction, or a moment such as 2026-01-02T03:04:05Z. What the transactions have changed stays changed;
-            “annals compact” gives the space back. With --author only the transactions of that author go (“” for those without
-            one): history no longer shows them, their values stay until all before them is cleaned, and a reader that starts
-            before them without leaving this author out is told that its token has expired. With --dry-run nothing is written.
+            Without --before everything goes that all registered consumers have read, and
+            what the store's retention does not keep; where no consumer is registered, only
+            the latter. With it the transactions before the place go, read or not; its own
+            transaction stays. PLACE is a token, the number of a transaction, or a moment
+            such as 2026-01-02T03:04:05Z. What the transactions have changed stays changed;
+            “annals compact” gives the space back. With --author only the transactions of
+            that author go (“” for those without one): history no longer shows them, their
+            values stay until all before them is cleaned, and a reader that starts before
+            them without leaving this author out is told that its token has expired. With
+            --dry-run nothing is written.
             """,
         operands: ["STORE"],
         options: [
@@ -25,8 +28,9 @@ extension Command {
     static let compact = Command(
         "compact", "Writes the store anew, without what nobody can read any more.",
         details: """
-            Other processes read and write meanwhile. A new file is written beside the store and takes its name when it is
-            complete; ended before that, the store is as it was.
+            Other processes read and write meanwhile. A new file is written beside the store
+            and takes its name when it is complete; ended before that, the store is as it
+            was.
             """,
         operands: ["STORE"],
         options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
@@ -37,10 +41,12 @@ extension Command {
     static let backup = Command(
         "backup", "Writes a copy of the store, as it is now, to a new file, while others use it.",
         details: """
-            Prints the token of the place in history that the copy is of. The copy is the same store, for whoever has tokens of
-            it; with --new-identity it is a store of its own, without consumers. To restore one, end whoever uses the store and
-            rename the copy to the store's name; never copy over a store in use. A killed backup leaves a file named
-            “.FILE.annals-backup”, which the next one to the same name takes away.
+            Prints the token of the place in history that the copy is of. The copy is the
+            same store, for whoever has tokens of it; with --new-identity it is a store of
+            its own, without consumers. To restore one, end whoever uses the store and
+            rename the copy to the store's name; never copy over a store in use. A killed
+            backup leaves a file named “.FILE.annals-backup”, which the next one to the same
+            name takes away.
             """,
         operands: ["STORE", "FILE"],
         options: [
@@ -73,11 +79,6 @@ enum CleanCommands {
         return .done
     }
 
-    private enum Place {
-        case place(HistoryPlace)
-        case date(Date)
-    }
-
     private struct Outcome {
         var transactions: UInt64
         var horizon: UInt64
@@ -89,7 +90,7 @@ enum CleanCommands {
 
     static func clean(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .clean)
-        let place = try place(arguments)
+        let place = try arguments.place(of: "before", for: .clean)
         guard place != nil || !arguments.has("author") else {
             throw ToolFailure(
                 .usage, "clean: --author needs --before, which says up to where.", hint: "Try: annals help clean")
@@ -115,14 +116,6 @@ enum CleanCommands {
         output.hasChanges = !isDry
         try show(outcome, isDry, format, &output)
         return .done
-    }
-
-    private static func place(_ arguments: Arguments) throws(ToolFailure) -> Place? {
-        guard let text = arguments.value(of: "before") else { return nil }
-        if let microseconds = Timestamp.microseconds(text) {
-            return .date(Date(timeIntervalSince1970: Double(microseconds) / 1e6))
-        }
-        return .place(try HistoryPlace(text, option: "before", for: .clean))
     }
 
     private static func planned(_ store: Store, _ isDry: Bool) throws -> Outcome {
@@ -156,9 +149,9 @@ enum CleanCommands {
         for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }
     }
 
-    private static func number(of place: Place, in store: Store) throws -> UInt64 {
+    private static func number(of place: HistoryPlace, in store: Store) throws -> UInt64 {
         switch place {
-        case .place(.number(let number)):
+        case .number(let number):
             let last = try store.currentToken.number
             guard number <= last + 1 else {
                 throw StoreError(
@@ -167,10 +160,10 @@ enum CleanCommands {
                 )
             }
             return number
-        case .place(.token(let token)):
+        case .token(let token):
             try store.validate(token)
             return token.number
-        case .date(let date): return try store.number(before: date)
+        case .moment(let microseconds): return try store.number(before: Timestamp.date(microseconds))
         }
     }
 

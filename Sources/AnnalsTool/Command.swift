@@ -1,6 +1,6 @@
 // What a command of the tool is, and the ways in which it can end.
 
-internal import Annals
+package import Annals
 
 /// How the process ends. The numbers from 64 on, but for the last, are those of sysexits.h.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
@@ -31,6 +31,8 @@ package struct ToolFailure: Error, Sendable {
     package var status: ExitStatus
     package var message: String
     package var hint: String?
+    /// The library's error, if it is one.
+    package var error: StoreError?
 
     package init(_ status: ExitStatus, _ message: String, hint: String? = nil) {
         self.status = status
@@ -64,8 +66,8 @@ package struct Command: Sendable {
     package var summary: String
     /// More for `annals help NAME`; whole sentences, broken into lines.
     package var details: String
-    /// What stands for the operands in help; one in brackets may be left out, and only the last ones are. The last one may come any number of
-    /// times where it ends in “…”.
+    /// What stands for the operands in help; one in brackets may be left out, and only the last ones are. The last one
+    /// may come any number of times where it ends in “…”.
     package var operands: [String]
     package var options: [Option]
     package var run: Body

@@ -7,10 +7,12 @@ extension Command {
     static let consumers = Command(
         "consumers", "Lists who reads the store's history and how far they are; registers, moves and removes them.",
         details: """
-            Cleaning waits for registered readers, as long as retention allows. A reader that cleaning has passed is lost: it
-            has to read everything anew, and then to be moved behind that with --advance. TOKEN is a token or the number of a
-            transaction: what the consumer has seen. A consumer is registered as having seen everything, unless TOKEN says less; one
-            that is registered already keeps its place.
+            Cleaning waits for registered readers, as long as retention allows. A reader
+            that cleaning has passed is lost: it has to read everything anew, and then to be
+            moved behind that with --advance. TOKEN is a token or the number of a
+            transaction: what the consumer has seen. A consumer is registered as having seen
+            everything, unless TOKEN says less; one that is registered already keeps its
+            place.
             """,
         operands: ["STORE", "[TOKEN]"],
         options: [

@@ -1,4 +1,5 @@
-// `annals demo`: an application and its extension, two processes on one store, in a folder of its own that is gone afterwards.
+// `annals demo`: an application and its extension, two processes on one store, in a folder of its own that is gone
+// afterwards.
 
 internal import Annals
 internal import Glibc
@@ -7,11 +8,13 @@ extension Command {
     static let demo = Command(
         "demo", "Shows two processes that share a store and follow each other's changes.",
         details: """
-            Starts an application and its extension as two processes on one new store, in a temporary folder (TMPDIR, or
-            else /tmp). Each says what it writes, and what it sees of the other and how soon. Then history is cleaned up to where
-            both have read it, and the store compacted. Ends with failure where anything is not as it should be, and
-            removes the folder. With ROLE (app, or extension) only that process is run, on STORE, which the one that comes
-            first makes: for two terminals.
+            Starts an application and its extension as two processes on one new store, in a
+            temporary folder (TMPDIR, or else /tmp). Each says what it writes, and what it
+            sees of the other and how soon. Then history is cleaned up to where both have
+            read it, and the store compacted. Ends with failure where anything is not as it
+            should be, and removes the folder. With ROLE (app, or extension) only that
+            process is run, on STORE, which the one that comes first makes: for two
+            terminals.
             """,
         operands: ["[ROLE]", "[STORE]"], run: DemoCommand.run)
 }

@@ -7,10 +7,12 @@ enum DemoRole: String {
     case `extension`
 }
 
-/// Each answers what the other has written, in one transaction with the place up to which it has read: so it answers exactly once.
+/// Each answers what the other has written, in one transaction with the place up to which it has read: so it answers
+/// exactly once.
 ///
-/// The extension begins: it inserts a clip. The application changes the title, the extension sees it and inserts the next clip, and so on. At the end the
-/// application writes many transactions without waiting, and a last one that says goodbye.
+/// The extension begins: it inserts a clip. The application changes the title, the extension sees it and inserts the
+/// next clip, and so on. At the end the application writes many transactions without waiting, and a last one that says
+/// goodbye.
 struct DemoPlayer {
     private let role: DemoRole
     private let store: Store

@@ -8,9 +8,9 @@ extension Command {
         details: """
             In jsonl each line is a JSON object: “_entity” and “_id” first, then the
             attributes in the order of the schema, absent ones as null. Dates are ISO 8601
-            texts, UUIDs and object IDs texts, data is base 64; NaN and the infinities,
-            for which JSON has no number, are the texts "NaN", "Infinity" and "-Infinity".
-            A JSON value that is not JSON text is {"_notJSON":"TEXT"}. The names “_id” and
+            texts, UUIDs and object IDs texts, data is base 64; NaN and the infinities, for
+            which JSON has no number, are the texts "NaN", "Infinity" and "-Infinity". A
+            JSON value that is not JSON text is {"_notJSON":"TEXT"}. The names “_id” and
             “_entity” of attributes get one more “_”; “load” takes it away again.
 
             In csv, which needs an entity where there are several, the first line has the
@@ -19,7 +19,7 @@ extension Command {
         operands: ["STORE"],
         options: [
             Option("entity", value: "NAME", "only the objects of this entity"),
-            Option("as-of", value: "PLACE", "as they were behind this transaction: a number or a token"),
+            Option("as-of", value: "PLACE", "as they were after this transaction or moment"),
             Option("format", value: "FORMAT", "jsonl (the default), or csv"),
             Option("bare", "without “_entity” and “_id”"),
         ], run: DumpCommand.run)
@@ -32,11 +32,7 @@ enum DumpCommand {
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         let snapshot = try storing {
-            switch place {
-            case .number(let number)?: try store.snapshot(asOf: number)
-            case .token(let token)?: try store.snapshot(asOf: token)
-            case nil: try store.snapshot()
-            }
+            if let place { try store.snapshot(at: place) } else { try store.snapshot() }
         }
         let entities = try storing {
             if let name = arguments.value(of: "entity") { return [try snapshot.entity(name)] }

@@ -9,29 +9,32 @@ extension Command {
     ]
 
     static let insert = Command(
-        "insert", "Inserts an object and prints its ID.",
+        "insert", "Inserts an object, and prints its ID and the token after it.",
         details: """
-            Values are JSON: name='"Ada"' rank=3 flag=true. Attributes that are not named have their default
-            or none; null is none. The store, the entity and the attributes must be there: “annals load” makes them.
+            Values are JSON: name='"Ada"' rank=3 flag=true. Attributes that are not named
+            have their default or none; null is none. The store, the entity and the
+            attributes must be there: “annals load” makes them.
             """,
         operands: ["STORE", "ENTITY", "[NAME=JSON…]"], options: origin, run: EditCommands.insert)
 
     static let set = Command(
-        "set", "Changes attributes of an object.",
+        "set", "Changes attributes of an object, and prints the token after it.",
         details: """
-            The ID is what “insert” and “dump” print, such as 1:42, or 42 for short. Values are JSON; null takes
-            a value away. Where nothing differs nothing is written.
+            The ID is what “insert” and “dump” print, such as 1:42, or 42 for short. Values
+            are JSON; null takes a value away. If nothing differs, nothing is written and
+            nothing is printed.
             """,
         operands: ["STORE", "ENTITY", "ID", "NAME=JSON…"], options: origin, run: EditCommands.set)
 
     static let delete = Command(
-        "delete", "Deletes an object.", operands: ["STORE", "ENTITY", "ID"], options: origin, run: EditCommands.delete)
+        "delete", "Deletes an object, and prints the token after it.", operands: ["STORE", "ENTITY", "ID"],
+        options: origin, run: EditCommands.delete)
 }
 
 enum EditCommands {
     static func insert(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let assignments = try parse(arguments.operands.dropFirst(2), for: .insert)
-        let object = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+        let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
                 return try transaction.insert(entity.name, pairs: try values(assignments, of: entity))
@@ -39,39 +42,48 @@ enum EditCommands {
         }
         output.hasChanges = true
         try output.line(object.description)
+        try print(token, &output)
         return .done
     }
 
     static func set(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let assignments = try parse(arguments.operands.dropFirst(3), for: .set)
-        try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+        let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
                 let object = try objectID(arguments.operands[2], of: entity)
                 try transaction.update(object, pairs: try values(assignments, of: entity))
-            }
+            }.token
         }
+        output.hasChanges = token != nil
+        try print(token, &output)
         return .done
     }
 
     static func delete(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
+        let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
                 try transaction.delete(try objectID(arguments.operands[2], of: entity))
-            }
+            }.token
         }
+        output.hasChanges = token != nil
+        try print(token, &output)
         return .done
     }
 
     /// Under the lock, so that who reads first and then sets overwrites nobody.
     private static func commit<Result>(
         _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
-    ) throws(ToolFailure) -> Result {
+    ) throws(ToolFailure) -> (result: Result, token: HistoryToken?) {
         try storing {
             try store.write(author: arguments.value(of: "author"), contextName: arguments.value(of: "context"), body)
-                .result
         }
+    }
+
+    /// Nothing if nothing was written.
+    private static func print(_ token: HistoryToken?, _ output: inout Output) throws(ToolFailure) {
+        if let token { try output.line(token.description) }
     }
 
     // MARK: NAME=JSON
@@ -91,7 +103,8 @@ enum EditCommands {
         return assignments
     }
 
-    /// The attribute's name and its value, taken apart at the first “=” that JSON follows: names may have that character too.
+    /// The attribute's name and its value, taken apart at the first “=” that JSON follows: names may have that
+    /// character too.
     private static func parse(
         _ operand: String, for command: Command
     ) throws(ToolFailure) -> (name: String, value: JSONValue) {

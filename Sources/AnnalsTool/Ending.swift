@@ -3,7 +3,8 @@
 internal import Annals
 internal import Glibc
 
-/// Whether the process was asked to end, and what is to be done then. A second request ends it at once, as it would end any other program.
+/// Whether the process was asked to end, and what is to be done then. A second request ends it at once, as it would end
+/// any other program.
 final class Ending: Sendable {
     private struct State {
         var isAsked = false

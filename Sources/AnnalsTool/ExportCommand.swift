@@ -7,15 +7,17 @@ extension Command {
     static let export = Command(
         "export", "Prints transactions as lines of JSON that another store can apply.",
         details: """
-            Without a place everything is printed; where history was cleaned, first one transaction that inserts all
-            objects as they were then; where the history of an entity is off, one that inserts them as they are now, and
-            later transactions are without what becomes of its objects. Go on behind the last transaction that was printed, or behind the one that the other
-            store's “annals apply” names: what is applied twice does no harm, and a gap is noticed. With --to, what was
-            first made in that other store is left out.
+            Without a place everything is printed; where history was cleaned, first one
+            transaction that inserts all objects as they were then; where the history of an
+            entity is off, one that inserts them as they are now, and later transactions are
+            without what becomes of its objects. Go on behind the last transaction that was
+            printed, or behind the one that the other store's “annals apply” names: what is
+            applied twice does no harm, and a gap is noticed. With --to, what was first made
+            in that other store is left out.
             """,
         operands: ["STORE"],
         options: [
-            Option("after", value: "PLACE", "only what came after this transaction: a number or a token"),
+            Option("after", value: "PLACE", "only what came after this transaction or moment"),
             Option("to", value: "ID", "the store that it is for, by its identifier"),
             Option("limit", value: "N", "so many transactions at most"),
         ], run: ExportCommand.run)
@@ -23,12 +25,7 @@ extension Command {
 
 enum ExportCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        let place: HistoryRequest.Place? =
-            switch try arguments.place(of: "after", for: .export) {
-            case .number(let number)?: .number(number)
-            case .token(let token)?: .token(token)
-            case nil: nil
-            }
+        let place = try arguments.place(of: "after", for: .export)?.inRequest
         let target = try target(arguments)
         var left = try arguments.number(of: "limit", for: .export) ?? .max
         guard left > 0 else { return .done }

@@ -6,10 +6,11 @@ extension Command {
     static let frames = Command(
         "frames", "Lists the frames of a store, one a line.",
         details: """
-            The file is only read, along its chain of checksums, and every checksum is compared. The last line
-            says what the place is where the frames end: the end, a torn tail (a write that did not finish; the
-            exit status is 0) or damage (65). A frame that has a good header and bad content is listed with its
-            fault. With a limit, what is beyond it is not looked at.
+            The file is only read, along its chain of checksums, and every checksum is
+            compared. The last line says what the place is where the frames end: the end, a
+            torn tail (a write that did not finish; the exit status is 0) or damage (65). A
+            frame that has a good header and bad content is listed with its fault. With a
+            limit, what is beyond it is not looked at.
             """,
         operands: ["STORE"],
         options: [

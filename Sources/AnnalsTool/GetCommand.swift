@@ -1,4 +1,5 @@
-// `annals get STORE ENTITY ID...`: single objects, by their IDs or by an indexed attribute. `annals count STORE`: how many there are.
+// `annals get STORE ENTITY ID...`: single objects, by their IDs or by an indexed attribute. `annals count STORE`: how
+// many there are.
 
 internal import Annals
 
@@ -7,10 +8,9 @@ extension Command {
         "get", "Prints objects by their IDs or by a key.",
         details: """
             Prints each object as “dump” does. The ID is what “insert” and “dump” print,
-            such as 1:42, or 42 for short. With “--key”, prints the objects that have
-            this value; the attribute must be indexed or unique. Values are JSON:
-            --key 'url="https://swift.org"'. Ends with status 1 if an object does not
-            exist.
+            such as 1:42, or 42 for short. With “--key”, prints the objects that have this
+            value; the attribute must be indexed or unique. Values are JSON: --key
+            'url="https://swift.org"'. Ends with status 1 if an object does not exist.
             """,
         operands: ["STORE", "ENTITY", "[ID…]"],
         options: [

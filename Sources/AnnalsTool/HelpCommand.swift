@@ -32,12 +32,12 @@ enum HelpCommand {
     }
 
     static func explain(_ command: Command, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
-        try output.line("usage: " + command.usage)
+        for line in wrapped("usage: " + command.usage) { try output.line(line) }
         try output.line()
-        try output.line(command.summary)
+        for line in wrapped(command.summary) { try output.line(line) }
         if !command.details.isEmpty {
             try output.line()
-            try output.lines(command.details)
+            for line in wrapped(command.details) { try output.line(line) }
         }
         if !command.options.isEmpty {
             try output.line()
@@ -47,10 +47,35 @@ enum HelpCommand {
         return .done
     }
 
+    /// What lines of help take at most.
+    private static let columns = 80
+
     private static func table(_ rows: [(String, String)], _ output: inout Output) throws(ToolFailure) {
         let width = rows.map(\.0.count).max() ?? 0
         for (left, right) in rows {
-            try output.line("  " + left + String(repeating: " ", count: width - left.count + 2) + right)
+            var start = "  " + left + String(repeating: " ", count: width - left.count + 2)
+            for line in wrapped(right, columns - start.count) {
+                try output.line(start + line)
+                start = String(repeating: " ", count: start.count)
+            }
         }
+    }
+
+    /// Breaks a text into lines, paragraph by paragraph. An empty line stands between two paragraphs.
+    private static func wrapped(_ text: String, _ width: Int = columns) -> [String] {
+        var lines: [String] = []
+        for paragraph in text.split(separator: "\n\n") {
+            if !lines.isEmpty { lines.append("") }
+            var line = ""
+            for word in paragraph.split(whereSeparator: \.isWhitespace) {
+                if !line.isEmpty, line.count + 1 + word.count > width {
+                    lines.append(line)
+                    line = ""
+                }
+                line += (line.isEmpty ? "" : " ") + word
+            }
+            lines.append(line)
+        }
+        return lines
     }
 }

@@ -6,17 +6,23 @@ extension Command {
     static let history = Command(
         "history", "Prints the transactions of a store, or what they come to.",
         details: """
-            In jsonl each line is a transaction: number, token, timestamp, author, context, processID, process
-            and its changes, each with kind, entity, id and, for an update, the attributes changed. With values a
-            change has “before” and “after”: of an update the attributes changed, of an insert and a deletion all.
-            “preserved” is what is kept of a deleted object. A place that history does not have is a failure.
+            In jsonl each line is a transaction: number, token, timestamp, author, context,
+            processID, process and its changes, each with kind, entity, id and, for an
+            update, the attributes changed. With values a change has “before” and “after”:
+            of an update the attributes changed, of an insert and a deletion all.
+            “preserved” is what is kept of a deleted object. A place that history does not
+            have is a failure.
 
-            A place is the number of a transaction, a token, or a moment such as 2026-01-02T03:04:05Z. What is
-            said of transactions and of changes must all hold; an option that is given several times holds where
-            one of its values does. A transaction comes with the changes that match, and without any it does not
-            come. An empty AUTHOR or CONTEXT stands for none. With net there is one change for each object, from
-            before its first change to behind its last one, by ID; with count a number is all that is printed.
-            With follow it goes on as transactions come, until SIGTERM or SIGINT ends it as done.
+            A place is the number of a transaction, a token, or a moment: a date such as
+            2026-01-02, with a time if need be (2026-01-02T03:04:05Z); without a zone it is
+            UTC. What is said of transactions and of changes must all hold; an option that
+            is given several times holds where one of its values does. A transaction comes
+            with the changes that match, and without any it does not come. An empty AUTHOR
+            or CONTEXT stands for none. With net there is one change for each object, from
+            before its first change to behind its last one, by ID; with count a number is
+            all that is printed. With not-entity, entities that are no longer in the schema
+            are left out too. With follow it goes on as transactions come, until SIGTERM or
+            SIGINT ends it as done.
             """,
         operands: ["STORE"],
         options: [
@@ -25,7 +31,9 @@ extension Command {
             Option("author", value: "AUTHOR", isRepeatable: true, "only transactions of this author"),
             Option("not-author", value: "AUTHOR", isRepeatable: true, "no transactions of this author"),
             Option("context", value: "CONTEXT", isRepeatable: true, "only transactions of this context"),
+            Option("not-context", value: "CONTEXT", isRepeatable: true, "no transactions of this context"),
             Option("entity", value: "NAME", isRepeatable: true, "only changes of objects of this entity"),
+            Option("not-entity", value: "NAME", isRepeatable: true, "no changes of objects of this entity"),
             Option("id", value: "ID", isRepeatable: true, "only changes of this object, such as 1:42"),
             Option("kind", value: "KIND", isRepeatable: true, "only changes of this kind: insert, update or delete"),
             Option("attribute", value: "ENTITY.NAME", isRepeatable: true, "only updates that changed this attribute"),
@@ -50,6 +58,7 @@ enum HistoryCommand {
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         request.changedAttributes = try arguments.changedAttributes(in: store)
+        if arguments.has("not-entity") { request.entities = try arguments.entitiesLeft(of: request, in: store) }
         if arguments.has("count") {
             try output.line(String(try count(request, arguments.has("net"), store)))
             return .done
@@ -152,7 +161,8 @@ enum HistoryCommand {
 
     private static let longestHeldLine = 1 << 20
 
-    /// Change by change, so that a transaction of millions takes little memory. What is wrong with one shows before anything is printed.
+    /// Change by change, so that a transaction of millions takes little memory. What is wrong with one shows before
+    /// anything is printed.
     private static func longJSON(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
     ) throws(StoreError) -> ToolFailure? {

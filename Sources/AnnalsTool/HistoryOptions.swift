@@ -1,17 +1,17 @@
 // From the options of `annals history` to a request.
 
 internal import Annals
-internal import FoundationEssentials
 
 extension Arguments {
     /// All that can be said without the store.
     func historyRequest() throws(ToolFailure) -> HistoryRequest {
         var request = HistoryRequest()
-        request.after = try requestPlace(of: "after")
-        request.before = try requestPlace(of: "before")
+        request.after = try place(of: "after", for: .history)?.inRequest
+        request.before = try place(of: "before", for: .history)?.inRequest
         request.authors = names(of: "author")
         request.excludedAuthors = names(of: "not-author") ?? []
         request.contextNames = names(of: "context")
+        request.excludedContextNames = names(of: "not-context") ?? []
         request.entities = values(of: "entity").map { Set($0) }
         if let texts = values(of: "id") {
             var objects: Set<ObjectID> = []
@@ -33,6 +33,23 @@ extension Arguments {
         return request
     }
 
+    /// The entities of the request, or all that have history, without those of “--not-entity”.
+    func entitiesLeft(of request: HistoryRequest, in store: Store) throws(ToolFailure) -> Set<String> {
+        let known = try storing { try store.entities }.filter { $0.history != .off }
+        var left = request.entities ?? Set(known.map(\.name))
+        for name in values(of: "not-entity") ?? [] {
+            do {
+                _ = try store.transactionCount(HistoryRequest(entities: [name], limit: 0))
+            } catch let error as StoreError where error.code == .unknownEntity {
+                throw ToolFailure(error)
+            } catch {
+                // Whatever else is wrong with the entity is no reason not to leave it out.
+            }
+            left.remove(name)
+        }
+        return left
+    }
+
     /// “ENTITY.NAME”: where a name has dots itself, the entities that there are decide.
     func changedAttributes(in store: Store) throws(ToolFailure) -> [String: Set<String>]? {
         guard let texts = values(of: "attribute") else { return nil }
@@ -47,19 +64,6 @@ extension Arguments {
             attributes[String(text[..<place]), default: []].insert(String(text[text.index(after: place)...]))
         }
         return attributes
-    }
-
-    /// A number, a token or a moment.
-    private func requestPlace(of option: String) throws(ToolFailure) -> HistoryRequest.Place? {
-        guard let text = value(of: option) else { return nil }
-        if let microseconds = Timestamp.microseconds(text) {
-            // The library rounds dates to the nearest microsecond, so this comes out as it went in.
-            return .date(Date(timeIntervalSince1970: Double(microseconds) / 1e6))
-        }
-        switch try HistoryPlace(text, option: option, orMoment: true, for: .history) {
-        case .number(let number): return .number(number)
-        case .token(let token): return .token(token)
-        }
     }
 
     /// An empty name stands for none.

@@ -55,13 +55,7 @@ enum InfoCommand {
         for entity in facts.entities {
             let history = entity.history == .off ? ", history off" : ""
             try output.line("\(entity.name): \(statistics.objects[entity.name] ?? 0) objects" + history)
-            for attribute in entity.attributes {
-                try output.line("  \(attribute.name): " + words(attribute).joined(separator: ", "))
-            }
-            for key in entity.keys {
-                try output.line(
-                    "  \(key.isUnique ? "unique key" : "key") over " + key.attributes.joined(separator: ", "))
-            }
+            for line in SchemaCommand.lines(entity) { try output.line(line) }
         }
         for (use, bytes) in uses(statistics.space) {
             try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(use)")
@@ -69,16 +63,6 @@ enum InfoCommand {
         for (kind, bytes) in kinds(statistics) {
             try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(kind) frames")
         }
-    }
-
-    private static func words(_ attribute: AttributeDescription) -> [String] {
-        var words = [attribute.type.rawValue]
-        if !attribute.isOptional { words.append("required") }
-        if attribute.isUnique { words.append("unique") }
-        if attribute.isIndexed { words.append("indexed") }
-        if attribute.isPreservedOnDeletion { words.append("preserved on deletion") }
-        if let target = attribute.target { words.append("of \(target)") }
-        return words
     }
 
     /// About, as words for people.
@@ -130,26 +114,7 @@ enum InfoCommand {
         line.add("name", entity.name)
         line.add("objects", objects)
         line.add("history", entity.history.rawValue)
-        line.add(
-            "attributes",
-            entity.attributes.map { attribute in
-                var line = JSONLine()
-                line.add("name", attribute.name)
-                line.add("type", attribute.type.rawValue)
-                line.add("optional", attribute.isOptional)
-                line.add("indexed", attribute.isIndexed)
-                line.add("unique", attribute.isUnique)
-                line.add("preservedOnDeletion", attribute.isPreservedOnDeletion)
-                return line
-            })
-        line.add(
-            "keys",
-            entity.keys.map { key in
-                var line = JSONLine()
-                line.addRaw("attributes", "[" + key.attributes.map(JSONText.string).joined(separator: ",") + "]")
-                line.add("unique", key.isUnique)
-                return line
-            })
+        SchemaCommand.addParts(of: entity, to: &line)
         return line
     }
 }

@@ -1,8 +1,10 @@
-// Reads JSON as the tool needs it: strictly, with the order of keys, with integers told from doubles, nested values as their own text.
+// Reads JSON as the tool needs it: strictly, with the order of keys, with integers told from doubles, nested values as
+// their own text.
 //
-// What RFC 8259 leaves open is refused: keys that come twice, bytes that are not UTF-8, halves of surrogate pairs, more than `maximumDepth`
-// levels. Numbers: what is written as an integer and fits 64 bits is one; what is written with a point or an exponent is the nearest
-// double; what fits neither keeps its text: also what is not 0, and is nearest to 0.
+// What RFC 8259 leaves open is refused: keys that come twice, bytes that are not UTF-8, halves of surrogate pairs, more
+// than `maximumDepth` levels. Numbers: what is written as an integer and fits 64 bits is one; what is written with a
+// point or an exponent is the nearest double; what fits neither keeps its text: also what is not 0, and is nearest to
+// 0.
 
 /// A JSON value. What is nested in it is kept as the text that it was.
 package enum JSONValue: Equatable, Sendable {
@@ -23,7 +25,8 @@ package struct JSONMember: Equatable, Sendable {
     package var value: JSONValue
 }
 
-/// A text that equals another when their bytes do: strings are equal where letters are composed differently, names in a store are not.
+/// A text that equals another when their bytes do: strings are equal where letters are composed differently, names in a
+/// store are not.
 package struct ExactText: Hashable, Sendable {
     package let text: String
 

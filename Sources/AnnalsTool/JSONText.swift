@@ -1,7 +1,7 @@
 // Writes JSON: UTF-8, always the same text for the same value, and nothing in it that a terminal would obey.
 //
-// Doubles are the shortest text that reads as the same bits, -0.0 included. JSON has no text for NaN and the infinities: they are the strings
-// "NaN", "Infinity" and "-Infinity", because null would say that there is no value.
+// Doubles are the shortest text that reads as the same bits, -0.0 included. JSON has no text for NaN and the
+// infinities: they are the strings "NaN", "Infinity" and "-Infinity", because null would say that there is no value.
 
 /// Appends JSON to bytes.
 package enum JSONText {
@@ -78,8 +78,8 @@ package enum JSONText {
         return content
     }
 
-    /// A text that is JSON, as it is but for what a terminal would obey: that can only stand in its strings, where an escape means the same.
-    /// Line ends between its values become spaces, so that it stays on its line.
+    /// A text that is JSON, as it is but for what a terminal would obey: that can only stand in its strings, where an
+    /// escape means the same. Line ends between its values become spaces, so that it stays on its line.
     package static func appendRaw(_ json: String, to bytes: inout [UInt8]) {
         var text = json
         let isPlain = text.withUTF8 { $0.allSatisfy { $0 >= 0x20 && $0 < 0x7F } }

@@ -30,7 +30,8 @@ struct LoadBatch {
         if let name = options.key { key = (name, entity.position(of: name)) } else { key = nil }
     }
 
-    /// Throws a `LineError` for what is wrong with the line, a `StoreError` for what is wrong with the store, `RepeatedObject`.
+    /// Throws a `LineError` for what is wrong with the line, a `StoreError` for what is wrong with the store,
+    /// `RepeatedObject`.
     mutating func add(_ members: [JSONMember]) throws {
         var values = [Value](repeating: .null, count: entity.attributes.count)
         for member in members {

@@ -6,16 +6,19 @@ extension Command {
     static let load = Command(
         "load", "Loads JSON objects, one a line, into an entity.",
         details: """
-            Makes the store, the entity and the attributes where they are not there. An attribute has the
-            narrowest type that all its values fit: bool, int, double, string, else json; values that do not fit
-            an attribute that is there widen it: a new attribute takes its name and its values, which history
-            shows as if there had been none before; it is not required and has no default. A number with a point
-            or an exponent becomes the double that is nearest to it. Null and missing are both absent. Empty lines
-            are skipped. With a key, an object that has the line's value for it is updated, and only where it
-            differs; without, every line is a new object. A large batch ends before a key that it has had. With “prune” objects that no line names are deleted at the end, but not all of them because
-            the file is empty, unless “allow-empty” is said too. A line that is wrong ends the load: whole batches
-            before it stay, none of its own does. In a store that was there the types stay that its values asked
-            for.
+            Makes the store, the entity and the attributes where they are not there. An
+            attribute has the narrowest type that all its values fit: bool, int, double,
+            string, else json; values that do not fit an attribute that is there widen it: a
+            new attribute takes its name and its values, which history shows as if there had
+            been none before; it is not required and has no default. A number with a point
+            or an exponent becomes the double that is nearest to it. Null and missing are
+            both absent. Empty lines are skipped. With a key, an object that has the line's
+            value for it is updated, and only where it differs; without, every line is a new
+            object. A large batch ends before a key that it has had. With “prune” objects
+            that no line names are deleted at the end, but not all of them because the file
+            is empty, unless “allow-empty” is said too. A line that is wrong ends the load:
+            whole batches before it stay, none of its own does. In a store that was there
+            the types stay that its values asked for.
             """,
         operands: ["STORE", "FILE"],
         options: [

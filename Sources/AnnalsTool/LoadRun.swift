@@ -5,7 +5,8 @@
 //     line's object already, begins another batch.
 // T2  A regular file is read twice: types are known before the first row is written, and nothing is widened on the way. From anything else
 //     each batch tells its own types.
-// T3  Nothing is made or changed before the first whole batch has been read, and no store is left that was made for lines none of which came in.
+// T3  Nothing is made or changed before the first whole batch has been read, and no store is left that was made for
+// lines none of which came in.
 
 internal import Annals
 
@@ -179,8 +180,8 @@ final class LoadRun {
         while !rest.isEmpty { rest = rest.dropFirst(try write(rest, into: store)) }
     }
 
-    /// Writes the lines in one transaction, or those before one that names an object again, which is too much for a large one: the next begins there.
-    /// Gives back how many.
+    /// Writes the lines in one transaction, or those before one that names an object again, which is too much for a
+    /// large one: the next begins there. Gives back how many.
     private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) -> Int {
         var written = 0
         var added = LoadCounts()

@@ -95,7 +95,8 @@ struct LoadSchema {
 
     static func widened(_ value: Value, to type: AttributeType) -> Value {
         if type == .double, case .int(let int) = value { return .double(Double(int)) }
-        // The text that most likely stood in the line: where the attribute is the key, the same line has to find its object again.
+        // The text that most likely stood in the line: where the attribute is the key, the same line has to find its
+        // object again.
         if case .double(let double) = value, double != 0 || double.sign == .plus, abs(double) < 0x1p53,
             let int = Int64(exactly: double)
         {

@@ -14,7 +14,8 @@ package struct Output {
 
     private let stream: Stream
     private var buffer: [UInt8] = []
-    /// After the first failure nothing is written any more: what came later would look as if it followed what came before.
+    /// After the first failure nothing is written any more: what came later would look as if it followed what came
+    /// before.
     package private(set) var hasFailed = false
     /// Whether the command has changed something by now: a failure to print does not undo that, and says so.
     package var hasChanges = false
@@ -36,11 +37,6 @@ package struct Output {
 
     /// Whether somebody looks at it.
     package var isTerminal: Bool { isatty(stream.rawValue) == 1 }
-
-    /// Prints what the tool itself has broken into lines.
-    package mutating func lines(_ text: String) throws(ToolFailure) {
-        for part in text.split(separator: "\n", omittingEmptySubsequences: false) { try line(String(part)) }
-    }
 
     /// Sends what is left. A command has succeeded only when this has.
     package mutating func finish() throws(ToolFailure) { try flush() }

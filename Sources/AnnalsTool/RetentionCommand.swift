@@ -6,13 +6,17 @@ extension Command {
     static let retention = Command(
         "retention", "Says how long a store keeps its history, or changes that.",
         details: """
-            History that is older than AGE, or takes more than BYTES, goes by itself with the next commits, whoever makes them, and
-            whether its consumers have read it or not; rows that there are do not count. AGE is a number with s, m, h or d behind it,
-            or forever, standard (7 days or 1 GiB) or none (history goes at once); BYTES is a number, or left out for any size.
+            History that is older than AGE, or takes more than BYTES, goes by itself with
+            the next commits, whoever makes them, and whether its consumers have read it or
+            not; rows that there are do not count. AGE is a number with s, m, h or d behind
+            it, or forever, standard (7 days or 1 GiB) or none (history goes at once); BYTES
+            is a number, or left out for any size.
 
-            With --entity it is said of one entity alone whether its history is kept, and AGE is full or off. Off gives up what
-            there is of it: no request returns its changes any more, and who asks for them is told so. Turned on again, its
-            history begins with the transaction that does that. Entities whose history is off are printed in any case.
+            With --entity it is said of one entity alone whether its history is kept, and
+            AGE is full or off. Off gives up what there is of it: no request returns its
+            changes any more, and who asks for them is told so. Turned on again, its history
+            begins with the transaction that does that. Entities whose history is off are
+            printed in any case.
             """,
         operands: ["STORE", "[AGE]", "[BYTES]"],
         options: [

@@ -6,10 +6,11 @@ extension Command {
     static let revert = Command(
         "revert", "Undoes a transaction by a new one, and prints its token.",
         details: """
-            What it inserted is deleted, attributes that it changed get the values before, what it deleted is
-            inserted again. What has other values now than the transaction gave is a conflict: it is listed, and
-            nothing is written, unless skip leaves the conflicting parts out. Conflicts are a failure either way.
-            The transaction is given by its number or its token.
+            What it inserted is deleted, attributes that it changed get the values before,
+            what it deleted is inserted again. What has other values now than the
+            transaction gave is a conflict: it is listed, and nothing is written, unless
+            skip leaves the conflicting parts out. Conflicts are a failure either way. The
+            transaction is given by its number or its token.
             """,
         operands: ["STORE", "NUMBER|TOKEN"],
         options: [
@@ -31,6 +32,9 @@ enum RevertCommand {
                     return try store.revert(number, author: author, contextName: context, conflicts: policy)
                 case .token(let token):
                     return try store.revert(token, author: author, contextName: context, conflicts: policy)
+                case .moment:
+                    throw ToolFailure(
+                        .usage, "A moment names no transaction: “annals history STORE” prints their numbers.")
                 }
             }
         }

@@ -12,14 +12,18 @@ extension ToolFailure {
             default: .failed
             }
         self.init(status, error.description, hint: Self.advice(error.code))
+        self.error = error
     }
 
     /// How to do with the tool what the library's sentence asks for.
     private static func advice(_ code: StoreError.Code) -> String? {
         switch code {
         case .tokenExpired, .tokenDiverged, .consumerLost:
-            "“annals info STORE” shows what history still holds. Who follows it takes the token that stands there, reads everything with “annals dump STORE "
-                + "--as-of TOKEN”, and goes on behind that token."
+            "“annals info STORE” shows what history still holds, and the newest token. To follow the store again, read everything with "
+                + "“annals dump STORE --as-of TOKEN”, and go on after that token."
+        case .historyGap:
+            "“annals history --not-entity NAME” leaves an entity out, “annals dump --entity NAME” prints another one. "
+                + "“annals retention STORE” says whose history is off."
         case .damaged, .truncated:
             "“annals verify STORE” says what is damaged, “annals salvage STORE NEW” saves what can still be read."
         default: nil
@@ -78,9 +82,18 @@ enum StoreAccess {
 extension Store {
     /// The place that somebody named, as a token. Throws the token errors.
     func token(of place: HistoryPlace) throws -> HistoryToken {
+        if case .token(let token) = place { return token }
+        return try snapshot(at: place).token
+    }
+
+    /// The state at the place. Throws the token errors.
+    func snapshot(at place: HistoryPlace) throws -> Snapshot {
         switch place {
-        case .token(let token): return token
-        case .number(let number): return try snapshot(asOf: number).token
+        case .token(let token): try snapshot(asOf: token)
+        case .number(let number): try snapshot(asOf: number)
+        case .moment(let microseconds):
+            // What was committed at that very moment belongs to it.
+            try snapshot(asOf: try number(before: Timestamp.date(microseconds + 1)) - 1)
         }
     }
 }
@@ -89,21 +102,18 @@ extension Store {
 package enum HistoryPlace: Equatable, Sendable {
     case number(UInt64)
     case token(HistoryToken)
+    /// After the last transaction that was committed at that moment or before. In microseconds since 1970.
+    case moment(Int64)
 
-    /// - Parameter takesMoments: Whether the option takes a moment as well, which is not read here.
-    package init(
-        _ text: String, option: String, orMoment takesMoments: Bool = false, for command: Command
-    ) throws(ToolFailure) {
-        try self.init(text, named: "The option “--\(option)”", orMoment: takesMoments, for: command)
+    package init(_ text: String, option: String, for command: Command) throws(ToolFailure) {
+        try self.init(text, named: "The option “--\(option)”", for: command)
     }
 
     package init(_ text: String, operand: String, for command: Command) throws(ToolFailure) {
-        try self.init(text, named: operand, orMoment: false, for: command)
+        try self.init(text, named: operand, for: command)
     }
 
-    private init(
-        _ text: String, named name: String, orMoment takesMoments: Bool, for command: Command
-    ) throws(ToolFailure) {
+    private init(_ text: String, named name: String, for command: Command) throws(ToolFailure) {
         if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
             guard let number = UInt64(text) else {
                 throw ToolFailure(
@@ -113,16 +123,26 @@ package enum HistoryPlace: Equatable, Sendable {
             self = .number(number)
             return
         }
+        if let microseconds = Timestamp.moment(text) {
+            self = .moment(microseconds)
+            return
+        }
         do {
             self = .token(try HistoryToken(text))
         } catch {
             throw ToolFailure(
                 .usage,
-                takesMoments
-                    ? "\(name) takes a transaction number, a token, or a moment with date and time, such as 2026-01-02T03:04:05Z. "
-                        + ToolFailure(error).message
-                    : "\(name) takes a transaction number or a token. " + ToolFailure(error).message,
+                "\(name) takes a transaction number, a token, or a moment, such as 2026-01-02 or 2026-01-02T03:04:05Z. "
+                    + ToolFailure(error).message,
                 hint: "Try: annals help \(command.name)")
+        }
+    }
+
+    var inRequest: HistoryRequest.Place {
+        switch self {
+        case .number(let number): .number(number)
+        case .token(let token): .token(token)
+        case .moment(let microseconds): .date(Timestamp.date(microseconds))
         }
     }
 }

@@ -1,5 +1,7 @@
 // Dates as ISO 8601 writes them, in UTC, to the microsecond, from and to microseconds since 1970.
 
+internal import FoundationEssentials
+
 package enum Timestamp {
     private static let perSecond: Int64 = 1_000_000
     private static let perDay: Int64 = 86_400 * perSecond
@@ -17,7 +19,8 @@ package enum Timestamp {
             + padded(rest % perSecond, 6) + "Z"
     }
 
-    /// Reads what `text` writes for the years 0 to 9999, with a fraction of up to six digits or none. Nil for anything else.
+    /// Reads what `text` writes for the years 0 to 9999, with a fraction of up to six digits or none. Nil for anything
+    /// else.
     package static func microseconds(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes.last == UInt8(ascii: "Z"), bytes[4] == UInt8(ascii: "-"),
@@ -32,6 +35,25 @@ package enum Timestamp {
         // A day that the month does not have comes out as another.
         guard civil(days) == (year, month, day) else { return nil }
         return days * perDay + (hour * 3600 + minute * 60 + second) * perSecond + fraction
+    }
+
+    /// The library rounds dates to the nearest microsecond, so this comes out as it went in.
+    static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
+
+    /// Reads a moment as people write it: a date, or a date and a time, with or without seconds and a zone. Without a
+    /// zone it is UTC, and a date alone is its beginning. Nil for anything else.
+    package static func moment(_ text: String) -> Int64? {
+        guard
+            let match = text.wholeMatch(
+                of: /(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?/),
+            let local = microseconds("\(match.1)T\(match.2 ?? "00:00")\(match.3 ?? ":00")Z")
+        else { return nil }
+        guard let zone = match.4, zone != "Z" else { return local }
+        let digits = zone.filter(\.isNumber)
+        guard let hours = Int64(digits.prefix(2)), let minutes = Int64(digits.suffix(2)), hours < 24, minutes < 60
+        else { return nil }
+        let offset = (hours * 3600 + minutes * 60) * perSecond
+        return zone.hasPrefix("-") ? local + offset : local - offset
     }
 
     private static func fraction(_ bytes: ArraySlice<UInt8>) -> Int64? {

@@ -6,7 +6,8 @@ internal import Glibc
 /// The commands, in the order in which help lists them.
 enum Commands {
     static let all = [
-        Command.load, .insert, .set, .delete, .get, .count, .dump, .history, .watch, .versions, .revert, .export,
+        Command.load, .insert, .set, .delete, .get, .count, .dump, .schema, .history, .watch, .versions, .revert,
+        .export,
         .apply,
         .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
     ]
@@ -15,6 +16,9 @@ enum Commands {
 }
 
 @main struct Tool {
+    /// The version of the library and the tool, which are released together.
+    static let version = "0.1.0"
+
     static func main() {
         // A closed pipe and a file size limit shall be errors that are reported, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
@@ -47,8 +51,12 @@ enum Commands {
             try? output.finish()
             if error.status == .closedPipe { return error.status }
             var errors = Output(.standardError)
-            try? errors.line("annals: " + error.message)
-            if let hint = error.hint { try? errors.line(hint) }
+            if ToolFailure.isJSONWanted(arguments ?? []) {
+                try? errors.line(error.json.text)
+            } else {
+                try? errors.line("annals: " + error.message)
+                if let hint = error.hint { try? errors.line(hint) }
+            }
             try? errors.finish()
             return error.status
         }
@@ -60,6 +68,10 @@ enum Commands {
         }
         let rest = Array(arguments.dropFirst())
         if first == "--help" || first == "-h" { return try HelpCommand.run(Arguments(rest, for: .help), &output) }
+        if first == "--version" {
+            try output.line("annals \(version)")
+            return .done
+        }
         guard let command = Commands.find(first) else {
             throw ToolFailure(.usage, "There is no command “\(first)”.", hint: "Try: annals help")
         }

@@ -44,8 +44,8 @@ package struct TypeGuess: Equatable, Sendable {
 
     /// The type that an attribute of that type has to become; the same where it can stay.
     ///
-    /// `existingIntegersAreDoubles` tells of the values that are there. Types that no JSON value has by itself (dates and so on) stay: a
-    /// value either says one of them or is refused.
+    /// `existingIntegersAreDoubles` tells of the values that are there. Types that no JSON value has by itself (dates
+    /// and so on) stay: a value either says one of them or is refused.
     package func widened(_ existing: AttributeType, existingIntegersAreDoubles: () throws(ToolFailure) -> Bool)
         throws(ToolFailure) -> AttributeType
     {

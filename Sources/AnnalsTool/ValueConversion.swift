@@ -4,9 +4,11 @@ package import Annals
 internal import FoundationEssentials
 
 package enum ValueConversion {
-    /// The value of that type that a JSON value says; nil where it says none exactly. JSON null is `null` in every type.
+    /// The value of that type that a JSON value says; nil where it says none exactly. JSON null is `null` in every
+    /// type.
     ///
-    /// Dates are ISO 8601 texts in UTC, UUIDs their text, data base 64, decimals numbers or texts of numbers, objects texts such as `1:42`.
+    /// Dates are ISO 8601 texts in UTC, UUIDs their text, data base 64, decimals numbers or texts of numbers, objects
+    /// texts such as `1:42`.
     package static func value(_ json: JSONValue, as type: AttributeType) -> Value? {
         if json == .null { return .null }
         switch (type, json) {

@@ -7,10 +7,11 @@ extension Command {
     static let verify = Command(
         "verify", "Checks every byte of a store.",
         details: """
-            The file is only read, and other processes may write to it meanwhile. A torn tail, which a cut of the
-            power or the death of a writer leaves, is reported and is no damage. Checksums find accidents; they
-            are no proof against forgery. The check ends where it cannot follow the file any more, mostly at the first
-            damaged frame. For large stores temporary files are made in TMPDIR, or else in /tmp.
+            The file is only read, and other processes may write to it meanwhile. A torn
+            tail, which a cut of the power or the death of a writer leaves, is reported and
+            is no damage. Checksums find accidents; they are no proof against forgery. The
+            check ends where it cannot follow the file any more, mostly at the first damaged
+            frame. For large stores temporary files are made in TMPDIR, or else in /tmp.
             """,
         operands: ["STORE"],
         options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],

@@ -6,9 +6,10 @@ extension Command {
     static let versions = Command(
         "versions", "Prints every change of an object, newest first.",
         details: """
-            The ID is what “insert” and “dump” print, such as 1:42, or 42 for short. In jsonl each line is a
-            transaction without its other changes, and “change”, which has the object before and after. Found by
-            the links between versions, without looking through history. No line where history holds none.
+            The ID is what “insert” and “dump” print, such as 1:42, or 42 for short. In
+            jsonl each line is a transaction without its other changes, and “change”, which
+            has the object before and after. Found by the links between versions, without
+            looking through history. No line where history holds none.
             """,
         operands: ["STORE", "ENTITY", "ID"],
         options: [

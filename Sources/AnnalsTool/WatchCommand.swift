@@ -6,13 +6,14 @@ extension Command {
     static let watch = Command(
         "watch", "Says when transactions come, until SIGTERM or SIGINT ends it.",
         details: """
-            In jsonl each line is a signal: the numbers of the first and the last transaction that it stands for,
-            their authors, entities and process IDs, and the token to go on from. Many transactions may come as one
-            signal, none is missed. Each line is sent at once.
+            In jsonl each line is a signal: the numbers of the first and the last
+            transaction that it stands for, their authors, entities and process IDs, and the
+            token to go on from. Many transactions may come as one signal, none is missed.
+            Each line is sent at once.
             """,
         operands: ["STORE"],
         options: [
-            Option("after", value: "PLACE", "what came after this transaction too: a number or a token"),
+            Option("after", value: "PLACE", "what came after this transaction or moment too"),
             Option("not-author", value: "NAME", isRepeatable: true, "leaves out what this author commits"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
         ], run: WatchCommand.run)
@@ -27,11 +28,8 @@ enum WatchCommand {
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         let watcher = try storing {
-            switch after {
-            case .none: try store.changeWatcher(excluding: excluded)
-            case .number(let number): try store.changeWatcher(after: number, excluding: excluded)
-            case .token(let token): try store.changeWatcher(after: token, excluding: excluded)
-            }
+            guard let after else { return try store.changeWatcher(excluding: excluded) }
+            return try store.changeWatcher(after: after.inRequest, excluding: excluded)
         }
         ending.then { watcher.stop() }
         while let signal = try storing({ try watcher.next() }) {

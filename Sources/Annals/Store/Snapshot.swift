@@ -2,11 +2,13 @@
 
 internal import FoundationEssentials
 
-/// A state of a store, which no later commit changes. Any thread may read from it, any number may be held, and none holds anybody up.
+/// A state of a store, which no later commit changes. Any thread may read from it, any number may be held, and none
+/// holds anybody up.
 ///
 /// It keeps its store open for as long as it is held, unless somebody closes the store: then it throws `closed`.
 ///
-/// A state of the past does not know what an entity was whose history was not kept since: reading its objects throws `historyGap`.
+/// A state of the past does not know what an entity was whose history was not kept since: reading its objects throws
+/// `historyGap`.
 public struct Snapshot: Sendable {
     let view: View
     /// Keeps the store open.
@@ -25,6 +27,10 @@ public struct Snapshot: Sendable {
     }
 
     // MARK: Schema
+
+    /// Which version of the schema the state has: 0 without a schema, and one more with each transaction that changes
+    /// it.
+    public var schemaVersion: Int { Int(view.catalog.newestVersion) }
 
     /// The entities, in the order in which they were added. Throws `StoreError`.
     public var entities: [EntityDescription] {
@@ -118,7 +124,8 @@ public struct Snapshot: Sendable {
         return try view.count(entity: number)
     }
 
-    /// Gives `body` every object of the entity whose number is in the range, by ascending number or descending, until it returns false.
+    /// Gives `body` every object of the entity whose number is in the range, by ascending number or descending, until
+    /// it returns false.
     ///
     /// Throws `StoreError`: `damaged`, `closed`, and what `body` throws. Takes no memory that grows with the number of
     /// objects.

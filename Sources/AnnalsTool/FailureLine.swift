@@ -1,0 +1,47 @@
+// A failure as one JSON object, for scripts that tell failures apart.
+
+internal import Annals
+
+extension ToolFailure {
+    /// `{"error":{"code":…,"message":…}}` and what else is known. The code is the library's, or the name of the exit
+    /// status.
+    var json: JSONLine {
+        var line = JSONLine()
+        line.add("code", error?.code.rawValue ?? "\(status)")
+        line.add("message", error?.message ?? message)
+        line.add("status", UInt64(status.rawValue))
+        if let hint { line.add("hint", hint) }
+        if let error { Self.addFacts(of: error, to: &line) }
+        var object = JSONLine()
+        object.add("error", line)
+        return object
+    }
+
+    private static func addFacts(of error: StoreError, to line: inout JSONLine) {
+        if let path = error.path { line.add("path", path) }
+        if let offset = error.offset { line.add("offset", offset) }
+        if let entity = error.entity { line.add("entity", entity) }
+        if !error.attributes.isEmpty {
+            line.addRaw("attributes", "[" + error.attributes.map(JSONLine.quoted).joined(separator: ",") + "]")
+        }
+        if let object = error.object { line.add("object", object.description) }
+        if let token = error.oldestToken {
+            line.add("oldestNumber", token.number)
+            line.add("oldestToken", token.description)
+        }
+        if let holder = error.lockHolder {
+            line.add("lockHolder", UInt64(holder.processID))
+            line.add("lockedSince", Timestamp.text(ValueConversion.microseconds(holder.since)))
+        }
+    }
+
+    /// Whether the command line asks for JSON, and so wants failures as JSON too.
+    static func isJSONWanted(_ arguments: [String]) -> Bool {
+        let options = arguments.prefix { $0 != "--" }
+        for (option, next) in zip(options, options.dropFirst() + [""]) {
+            let value = option == "--format" ? next : option.hasPrefix("--format=") ? String(option.dropFirst(9)) : ""
+            if value.hasPrefix("json") { return true }
+        }
+        return false
+    }
+}
