@@ -1,4 +1,5 @@
-// Every form in which a program catches the library's error: it compiles, in debug and in release, and takes its branch.
+// Every form in which a program catches the library's error: it compiles, in debug and in release, and takes its
+// branch.
 
 import Annals
 import Foundation
@@ -186,4 +187,75 @@ import Testing
         #expect(taken == "closed")
         try FileManager.default.removeItem(atPath: path)
     }
+
+    /// Inside a closure that is lent something, which throws only `StoreError`: the forms that compile there.
+    @Test func inAClosureThatIsLentATransaction() throws {
+        try store.commit { try $0.insert("Clip", ["url": "a"]) }
+        var kinds: [String] = []
+        try store.forEachTransaction(HistoryRequest()) { (transaction) throws(StoreError) in
+            try transaction.forEachChange { (change) throws(StoreError) in
+                do throws(StoreError) {
+                    for name in try change.attributes() { kinds.append(name) }
+                    kinds.append(change.kind.rawValue)
+                } catch {
+                    if error.code == .damaged { kinds.append("damaged") } else { throw error }
+                }
+                do throws(StoreError) {
+                    for name in try change.attributes() { kinds.append(name) }
+                } catch  where error.code == .damaged {
+                    kinds.append("damaged")
+                }
+                return true
+            }
+            return true
+        }
+        #expect(kinds == ["insert"])
+        try end()
+    }
+
+    /// Around the closure every form works.
+    @Test func aroundAClosureThatIsLentATransaction() throws {
+        try store.commit { try $0.insert("Clip", ["url": "a"]) }
+        var names: [String] = []
+        do {
+            try store.forEachChange(HistoryRequest()) { (_, change) throws(StoreError) in
+                for name in try change.attributes() { names.append(name) }
+                throw StoreError(.cancelled, "Enough.")
+            }
+        } catch let error as StoreError where error.code == .damaged {
+            names.append("damaged")
+        } catch let error as StoreError where error.code == .cancelled {
+            names.append("cancelled")
+        }
+        #expect(names == ["cancelled"])
+        try end()
+    }
+
+    /// In a function that is `async`, the call with `await` is meant.
+    @Test func inAnAsynchronousCommit() async throws {
+        var taken = ""
+        do {
+            try await store.commit { try $0.insert("None", [:]) }
+        } catch let error as StoreError where error.code == .unknownEntity {
+            taken = "unknown"
+        } catch is CancellationError {
+            taken = "cancelled"
+        }
+        #expect(taken == "unknown")
+        let task = Task { [store] in
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await store.write { try $0.insert("Clip", ["url": "a"]) }.result
+        }
+        do {
+            _ = try await task.value
+        } catch is CancellationError {
+            taken = "cancelled"
+        }
+        #expect(taken == "cancelled")
+        // The call that blocks stays possible, through a function that is not `async`.
+        try commitHere()
+        try end()
+    }
+
+    private func commitHere() throws { try store.commit { try $0.insert("Clip", ["url": "b"]) } }
 }

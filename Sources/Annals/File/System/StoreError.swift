@@ -1,16 +1,22 @@
 // The one error of the library: what went wrong, where, and what to do about it.
 
-/// What else is known of an error. Each folder declares the facts in whose terms it speaks, and a public property to read them.
+/// What else is known of an error. Each folder declares the facts in whose terms it speaks, and a public property to
+/// read them.
 package protocol ErrorFacts: Hashable, Sendable {}
 
 /// An error met while working with a store.
 ///
-/// `code` is what a program decides by; `message` is a whole sentence for people that says what to do. Values of objects never appear in
-/// the message, names of entities and attributes may.
+/// `code` is what a program decides by; `message` is a whole sentence for people that says what to do. Values of
+/// objects never appear in the message, names of entities and attributes may.
 ///
-/// Functions of a store are declared as plain `throws`, and throw nothing but this and what closures given to them throw:
-/// `catch let error as StoreError where error.code == .busy` and every other form works. Closures that are lent rows or
-/// changes in place throw only `StoreError`, and so do the methods of what is lent.
+/// Functions of a store are declared as plain `throws`. They throw nothing but this, what closures given to them throw,
+/// and `CancellationError` if they are called with `await`. Around them every form of `catch` works, such as
+/// `catch let error as StoreError where error.code == .busy`.
+///
+/// Closures that are lent rows or changes in place are `throws(StoreError)`, and so are the methods of what is lent.
+/// Swift 6.3 crashes on `catch let error as StoreError where …` and on `catch where …` around nothing but such calls.
+/// Inside such a closure write `do throws(StoreError) { … } catch where error.code == .damaged { … }`, or `catch { … }`
+/// after the same `do`: there `error` is a `StoreError`. Around the function that lends, every form works again.
 public struct StoreError: Error, Hashable, Sendable {
     /// Why. New codes may be added, so a `switch` over them needs a `default`.
     public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
@@ -42,6 +48,7 @@ public struct StoreError: Error, Hashable, Sendable {
         set { storage = Storage(newValue) }
     }
 
+    /// Why: what a program decides by.
     public var code: Code {
         get { content.code }
         set { content.code = newValue }
@@ -83,6 +90,7 @@ public struct StoreError: Error, Hashable, Sendable {
         set { content.facts = newValue }
     }
 
+    /// An error with a code and a sentence for people. Programs make one to end a closure that is lent rows.
     @inline(never)
     public init(
         _ code: Code, _ message: String, call: String? = nil, systemError: Int32? = nil, path: String? = nil,
@@ -127,6 +135,7 @@ extension StoreError.Code {
     public static let alreadyExists = Self(rawValue: "alreadyExists")
     /// A store is a regular file, and this is something else.
     public static let notARegularFile = Self(rawValue: "notARegularFile")
+    /// The system does not allow it: look at the owner and the mode of the file and its directory.
     public static let permissionDenied = Self(rawValue: "permissionDenied")
     /// The store was opened for reading, or lies on a file system that is.
     public static let readOnly = Self(rawValue: "readOnly")
@@ -192,14 +201,15 @@ extension StoreError.Code {
     public static let tokenMalformed = Self(rawValue: "tokenMalformed")
     /// The token is another store's.
     public static let tokenForeign = Self(rawValue: "tokenForeign")
-    /// History no longer reaches back to the token: read everything anew and go on from there (`resync`). `oldestToken` says how far it does.
+    /// History no longer reaches back to the token: read everything anew and go on from there (`resync`). `oldestToken`
+    /// says how far it does.
     public static let tokenExpired = Self(rawValue: "tokenExpired")
     /// The store has no transaction of that number (yet).
     public static let tokenUnknown = Self(rawValue: "tokenUnknown")
     /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
     public static let tokenDiverged = Self(rawValue: "tokenDiverged")
-    /// No history was kept of an entity that is asked for, or not from so early on: leave it out, go on from `oldestToken`, or read it anew
-    /// (`resync`). The message names the entity.
+    /// No history was kept of an entity that is asked for, or not from so early on: leave it out, go on from
+    /// `oldestToken`, or read it anew (`resync`). The message names the entity.
     public static let historyGap = Self(rawValue: "historyGap")
     /// The transaction changes the schema, and so cannot be undone.
     public static let notRevertible = Self(rawValue: "notRevertible")
@@ -212,7 +222,8 @@ extension StoreError.Code {
     public static let consumerUnknown = Self(rawValue: "consumerUnknown")
     /// The consumer's cursor is not where it is said to move from: another process has moved it. Read it again.
     public static let consumerConflict = Self(rawValue: "consumerConflict")
-    /// Cleaning has passed the consumer: read everything anew (`resync`), then `resetConsumer`. `oldestToken` says where history begins.
+    /// Cleaning has passed the consumer: read everything anew (`resync`), then `resetConsumer`. `oldestToken` says
+    /// where history begins.
     public static let consumerLost = Self(rawValue: "consumerLost")
 }
 
@@ -225,15 +236,19 @@ extension StoreError.Code {
     public static let applyConflict = Self(rawValue: "applyConflict")
     /// Transactions between the last one that was applied and this one are missing; the message says which one is next.
     public static let applyGap = Self(rawValue: "applyGap")
-    /// The other store has another transaction under the number of one that was applied, or none: it lost that one with the power.
+    /// The other store has another transaction under the number of one that was applied, or none: it lost that one with
+    /// the power.
     public static let originDiverged = Self(rawValue: "originDiverged")
 }
 
 // MARK: Resources and use
 
 extension StoreError.Code {
+    /// The disk or the quota is full. Nothing has changed.
     public static let noSpace = Self(rawValue: "noSpace")
+    /// The process or the system has too many open files.
     public static let tooManyFiles = Self(rawValue: "tooManyFiles")
+    /// The system has no memory, address space or thread left.
     public static let outOfMemory = Self(rawValue: "outOfMemory")
     /// The device failed to read or write.
     public static let inputOutput = Self(rawValue: "inputOutput")
@@ -243,6 +258,7 @@ extension StoreError.Code {
     public static let timeout = Self(rawValue: "timeout")
     /// The task that waited was cancelled.
     public static let cancelled = Self(rawValue: "cancelled")
+    /// An argument, or the call at this place, is against the rules. The message says which.
     public static let invalidArgument = Self(rawValue: "invalidArgument")
     /// The store was closed.
     public static let closed = Self(rawValue: "closed")
