@@ -73,6 +73,33 @@ import Testing
         for file in roots { #expect(file.text.hasPrefix("//"), "\(file.path) begins without a sentence") }
     }
 
+    /// What Swift's own protocols ask for needs no comment: it means what they say.
+    @Test func everyPublicDeclarationIsDocumented() {
+        let missing = sources.flatMap { file in Self.undocumented(file.text).map { "\(file.path): \($0)" } }
+        #expect(missing == [])
+        let planted = "/// A.\npublic struct A {\n    public let b: Int\n    public var description: String { }\n}\n"
+        #expect(Self.undocumented(planted) == ["public let b: Int"])
+    }
+
+    private static func undocumented(_ text: String) -> [Substring] {
+        var found: [Substring] = []
+        var isDocumented = false
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            let line = line.drop { $0 == " " }
+            if line.hasPrefix("///") {
+                isDocumented = true
+            } else if !line.hasPrefix("@") || line.contains(" public ") {
+                let isDeclaration = line.firstMatch(of: /^(@\S+ )*public (?!import|extension)/) != nil
+                if isDeclaration, !isDocumented, line.firstMatch(of: ofProtocols) == nil { found.append(line) }
+                isDocumented = false
+            }
+        }
+        return found
+    }
+
+    nonisolated(unsafe) private static let ofProtocols =
+        /static func (==|<)|func (hash|encode|makeAsyncIterator|next)\(|typealias|rawValue|Literal|var description|init\(from/
+
     /// The rules must be able to fail.
     @Test func plantedViolationsAreFound() {
         func planted(_ folder: String, _ text: String) -> SourceFile {
@@ -136,7 +163,8 @@ extension SourceRulesTests {
         }
     }
 
-    /// Names of types outside others, with their folder; a name that an earlier folder declares too is not a later folder's.
+    /// Names of types outside others, with their folder; a name that an earlier folder declares too is not a later
+    /// folder's.
     static func layerViolations(in files: [SourceFile]) -> [String] {
         let declaration = /^(?:[a-z]+ |@\w+(?:\(\w+\))? )*(?:struct|class|enum|protocol|actor|typealias) ([A-Z]\w+)/
         var owner: [Substring: Int] = [:]

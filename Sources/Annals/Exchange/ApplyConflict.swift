@@ -12,9 +12,11 @@ public enum ConflictPolicy: String, CaseIterable, Hashable, Sendable, Codable {
 
 /// Where an exported transaction contradicts the store that it is applied to.
 ///
-/// What a policy can settle is written (`theirs`) or left out (`ours`). What no policy can settle is left out by both: an update or deletion of an
-/// object that is not here, a reference to one that is unknown, values of a unique key that another object has.
+/// What a policy can settle is written (`theirs`) or left out (`ours`). What no policy can settle is left out by both:
+/// an update or deletion of an object that is not here, a reference to one that is unknown, values of a unique key that
+/// another object has.
 public struct ApplyConflict: Hashable, Sendable {
+    /// What is in the way.
     public enum Reason: Hashable, Sendable {
         /// The attributes have other values here than the transaction found and than it wrote.
         case changedHere
@@ -24,8 +26,8 @@ public struct ApplyConflict: Hashable, Sendable {
         case insertedHere
         /// The object is unknown: it was left out when it should have been inserted.
         case unknownObject
-        /// That object has the values of the unique attribute or key here. For an insertion it takes the place of the exported one, if it has no other
-        /// name in other stores yet.
+        /// That object has the values of the unique attribute or key here. For an insertion it takes the place of the
+        /// exported one, if it has no other name in other stores yet.
         case keyTaken(by: ObjectID)
         /// The attributes refer to an object that is unknown, or have no value and must have one here.
         case unknownReference
@@ -35,9 +37,11 @@ public struct ApplyConflict: Hashable, Sendable {
     public let object: ExportedObject
     /// The object here; nil where there is none.
     public let local: ObjectID?
+    /// The name of the object's entity.
     public let entity: String
     /// What the transaction does to the object.
     public let kind: HistoryChange.Kind
+    /// What is in the way.
     public let reason: Reason
     /// The names of the attributes concerned. Empty where it is the object.
     public let attributes: [String]
@@ -62,15 +66,18 @@ extension ApplyConflict: CustomStringConvertible {
 
 /// What came of applying a transaction.
 public struct ApplyResult: Hashable, Sendable {
+    /// What became of the transaction.
     public enum Outcome: String, Hashable, Sendable, Codable {
         /// Its changes were applied, but for conflicts.
         case applied
         /// It was applied before. Nothing was written.
         case alreadyApplied
-        /// Its changes are here already: it was first made here, or came another way. At most a note of that was written.
+        /// Its changes are here already: it was first made here, or came another way. At most a note of that was
+        /// written.
         case alreadyHere
     }
 
+    /// What became of the transaction.
     public let outcome: Outcome
     /// The place behind the new transaction; nil where nothing was written.
     public let token: HistoryToken?

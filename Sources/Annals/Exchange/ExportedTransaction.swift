@@ -8,19 +8,22 @@ public import FoundationEssentials
 public struct ExportedTransaction: Hashable, Sendable {
     /// The transaction in the store that exports it: the store's identifier, the number, the tag.
     public let token: HistoryToken
-    /// The exported transaction before it, which a store must have applied that applies this one. Nil for none: everything begins here, or all before
-    /// it was left out.
+    /// The exported transaction before it, which a store must have applied that applies this one. Nil for none:
+    /// everything begins here, or all before it was left out.
     public let previous: HistoryToken?
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
+    /// Who made the change; nil if it was not said.
     public let author: String?
+    /// What they were doing, or where; nil if it was not said.
     public let contextName: String?
-    /// The transaction as it was first made, where the exporting store has applied it itself; nil where it was made there.
+    /// The transaction as it was first made, where the exporting store has applied it itself; nil where it was made
+    /// there.
     public let origin: HistoryToken?
     /// What came before that one.
     public let originPrevious: HistoryToken?
-    /// Where it is no transaction, but the state behind one: the places of other stores up to which the state holds what was made there. Nil for a
-    /// transaction.
+    /// Where it is no transaction, but the state behind one: the places of other stores up to which the state holds
+    /// what was made there. Nil for a transaction.
     public let holds: [HistoryToken]?
     /// The entities behind it: of the first one of an export, and of those that change the schema.
     public let schema: [EntityDescription]?
@@ -47,11 +50,14 @@ public struct ExportedRename: Hashable, Sendable, Codable {
 
 /// What an exported transaction does to one object.
 public struct ExportedChange: Hashable, Sendable {
+    /// What was done to the object.
     public let kind: HistoryChange.Kind
+    /// The object, by the name that every store knows it by.
     public let object: ExportedObject
     /// The name of the object's entity behind the transaction.
     public let entity: String
-    /// The names of the attributes that `values` are of: all of an insert, those that an update wrote, none of a deletion.
+    /// The names of the attributes that `values` are of: all of an insert, those that an update wrote, none of a
+    /// deletion.
     public let attributes: [String]
     /// A value for each of them.
     public let values: [ExportedValue]

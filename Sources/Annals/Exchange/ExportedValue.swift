@@ -1,17 +1,19 @@
-// A value on its way between stores: every bit of it, and objects named so that another store knows which ones are meant.
+// A value on its way between stores: every bit of it, and objects named so that another store knows which ones are
+// meant.
 
 public import FoundationEssentials
 
 /// The name of an object that every store understands: where it was first inserted, and its ID there.
 ///
-/// Its text form is that of the ID, such as `1:42`, and where it was not first inserted in the store that exports it, `@` and that store's
-/// identifier behind it.
+/// Its text form is that of the ID, such as `1:42`, and where it was not first inserted in the store that exports it,
+/// `@` and that store's identifier behind it.
 public struct ExportedObject: Hashable, Sendable {
     /// Where it was first inserted; nil for the store that exports it.
     public let store: UUID?
     /// Its ID there.
     public let id: ObjectID
 
+    /// The object with that ID in a store; nil for the exporting one.
     public init(_ id: ObjectID, of store: UUID? = nil) {
         self.id = id
         self.store = store
@@ -69,7 +71,8 @@ public struct ExportedValue: Sendable {
         }
     }
 
-    /// The value, where it refers to no objects; nil where it does, and for a decimal that `Decimal` cannot hold. A date is the nearest that there is.
+    /// The value, where it refers to no objects; nil where it does, and for a decimal that `Decimal` cannot hold. A
+    /// date is the nearest that there is.
     public var value: Value? {
         guard case .plain(let value) = content else { return nil }
         return try? Value(value)

@@ -17,17 +17,20 @@ public struct Consumer: Hashable, Sendable, Codable {
 
     /// Mostly the author that it writes as, so that it can leave out its own transactions.
     public let name: String
+    /// What it does with the store.
     public let kind: Kind
     /// The place behind what it has read.
     public let cursor: HistoryToken
     /// When it last said so.
     public let lastSeen: Date
+    /// When it was registered.
     public let registered: Date
     /// Of the process that said so.
     public let processID: Int
     /// How many transactions there are that it has not read.
     public let lag: UInt64
-    /// Cleaning has passed its cursor, because it was too far behind: it has to read everything anew (`resync`, `resetConsumer`).
+    /// Cleaning has passed its cursor, because it was too far behind: it has to read everything anew (`resync`,
+    /// `resetConsumer`).
     public let isLost: Bool
 
     init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, horizon: UInt64) {
@@ -68,8 +71,8 @@ extension Store {
         Consumer(record, identifier, last: view.number, horizon: engine.tracking.horizon)
     }
 
-    /// Registers a consumer of history: from now on cleaning waits for it, as far as retention allows. One that is registered already keeps its
-    /// cursor, and does from now on what `kind` says.
+    /// Registers a consumer of history: from now on cleaning waits for it, as far as retention allows. One that is
+    /// registered already keeps its cursor, and does from now on what `kind` says.
     ///
     /// - Parameters:
     ///   - name: 1 to 1024 bytes of UTF-8; a store has at most 1000 consumers.
@@ -91,8 +94,8 @@ extension Store {
         return consumer(record, engine, try engine.view())
     }
 
-    /// The same at a place in history. `.oldest` is looked up while nobody can clean: a new consumer then misses nothing that
-    /// history holds.
+    /// The same at a place in history. `.oldest` is looked up while nobody can clean: a new consumer then misses
+    /// nothing that history holds.
     ///
     /// Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` for the place besides.
     @discardableResult
@@ -114,13 +117,15 @@ extension Store {
 
     /// A consumer has seen everything up to `to`, and had up to `from` before.
     ///
-    /// Appends one short frame. When this returns, every process sees the new cursor, and a process that is killed does not
-    /// lose it. After a loss of power the cursor may stand where it stood a moment ago, and the consumer reads some
-    /// transactions again. To process each transaction exactly once, move the cursor in the same transaction as its results
-    /// (`Transaction.advanceConsumer`).
+    /// Appends one short frame. When this returns, every process sees the new cursor, and a process that is killed does
+    /// not lose it. After a loss of power the cursor may stand where it stood a moment ago, and the consumer reads some
+    /// transactions again. To process each transaction exactly once, move the cursor in the same transaction as its
+    /// results (`Transaction.advanceConsumer`).
     ///
-    /// Throws `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because somebody else uses its name too;
-    /// `consumerLost` if cleaning has passed its cursor, wherever `to` is; `invalidArgument` where `to` is before `from`; what `validate` throws for `to`.
+    /// Throws `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because somebody else
+    /// uses its name too;
+    /// `consumerLost` if cleaning has passed its cursor, wherever `to` is; `invalidArgument` where `to` is before
+    /// `from`; what `validate` throws for `to`.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         try requireOwner(from)
         try requireSeen(to)
@@ -133,7 +138,8 @@ extension Store {
         }
     }
 
-    /// Moves a consumer wherever it stands: behind the token that `resync` gave, where it is lost, or back, to read again.
+    /// Moves a consumer wherever it stands: behind the token that `resync` gave, where it is lost, or back, to read
+    /// again.
     ///
     /// Throws `StoreError`: `consumerUnknown`, and what `validate` throws for the token.
     @discardableResult
@@ -155,7 +161,8 @@ extension Store {
         }
     }
 
-    /// Throws where nobody can have seen the token's transaction. One that was cleaned is left to who knows whose it is.
+    /// Throws where nobody can have seen the token's transaction. One that was cleaned is left to who knows whose it
+    /// is.
     func requireSeen(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
             try require(token, engine)

@@ -42,8 +42,11 @@ public struct HistoryTransactionView: ~Copyable {
     /// When it was committed: microseconds since 1970, UTC.
     public var microseconds: Int64 { context.pointee.transaction.time }
 
+    /// Who made the change; nil if it was not said.
     public var author: String? { context.pointee.transaction.author }
+    /// What they were doing, or where; nil if it was not said.
     public var contextName: String? { context.pointee.transaction.context }
+    /// The process that committed it, as its own system numbered it.
     public var processID: UInt32 { context.pointee.transaction.processID }
     /// The file name of the program.
     public var process: String? { context.pointee.transaction.process }
@@ -65,8 +68,8 @@ public struct HistoryTransactionView: ~Copyable {
         return count
     }
 
-    /// Gives `body` every change, in the order in which they were made, until it returns false; of a transaction that a request chose by its
-    /// changes, those that match. Throws `damaged`, `closed`, and what `body` throws.
+    /// Gives `body` every change, in the order in which they were made, until it returns false; of a transaction that a
+    /// request chose by its changes, those that match. Throws `damaged`, `closed`, and what `body` throws.
     public func forEachChange(
         _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
     ) throws(StoreError) {
@@ -120,21 +123,25 @@ public struct HistoryChangeView: ~Copyable {
     /// The object that was changed.
     public var object: ObjectID { ObjectID(checked: change.objectBits) }
 
+    /// What was done to the object.
     public var kind: HistoryChange.Kind {
         if change.isUpdate { return .update }
         return change.isDeletion ? .delete : .insert
     }
 
-    /// Whether an update changed the attribute at that position of the entity as it was in the schema of the time; false for inserts and
-    /// deletions. Without looking at the object: for those who know that the schema has not changed.
+    /// Whether an update changed the attribute at that position of the entity as it was in the schema of the time;
+    /// false for inserts and deletions. Without looking at the object: for those who know that the schema has not
+    /// changed.
     public func changes(at position: Int) -> Bool { change.contains(attributePosition: position) }
 
-    /// The name of the object's entity; the last one that it had where it is removed. Nil where the schema never had it.
+    /// The name of the object's entity; the last one that it had where it is removed. Nil where the schema never had
+    /// it.
     public var entity: String? {
         context.pointee.view.catalog.lastDefinition(ofEntity: change.object.entityNumber)?.name.text
     }
 
-    /// The names of the attributes that an update changed, as they were called then; empty for others. Throws `damaged`.
+    /// The names of the attributes that an update changed, as they were called then; empty for others. Throws
+    /// `damaged`.
     public func attributes() throws(StoreError) -> [String] {
         guard change.kind == .update else { return [] }
         let positions = change.attributePositions
@@ -165,8 +172,8 @@ public struct HistoryChangeView: ~Copyable {
     /// What is kept of a deleted object; nil for nothing, and for other changes. Throws `damaged`.
     public func preserved() throws(StoreError) -> Row? { change.kind == .delete ? try row(isBefore: false) : nil }
 
-    /// Gives `body` the object after the change, or what is preserved of a deleted one, where it stands; positions are those of `entity`. False
-    /// where there is nothing. Throws `damaged`, and what `body` throws.
+    /// Gives `body` the object after the change, or what is preserved of a deleted one, where it stands; positions are
+    /// those of `entity`. False where there is nothing. Throws `damaged`, and what `body` throws.
     public func withAfter(
         in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -202,7 +209,8 @@ public struct HistoryChangeView: ~Copyable {
         return result
     }
 
-    /// The change as a value that lives on. What is preserved of a deleted object is part of it in any case. Throws `damaged`.
+    /// The change as a value that lives on. What is preserved of a deleted object is part of it in any case. Throws
+    /// `damaged`.
     public func value(includingValues: Bool = false) throws(StoreError) -> HistoryChange {
         HistoryChange(
             kind: kind, object: object, entity: entity ?? "", attributes: try attributes(),

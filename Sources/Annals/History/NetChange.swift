@@ -9,15 +9,17 @@
 /// | yes | no | a deletion of the first values |
 /// | yes | yes | an update; `attributes` are all that were written, even if they have their first values again |
 ///
-/// An object that was deleted and inserted again is an update of the attributes in which its rows differ, and nothing where they do not. Whether an
-/// object was there before is told by its first change, and behind by its last one.
+/// An object that was deleted and inserted again is an update of the attributes in which its rows differ, and nothing
+/// where they do not. Whether an object was there before is told by its first change, and behind by its last one.
 public struct NetChange: Hashable, Sendable, Codable {
+    /// What the changes come to.
     public let kind: HistoryChange.Kind
+    /// The object that was changed.
     public let object: ObjectID
     /// The name of the object's entity; the last one that it had where it is removed.
     public let entity: String
-    /// Of an update: the names of the attributes that were changed, in the schema's order and as it called them behind the last change; those
-    /// that it does not have any more are left out. Empty for others.
+    /// Of an update: the names of the attributes that were changed, in the schema's order and as it called them behind
+    /// the last change; those that it does not have any more are left out. Empty for others.
     public let attributes: [String]
     /// The object before the first change. Nil for an insert, and where values were not asked for.
     public let before: Row?
@@ -27,18 +29,22 @@ public struct NetChange: Hashable, Sendable, Codable {
     public let preserved: Row?
     /// The numbers of the first and the last transaction that changed it.
     public let firstTransaction: UInt64
+    /// The number of the last transaction that changed it.
     public let lastTransaction: UInt64
 }
 
 extension Store {
-    /// Gives `body` what the changes that a request chooses come to, one net change for each object, until it returns false.
+    /// Gives `body` what the changes that a request chooses come to, one net change for each object, until it returns
+    /// false.
     ///
-    /// The request's places, authors, contexts, entities and objects choose what is folded; transactions that it leaves out are gaps, and what they
-    /// did shows only in the values. Its kinds and attributes choose among the net changes. They come by ascending object ID, or descending
-    /// where the request asks for the newest first, and its limit counts them.
+    /// The request's places, authors, contexts, entities and objects choose what is folded; transactions that it leaves
+    /// out are gaps, and what they did shows only in the values. Its kinds and attributes choose among the net changes.
+    /// They come by ascending object ID, or descending where the request asks for the newest first, and its limit
+    /// counts them.
     ///
-    /// Linear in the changes, which are sorted in 32 MiB of memory and, beyond some 600,000 of them, a temporary file without a name
-    /// (56 bytes a change). Rows are read only where values are asked for, and of objects that were deleted and inserted again. Throws as
+    /// Linear in the changes, which are sorted in 32 MiB of memory and, beyond some 600,000 of them, a temporary file
+    /// without a name (56 bytes a change). Rows are read only where values are asked for, and of objects that were
+    /// deleted and inserted again. Throws as
     /// `forEachTransaction`, and `noSpace`.
     public func forEachNetChange(
         _ request: HistoryRequest, includingValues: Bool = false, in snapshot: Snapshot? = nil,

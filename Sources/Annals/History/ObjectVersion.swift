@@ -6,11 +6,15 @@ public import FoundationEssentials
 public struct ObjectVersion: Hashable, Sendable, Codable {
     /// The transaction's number and the place behind it.
     public let number: UInt64
+    /// The place right after the transaction.
     public let token: HistoryToken
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
+    /// Who made the change; nil if it was not said.
     public let author: String?
+    /// What they were doing, or where; nil if it was not said.
     public let contextName: String?
+    /// The process that committed it, as its own system numbered it.
     public let processID: UInt32
     /// The file name of the program.
     public let process: String?
@@ -22,10 +26,12 @@ public struct ObjectVersion: Hashable, Sendable, Codable {
 }
 
 extension Store {
-    /// Gives `body` every change that history holds of an object, newest first, each with its transaction, until it returns false.
+    /// Gives `body` every change that history holds of an object, newest first, each with its transaction, until it
+    /// returns false.
     ///
-    /// `change.after()` is the version of the object that the change made. Nothing is given where history holds none, or where there was never
-    /// such an object. Follows the links between versions instead of looking through history: some 10 to 100 microseconds a version.
+    /// `change.after()` is the version of the object that the change made. Nothing is given where history holds none,
+    /// or where there was never such an object. Follows the links between versions instead of looking through history:
+    /// some 10 to 100 microseconds a version.
     ///
     /// Throws `StoreError`: `historyGap` where history of the entity is off, and behind all versions since it began
     /// anew where the object was there before;
@@ -76,7 +82,8 @@ extension Store {
         throw report.refusal(path: path)
     }
 
-    /// The versions of an object as values, newest first, at most so many, and only those after a transaction. Throws as `forEachVersion`.
+    /// The versions of an object as values, newest first, at most so many, and only those after a transaction. Throws
+    /// as `forEachVersion`.
     public func versions(
         of object: ObjectID, after number: UInt64 = 0, limit: Int? = nil
     ) throws -> [ObjectVersion] {

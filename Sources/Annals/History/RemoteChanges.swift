@@ -1,9 +1,11 @@
 // Transactions as they come, as a sequence.
 
-/// Signals of what came behind a place in history, without end: from this process and others. Made by `Store.ownAndRemoteChanges`.
+/// Signals of what came behind a place in history, without end: from this process and others. Made by
+/// `Store.ownAndRemoteChanges`.
 ///
-/// Each iteration begins at the same place. It ends when its task is cancelled, and throws what `ChangeWatcher.next` throws: `closed` when the
-/// store was closed. While it waits it occupies no thread of the task's executor and makes no system calls. It keeps the store open.
+/// Each iteration begins at the same place. It ends when its task is cancelled, and throws what `ChangeWatcher.next`
+/// throws: `closed` when the store was closed. While it waits it occupies no thread of the task's executor and makes no
+/// system calls. It keeps the store open.
 public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
     public typealias Element = ChangeSignal
     public typealias Failure = any Error
@@ -16,6 +18,7 @@ public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
 
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(changes: self) }
 
+    /// One iteration: it waits for signals from the sequence's place on. One task uses it.
     public struct AsyncIterator: AsyncIteratorProtocol {
         let changes: OwnAndRemoteChanges
         private var watcher: ChangeWatcher?

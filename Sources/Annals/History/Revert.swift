@@ -10,10 +10,12 @@ public enum RevertPolicy: Hashable, Sendable {
 
 /// A part of a transaction that cannot be undone.
 public struct RevertConflict: Hashable, Sendable {
+    /// Why a part of a transaction cannot be undone.
     public enum Reason: Hashable, Sendable {
         /// The attributes have other values now than the transaction gave them.
         case changedSince
-        /// The transaction changed the object, and it was deleted later; or deleted it, and it was inserted and deleted again with other values.
+        /// The transaction changed the object, and it was deleted later; or deleted it, and it was inserted and deleted
+        /// again with other values.
         case deletedSince
         /// The transaction deleted the object, and it is there again, with other values.
         case insertedSince
@@ -23,17 +25,20 @@ public struct RevertConflict: Hashable, Sendable {
         case requiredMissing
         /// The entity is not in the schema any more.
         case entityRemoved
-        /// The attributes were replaced by others of the same names (`SchemaChange.replaceAttribute`), which the values before are not of.
+        /// The attributes were replaced by others of the same names (`SchemaChange.replaceAttribute`), which the values
+        /// before are not of.
         case attributeReplaced
         /// History does not have the values before any more.
         case valuesLost
     }
 
+    /// The object that the transaction changed.
     public let object: ObjectID
     /// The name of the object's entity; the last one that it had where it is removed.
     public let entity: String
     /// What the transaction did to the object.
     public let kind: HistoryChange.Kind
+    /// Why it cannot be undone.
     public let reason: Reason
     /// The names of the attributes concerned, in the schema's order. Empty where it is the object.
     public let attributes: [String]
@@ -41,24 +46,25 @@ public struct RevertConflict: Hashable, Sendable {
 
 /// What came of undoing a transaction.
 public struct RevertOutcome: Hashable, Sendable {
-    /// The place behind the new transaction; nil where nothing was written, because of conflicts or because nothing was left to be undone.
+    /// The place behind the new transaction; nil where nothing was written, because of conflicts or because nothing was
+    /// left to be undone.
     public let token: HistoryToken?
     /// What could not be undone.
     public let conflicts: [RevertConflict]
 }
 
 extension Store {
-    /// Undoes a transaction by a new one: what it inserted is deleted, attributes that it changed get the values before, what it deleted is
-    /// inserted again under the same ID. What came later stays.
+    /// Undoes a transaction by a new one: what it inserted is deleted, attributes that it changed get the values
+    /// before, what it deleted is inserted again under the same ID. What came later stays.
     ///
-    /// A value is set back only where it is still the one that the transaction gave; where it has the value before already there is nothing to
-    /// do. Conflicts are listed in the outcome; then nothing is written, unless the policy says otherwise. References of others to objects
-    /// that are deleted stay as they are.
+    /// A value is set back only where it is still the one that the transaction gave; where it has the value before
+    /// already there is nothing to do. Conflicts are listed in the outcome; then nothing is written, unless the policy
+    /// says otherwise. References of others to objects that are deleted stay as they are.
     ///
     /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values
     /// apart. Throws `StoreError`: `tokenUnknown`,
-    /// `tokenExpired` where history does not hold the transaction, `historyGap` where it has changed what no history is kept of, `notRevertible` where
-    /// it changes the schema, and what committing throws.
+    /// `tokenExpired` where history does not hold the transaction, `historyGap` where it has changed what no history is
+    /// kept of, `notRevertible` where it changes the schema, and what committing throws.
     ///
     /// - Parameters:
     ///   - number: The transaction's number.

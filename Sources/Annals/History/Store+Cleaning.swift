@@ -5,17 +5,21 @@ public import FoundationEssentials
 extension Store {
     /// What a compaction has done.
     public struct CompactionResult: Hashable, Sendable {
+        /// The size of the file before, in bytes.
         public let bytesBefore: UInt64
+        /// The size of the file after, in bytes.
         public let bytesAfter: UInt64
         /// History now begins behind this transaction.
         public let horizon: UInt64
     }
 
-    /// From now on transactions with a smaller number are no longer returned as history: all of them, or those of some authors.
+    /// From now on transactions with a smaller number are no longer returned as history: all of them, or those of some
+    /// authors.
     ///
-    /// Takes one short frame, whatever their number; `compact` gives their space back. What they changed stays changed. Who asks for history from
-    /// before them gets `tokenExpired`. With authors, that is so for a request that starts before a transaction that is cleaned and would show it; the
-    /// values of these transactions stay in the file until everything before them is cleaned.
+    /// Takes one short frame, whatever their number; `compact` gives their space back. What they changed stays changed.
+    /// Who asks for history from before them gets `tokenExpired`. With authors, that is so for a request that starts
+    /// before a transaction that is cleaned and would show it; the values of these transactions stay in the file until
+    /// everything before them is cleaned.
     ///
     /// - Parameters:
     ///   - number: The first transaction that stays; one above the last one's cleans everything.
@@ -61,13 +65,14 @@ extension Store {
         return try engine.tracked(view).lastNumber(through: moment - 1) + 1
     }
 
-    /// Writes the store anew, without what nobody can read any more: history that was cleaned, that of entities whose history is off or was, rows that it
-    /// alone kept, old indexes.
+    /// Writes the store anew, without what nobody can read any more: history that was cleaned, that of entities whose
+    /// history is off or was, rows that it alone kept, old indexes.
     ///
-    /// Others read and write meanwhile. Who writes waits for the last piece, and where it is written about as fast as this copies, for 10 of every 12
-    /// milliseconds until this has caught up; for longer where single transactions are as large as what is copied meanwhile. Snapshots and histories
-    /// that are being read stay valid, and keep the old file's space until they end. It takes space for the new file beside the old one, named like the
-    /// store with `.compacting` behind. Killed, out of space or cancelled, it leaves the store as it was.
+    /// Others read and write meanwhile. Who writes waits for the last piece, and where it is written about as fast as
+    /// this copies, for 10 of every 12 milliseconds until this has caught up; for longer where single transactions are
+    /// as large as what is copied meanwhile. Snapshots and histories that are being read stay valid, and keep the old
+    /// file's space until they end. It takes space for the new file beside the old one, named like the store with
+    /// `.compacting` behind. Killed, out of space or cancelled, it leaves the store as it was.
     ///
     /// - Parameter progress: Called every few MiB, on this thread; false cancels.
     ///
@@ -87,7 +92,8 @@ extension Store {
             bytesBefore: result.bytesBefore, bytesAfter: result.bytesAfter, horizon: result.baseNumber)
     }
 
-    /// Writes a copy of the store, as it is when this is called, to a new file. Others read and write meanwhile, and so may this store. The copy is compacted.
+    /// Writes a copy of the store, as it is when this is called, to a new file. Others read and write meanwhile, and so
+    /// may this store. The copy is compacted.
     ///
     /// - Parameters:
     ///   - path: The new file: nothing of that name may be there. It gets its name when it is complete and durable.

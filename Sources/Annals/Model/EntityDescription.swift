@@ -1,10 +1,12 @@
 // What a schema says of one entity, as values that programs write and read.
 
-/// Whether history is kept of what happens to an entity's objects. How long it stays is said for the store (`Store.setRetention`).
+/// Whether history is kept of what happens to an entity's objects. How long it stays is said for the store
+/// (`Store.setRetention`).
 public enum HistoryPolicy: String, CaseIterable, Sendable, Hashable, Codable {
     /// Every change is part of history.
     case full
-    /// No change is. Turning history off gives up what there was of it; turned on again, it begins anew with the transaction that turns it on.
+    /// No change is. Turning history off gives up what there was of it; turned on again, it begins anew with the
+    /// transaction that turns it on.
     case off
 }
 
@@ -12,12 +14,15 @@ public enum HistoryPolicy: String, CaseIterable, Sendable, Hashable, Codable {
 public struct EntityDescription: Hashable, Sendable {
     /// 1 to 255 bytes of UTF-8, unlike that of any other entity.
     public var name: String
+    /// In their order, which positions count from 0.
     public var attributes: [AttributeDescription]
+    /// The compound keys. An index over a single attribute is part of the attribute.
     public var keys: [IndexDescription]
     /// Counts when the entity is added. Declaring one that the store has already changes nothing about it: that is what
     /// `SchemaChange.changeEntity` is for.
     public var history: HistoryPolicy
 
+    /// Describes an entity. Nothing is checked before it is added to a store.
     public init(
         _ name: String, attributes: [AttributeDescription], keys: [IndexDescription] = [],
         history: HistoryPolicy = .full
@@ -60,12 +65,14 @@ extension EntityDescription: Codable {
 public struct AttributeDescription: Hashable, Sendable, Codable {
     /// 1 to 255 bytes of UTF-8, unlike that of any other attribute of the entity.
     public var name: String
+    /// What kind of value it has. It never changes.
     public var type: AttributeType
     /// Whether objects may lack it.
     public var isOptional: Bool
     /// Whether an ordered index is kept, for ranges and equality.
     public var isIndexed: Bool
-    /// Whether no two objects may have the same value. Such an attribute is found as fast as an indexed one. Absent values are no values.
+    /// Whether no two objects may have the same value. Such an attribute is found as fast as an indexed one. Absent
+    /// values are no values.
     public var isUnique: Bool
     /// Whether history keeps the value of a deleted object.
     public var isPreservedOnDeletion: Bool
@@ -78,6 +85,7 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
     /// What becomes of this object when the one referred to is deleted.
     public var deleteRule: DeleteRule
 
+    /// Describes an attribute: optional and without an index, unless said otherwise.
     public init(
         _ name: String, _ type: AttributeType, isOptional: Bool = true, isIndexed: Bool = false, isUnique: Bool = false,
         isPreservedOnDeletion: Bool = false, defaultValue: Value? = nil, target: String? = nil, inverse: String? = nil,
@@ -103,11 +111,13 @@ public struct IndexDescription: Hashable, Sendable, Codable {
     /// Whether no two objects may have the same values for all of them.
     public var isUnique: Bool
 
+    /// Describes a key over attributes of the entity, the most significant first.
     public init(_ attributes: [String], isUnique: Bool = false) {
         self.attributes = attributes
         self.isUnique = isUnique
     }
 }
 
-/// Names are the same when their bytes are, as in the file: strings would compare equal where letters are composed differently.
+/// Names are the same when their bytes are, as in the file: strings would compare equal where letters are composed
+/// differently.
 func isSameName(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }

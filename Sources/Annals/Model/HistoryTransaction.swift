@@ -8,9 +8,12 @@ public struct HistoryTransaction: Hashable, Sendable, Codable {
     public let number: UInt64
     /// The place in history right behind this transaction.
     public let token: HistoryToken
-    /// Microseconds since 1970, UTC; never lower than that of a transaction before, unless the clock was set back by more than an hour.
+    /// Microseconds since 1970, UTC; never lower than that of a transaction before, unless the clock was set back by
+    /// more than an hour.
     public let microseconds: Int64
+    /// Who made the change; nil if it was not said.
     public let author: String?
+    /// What they were doing, or where; nil if it was not said.
     public let contextName: String?
     /// The process that committed it, as its own system numbered it.
     public let processID: UInt32
@@ -29,22 +32,30 @@ public struct HistoryTransaction: Hashable, Sendable, Codable {
 
 /// What a transaction did to one object.
 public struct HistoryChange: Hashable, Sendable, Codable {
+    /// What can be done to an object.
     public enum Kind: String, CaseIterable, Sendable, Hashable, Codable {
+        /// The object was made.
         case insert
+        /// Attributes were given values.
         case update
+        /// The object was removed.
         case delete
     }
 
+    /// What was done to the object.
     public let kind: Kind
+    /// The object that was changed.
     public let object: ObjectID
     /// The name of the object's entity; the last one that it had where it is removed.
     public let entity: String
     /// The names of the attributes that an update changed, in the order of the schema at the time. Empty for others.
     public let attributes: [String]
-    /// The object before the change. Nil for an insert, where values were not asked for, and where history no longer has it.
+    /// The object before the change. Nil for an insert, where values were not asked for, and where history no longer
+    /// has it.
     public let before: Row?
     /// The object after the change. Nil for a deletion and where values were not asked for.
     public let after: Row?
-    /// What is kept of a deleted object: the values of its attributes that are preserved on deletion, the others absent. Nil for nothing.
+    /// What is kept of a deleted object: the values of its attributes that are preserved on deletion, the others
+    /// absent. Nil for nothing.
     public let preserved: Row?
 }

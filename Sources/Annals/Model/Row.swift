@@ -4,6 +4,7 @@
 ///
 /// The names are shared by all rows of a scan: a row costs its values.
 public struct Row: Hashable, Sendable {
+    /// The ID of the object.
     public let id: ObjectID
     /// The name of its entity.
     public let entity: String
@@ -21,8 +22,8 @@ public struct Row: Hashable, Sendable {
         self.values = values
     }
 
-    /// The value of the attribute of that name; nil where the entity has none of that name, `null` where the object has no value. Linear
-    /// in the number of attributes.
+    /// The value of the attribute of that name; nil where the entity has none of that name, `null` where the object has
+    /// no value. Linear in the number of attributes.
     public subscript(attribute: String) -> Value? {
         attributes.firstIndex { isSameName($0, attribute) }.map { values[$0] }
     }

@@ -3,16 +3,19 @@
 public import FoundationEssentials
 
 extension RowWriter {
+    /// Sets an attribute by its position. Throws `typeMismatch` if it is not of this type.
     public mutating func set(bool: Bool, at position: Int) throws(StoreError) {
         if storeNew(bool: bool, at: position) { return }
         try set(stored: .bool(bool), at: position)
     }
 
+    /// Sets an attribute by its position. Throws `typeMismatch` if it is not of this type.
     public mutating func set(int: Int64, at position: Int) throws(StoreError) {
         if storeNew(int: int, at: position) { return }
         try set(stored: .int(int), at: position)
     }
 
+    /// Sets an attribute by its position. Throws `typeMismatch` if it is not of this type.
     public mutating func set(double: Double, at position: Int) throws(StoreError) {
         if storeNew(double: double, at: position) { return }
         try set(stored: .double(double), at: position)
@@ -27,14 +30,17 @@ extension RowWriter {
     /// Kept to the nearest microsecond. Throws `valueOutOfRange` for what is too far away.
     public mutating func set(date: Date, at position: Int) throws(StoreError) { try set(.date(date), at: position) }
 
+    /// Sets an attribute by its position. Throws `typeMismatch` if it is not of this type.
     public mutating func set(uuid: UUID, at position: Int) throws(StoreError) {
         try set(stored: .uuid(uuid.stored), at: position)
     }
 
+    /// Sets an attribute by its position. Throws `typeMismatch` if it is not of this type.
     public mutating func set(decimal: Decimal, at position: Int) throws(StoreError) {
         try set(.decimal(decimal), at: position)
     }
 
+    /// Sets a reference by its position. Throws `typeMismatch` if it is not of this type.
     public mutating func set(object: ObjectID, at position: Int) throws(StoreError) {
         try set(stored: .object(object), at: position)
     }

@@ -3,18 +3,22 @@
 // Invariants:
 // R1  The row's view in the file layer, `view` and `layout` live as long as the row: who hands a row out holds them until the closure has
 //     returned, and a row can neither be copied nor kept. So referring to them without counting is sound, and costs a scan nothing.
-// R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is translated.
+// R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is
+// translated.
 
 public import FoundationEssentials
 
-/// An object's values in one state of the store, looked at in place. It lives until the closure that was given it returns.
+/// An object's values in one state of the store, looked at in place. It lives until the closure that was given it
+/// returns.
 ///
-/// Positions are those of the entity handle that was asked with, or of the entity in the newest schema of the snapshot. Asking for a position
-/// that there is not, or for another type than the attribute's, is a mistake of the program and traps. An attribute that the entity
-/// got after the object was last written reads as its default.
+/// Positions are those of the entity handle that was asked with, or of the entity in the newest schema of the snapshot.
+/// Asking for a position that there is not, or for another type than the attribute's, is a mistake of the program and
+/// traps. An attribute that the entity got after the object was last written reads as its default.
 ///
-/// Reading costs a few nanoseconds for each attribute asked for, plus what a `String`, `Data` or `Decimal` costs to make.
+/// Reading costs a few nanoseconds for each attribute asked for, plus what a `String`, `Data` or `Decimal` costs to
+/// make.
 public struct RowView: ~Copyable {
+    /// The ID of the object.
     public let id: ObjectID
     private let row: UnsafePointer<RowImage>
     private let isCurrent: Bool
@@ -115,8 +119,9 @@ public struct RowView: ~Copyable {
         return text
     }
 
-    /// Gives `body` the bytes of a string, JSON (both UTF-8) or data, where they stand: they live until it returns. False where the value is
-    /// absent, and then `body` is not called. A value over 64 KiB is put together in memory first. Throws `damaged`.
+    /// Gives `body` the bytes of a string, JSON (both UTF-8) or data, where they stand: they live until it returns.
+    /// False where the value is absent, and then `body` is not called. A value over 64 KiB is put together in memory
+    /// first. Throws `damaged`.
     public func withBytes(at position: Int, _ body: (UnsafeRawBufferPointer) -> Void) throws(StoreError) -> Bool {
         guard let place = isCurrent ? position : place(of: position) else {
             return Self.withBytes(of: fallback(position), body)

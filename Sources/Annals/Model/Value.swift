@@ -4,22 +4,30 @@ public import FoundationEssentials
 
 /// A value of any type that an attribute can have, or none.
 ///
-/// Two are equal when the store would hold the same bytes for them: doubles by their bits (every NaN equals itself, and -0 is not 0),
-/// texts by their UTF-8 (differently composed letters differ), sets of objects whatever their order.
+/// Two are equal when the store would hold the same bytes for them: doubles by their bits (every NaN equals itself, and
+/// -0 is not 0), texts by their UTF-8 (differently composed letters differ), sets of objects whatever their order.
 public enum Value: Sendable {
     /// No value. It fits every optional attribute.
     case null
+    /// True or false.
     case bool(Bool)
+    /// A whole number of 64 bits, with a sign.
     case int(Int64)
+    /// A floating point number; every bit pattern is kept.
     case double(Double)
+    /// Unicode text, kept as it is.
     case string(String)
+    /// Bytes.
     case data(Data)
     /// Kept to the nearest microsecond.
     case date(Date)
+    /// A UUID.
     case uuid(UUID)
+    /// A decimal number.
     case decimal(Decimal)
     /// A text that is one JSON value. The store keeps it as it is and does not look into it.
     case json(String)
+    /// A reference to one object.
     case object(ObjectID)
     /// In this order, no two equal.
     case orderedObjects([ObjectID])
@@ -45,6 +53,7 @@ public enum Value: Sendable {
         }
     }
 
+    /// Whether there is no value.
     public var isNull: Bool {
         if case .null = self { true } else { false }
     }
@@ -55,16 +64,27 @@ public enum Value: Sendable {
 extension Value {
     /// The content where it is of that case, else nil: `null`, and every other type.
     public var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
+    /// The number, if it is an `int`.
     public var int: Int64? { if case .int(let int) = self { int } else { nil } }
+    /// The number, if it is a `double`.
     public var double: Double? { if case .double(let double) = self { double } else { nil } }
+    /// The text, if it is a `string`. JSON is no string.
     public var string: String? { if case .string(let text) = self { text } else { nil } }
+    /// The bytes, if it is `data`.
     public var data: Data? { if case .data(let data) = self { data } else { nil } }
+    /// The date, if it is a `date`.
     public var date: Date? { if case .date(let date) = self { date } else { nil } }
+    /// The UUID, if it is a `uuid`.
     public var uuid: UUID? { if case .uuid(let uuid) = self { uuid } else { nil } }
+    /// The number, if it is a `decimal`.
     public var decimal: Decimal? { if case .decimal(let decimal) = self { decimal } else { nil } }
+    /// The text, if it is `json`.
     public var json: String? { if case .json(let text) = self { text } else { nil } }
+    /// The reference, if it is to one object.
     public var object: ObjectID? { if case .object(let object) = self { object } else { nil } }
+    /// The references, if they are ordered.
     public var orderedObjects: [ObjectID]? { if case .orderedObjects(let objects) = self { objects } else { nil } }
+    /// The references, if they have no order.
     public var objects: [ObjectID]? { if case .objects(let objects) = self { objects } else { nil } }
 }
 

@@ -17,8 +17,7 @@ extension Store {
     ///   - contextName: What they were doing, or where.
     ///   - durability: What the call waits for; nil for the store's own choice.
     ///   - body: Makes the changes. It may run up to three times, and must not keep the transaction.
-    /// - Returns: What `body` returns, and the token of the transaction. The token is nil if `body` has changed nothing; then nothing was
-    ///   written.
+    /// - Returns: What `body` returns, and the token of the transaction: nil if `body` has changed nothing.
     ///
     /// Throws `CancellationError`, what `body` throws, and what `commit` without `await` throws (`StoreError`);
     /// `outOfMemory` if the system has no thread left.

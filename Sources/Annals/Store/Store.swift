@@ -4,8 +4,9 @@ public import FoundationEssentials
 
 /// An open store file. Any thread may use it, and several processes may have the file open at once.
 ///
-/// Reading goes through snapshots and never waits for anybody. Writing goes through `commit` and `write`, one transaction at a time
-/// across all processes. A `Snapshot` keeps the store open. After `close` everything throws `closed`.
+/// Reading goes through snapshots and never waits for anybody. Writing goes through `commit` and `write`, one
+/// transaction at a time across all processes. A `Snapshot` keeps the store open. After `close` everything throws
+/// `closed`.
 public final class Store: Sendable {
     /// What can be chosen when a store is opened.
     public struct Options: Sendable {
@@ -13,27 +14,34 @@ public final class Store: Sendable {
         public var durability = Durability.full
         /// How long a commit waits for another process before it throws `busy`: 3 milliseconds at least.
         public var lockTimeout = Duration.seconds(5)
+        /// Whether the store is opened for writing.
         public var access = Access.readWrite
+        /// How the file is read.
         public var reading = Reading.mapped
         /// Whether a store is made where there is none. Otherwise opening throws `notFound`.
         public var createsIfMissing = true
-        /// When the store is compacted by itself; nil for never. How much history is kept is said in the store (`setRetention`).
+        /// When the store is compacted by itself; nil for never. How much history is kept is said in the store
+        /// (`setRetention`).
         public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
         /// Where those wait who want to know of changes; nil for the process's own place.
         package var hub: ChangeHub?
 
+        /// The standard choice of everything.
         public init() {}
     }
 
+    /// What a handle may do with the store.
     public enum Access: Sendable, Hashable {
         /// Nothing is written, nothing is made, no lock is taken.
         case readOnly
+        /// Reading and writing. The file must be writable.
         case readWrite
     }
 
     /// How the file is read.
     public enum Reading: Sendable, Hashable {
-        /// Through memory that the system maps: the fastest. A foreign program that truncates the file ends this process.
+        /// Through memory that the system maps: the fastest. A foreign program that truncates the file ends this
+        /// process.
         case mapped
         /// Through copies: slower, and safe from that too.
         case copied
@@ -106,7 +114,8 @@ public final class Store: Sendable {
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }
 
-    /// Adds what the store lacks. Others may be opening it with the same wish: who comes late finds that nothing is lacking any more.
+    /// Adds what the store lacks. Others may be opening it with the same wish: who comes late finds that nothing is
+    /// lacking any more.
     private func add(_ entities: [EntityDescription]) throws(StoreError) {
         let catalog = try newest().view.catalog
         guard try !SchemaPlan.additions(of: entities, to: catalog).isEmpty else { return }
@@ -128,10 +137,11 @@ public final class Store: Sendable {
         }
     }
 
-    /// Makes everything durable and closes the file. Waits for calls on other threads; later ones throw `closed`, snapshots too. Not to be
-    /// called from a body that reads rows or history: it would wait for that body.
+    /// Makes everything durable and closes the file. Waits for calls on other threads; later ones throw `closed`,
+    /// snapshots too. Not to be called from a body that reads rows or history: it would wait for that body.
     ///
-    /// Throws what kept the last transactions from becoming durable; the store is closed all the same. A second time does nothing.
+    /// Throws what kept the last transactions from becoming durable; the store is closed all the same. A second time
+    /// does nothing.
     public func close() throws { try generations.close() }
 
     // MARK: What is in it

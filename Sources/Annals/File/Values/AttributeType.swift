@@ -2,6 +2,7 @@
 
 /// What kind of value an attribute has. The type of an attribute never changes.
 public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
+    /// True or false.
     case bool
     /// 64 bits, with a sign.
     case int
@@ -9,10 +10,13 @@ public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
     case double
     /// Unicode text, kept as it is: nothing is normalised.
     case string
+    /// Bytes.
     case data
     /// Microseconds since 1970, UTC.
     case date
+    /// 128 bits.
     case uuid
+    /// A decimal number of up to 38 digits.
     case decimal
     /// A text that is one JSON value.
     case json
