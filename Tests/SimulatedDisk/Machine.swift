@@ -44,6 +44,7 @@ struct Machine: Sendable {
     var faults = FaultTable()
     var callCount = 0
     var callCounts: [CallKind: Int] = [:]
+    var readBytes = 0
     /// Counts what changed bytes, sizes, names, or what of them is durable: the crash point.
     var changeCount = 0
     /// The regions that somebody has mapped, with one entry per mapping.

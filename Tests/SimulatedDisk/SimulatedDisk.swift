@@ -54,6 +54,9 @@ package final class SimulatedDisk: Sendable {
 
     package func removeAllFaults() { withMachine { $0.faults.removeAll() } }
 
+    /// How many bytes were read, by all processes. Mapped reads are not counted.
+    package var readBytes: Int { withMachine { $0.readBytes } }
+
     /// How many calls there were, of one kind or of all, those that failed included.
     package func callCount(of kind: CallKind? = nil) -> Int {
         withMachine { machine in kind.map { machine.callCounts[$0] ?? 0 } ?? machine.callCount }

@@ -220,6 +220,7 @@ extension SimulatedProcess {
             let cached = machine.inodes[inode].cached
             guard let start = Int(exactly: offset), start < cached.count else { return 0 }
             let count = min(limit, cached.count - start)
+            machine.readBytes += count
             cached.withBytes { bytes in
                 UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
                     .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))

@@ -38,6 +38,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
     @exclusivity(unchecked) private(set) var foreignNodesEnd: UInt64 = 0
     /// Where what is not in a checkpoint begins.
     @exclusivity(unchecked) private(set) var checkpointEnd: UInt64
+    /// Members of a transaction of somebody else whose commit frame has not come yet.
+    private var members: [(header: FrameHeader, offset: UInt64)] = []
     /// The state that was published last.
     @exclusivity(unchecked) private(set) var newest: View
 
@@ -94,7 +96,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
         core.file.beginReading()
         defer { core.file.endReading() }
         switch accepted {
-        case .member: return
+        case .member:
+            // What was noted of a transaction that did not end never counted.
+            if state.open?.start == frame.offset { members.removeAll(keepingCapacity: true) }
+            members.append((frame.header, frame.offset))
         case .standalone:
             note(frame.header, at: frame.offset)
             core.file.advance(to: frame.end)
@@ -109,12 +114,20 @@ final class Indexes: LogFollower, @unchecked Sendable {
         case .commit(let record):
             core.file.advance(to: frame.end)
             if record.changesSchema { adopt(state.catalog) }
-            try forEachFrame(from: record.start, to: frame.offset) { (member) throws(StoreError) in
-                note(member.header, at: member.offset)
-                if member.header.kind == .part { try apply(member, maintainingOrdered: true) }
-            }
+            if record.start < frame.offset { try applyMembers() }
             note(frame.header, at: frame.offset)
             try apply(frame, maintainingOrdered: true)
+        }
+    }
+
+    /// Takes in the members of a transaction that counts. Only the parts are read again.
+    private func applyMembers() throws(StoreError) {
+        for (header, offset) in members {
+            note(header, at: offset)
+            guard header.kind == .part else { continue }
+            try core.reading { () throws(StoreError) in
+                try apply(try core.frame(at: offset), maintainingOrdered: true)
+            }
         }
     }
 

@@ -45,6 +45,9 @@ final class VerifiedFile: @unchecked Sendable {
     private var copiedBytes: UInt64 = 0
     /// What is verified of the block that the end lies in.
     private var tail: Range<UInt64> = 0..<0
+    /// The highest frames that were verified one after the other, from `start` to `end`. What is read next mostly stands
+    /// right above: the way there begins here instead of at a landmark, so reading forward is linear.
+    private var run: (start: UInt64, end: UInt64, checksum: UInt64)?
 
     /// With a mapping reads go through it, else through copies. Throws `outOfMemory` where there are no addresses for either.
     init(
@@ -122,6 +125,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     private func forgetCopies() {
         tail = 0..<0
+        run = nil
         marks.clear()
         copies?.clear()
         copiedBytes = 0
@@ -214,17 +218,20 @@ final class VerifiedFile: @unchecked Sendable {
         let start = block << Self.blockBits
         let limit = min(readable.load(ordering: .relaxed), trustedStart.load(ordering: .relaxed))
         let end = min(start + Self.blockBytes, limit)
-        let window = isMapped ? nil : ByteWindow(files, file, stepBytes: 1 << 18)
-        let headers = ByteWindow(files, file, stepBytes: FrameField.bytes)
-        defer { withExtendedLifetime((window, headers)) {} }
         var stride = UInt64.max
         var position = landmarks.last(at: start)?.offset ?? UInt64(FormatLimits.pageBytes)
         var previous: UInt64? = position == UInt64(FormatLimits.pageBytes) ? headerChecksum : nil
         var firstVerified: UInt64?
+        if let run, run.start <= start, run.end >= position {
+            (position, previous, firstVerified) = (run.end, run.checksum, run.start)
+        }
+        let window = isMapped ? nil : try self.window(from: position, to: end)
+        let headers = ByteWindow(files, file, stepBytes: FrameField.bytes)
+        defer { withExtendedLifetime((window, headers)) {} }
         while position < end {
             // What only leads there and lies far apart is not touched: a page of a mapping costs some ten times what reading a header does.
             let isApart = position < start && stride > Self.apartBytes
-            let header = try self.header(at: position, limit: limit, isApart ? window ?? headers : window)
+            let header = try self.header(at: position, limit: limit, isApart ? headers : window)
             guard previous == nil || header.previousChecksum == previous else { throw damaged(position) }
             let next = position + UInt64(header.frameBytes)
             if next > start {
@@ -246,6 +253,19 @@ final class VerifiedFile: @unchecked Sendable {
         if reached < start { set(.lastEdge, reached >> Self.blockBits) }
         if position >> Self.blockBits > block { set(.firstEdge, position >> Self.blockBits) }
         noteVerified(from: reached, to: position, limit: limit)
+        if position > (run?.end ?? 0), let previous {
+            run = (max(reached, position & ~(Self.blockBytes - 1)), position, previous)
+        }
+    }
+
+    /// A window that reads what is near at once, and no byte above it; a long way in large steps.
+    private func window(from position: UInt64, to end: UInt64) throws(StoreError) -> ByteWindow {
+        guard position < end, end - position <= 2 * Self.blockBytes else {
+            return ByteWindow(files, file, stepBytes: 1 << 18)
+        }
+        let window = ByteWindow(files, file, stepBytes: FrameField.bytes)
+        _ = try window.bytes(at: position, count: Int(end - position))
+        return window
     }
 
     /// Small frames that lead to a block are touched anyhow. Verified too, they make the next way to a block beside it short: else a store of small
@@ -283,10 +303,20 @@ final class VerifiedFile: @unchecked Sendable {
     private func raw(at position: UInt64, count: Int, _ window: ByteWindow?) throws(StoreError)
         -> UnsafeRawBufferPointer
     {
-        guard let window else { return UnsafeRawBufferPointer(start: base + Int(position), count: count) }
+        guard let window, !isCopied(position, count) else {
+            return UnsafeRawBufferPointer(start: base + Int(position), count: count)
+        }
         let bytes = try window.bytes(at: position, count: count)
         guard bytes.count == count else { throw damaged(position) }
         return bytes
+    }
+
+    /// Whether the bytes stand in the private memory.
+    private func isCopied(_ position: UInt64, _ count: Int) -> Bool {
+        let end = position + UInt64(count)
+        return (position >> Self.blockBits...(end - 1) >> Self.blockBits).allSatisfy {
+            has(.verified, $0) || isTrusted($0, to: end)
+        }
     }
 
     /// What is readable already is left alone: somebody may be looking at it.
