@@ -60,7 +60,8 @@ enum CleanCommands {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .backup)
         let ending = try Ending.onSignals()
         let token = try StoreAccess.with(arguments.operands[0], .readOnly) { (store) throws(ToolFailure) in
-            try storing {
+            ending.holdBack()
+            return try storing {
                 try store.backup(to: arguments.operands[1], newIdentity: arguments.has("new-identity")) { (_) in
                     !ending.isAsked
                 }
@@ -188,7 +189,8 @@ enum CleanCommands {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .compact)
         let ending = try Ending.onSignals()
         let result = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
-            try storing { try store.compact { (_) in !ending.isAsked } }
+            ending.holdBack()
+            return try storing { try store.compact { (_) in !ending.isAsked } }
         }
         output.hasChanges = true
         if format == "json" {

@@ -33,6 +33,7 @@ enum DemoCommand {
             return .done
         }
         let ending = try Ending.onSignals()
+        ending.holdBack()
         let folder = try makeFolder()
         let path = folder + "/demo.annals"
         defer {

@@ -3,11 +3,12 @@
 internal import Annals
 internal import Glibc
 
-/// Whether the process was asked to end, and what is to be done then. A second request ends it at once, as it would end
-/// any other program.
+/// Whether the process was asked to end, and what is to be done then. Before `holdBack`, while a store is opened, a
+/// request ends the process at once, as it would end any other program. So does a second request.
 final class Ending: Sendable {
     private struct State {
         var isAsked = false
+        var isHeldBack = false
         var action: (@Sendable () -> Void)?
     }
 
@@ -28,9 +29,13 @@ final class Ending: Sendable {
         return ending
     }
 
+    /// From here on a request is only noted: whoever works looks at `isAsked`.
+    func holdBack() { state.withLock { $0.isHeldBack = true } }
+
     /// Runs `action` when the process is asked to end; now where it was already.
     func then(_ action: @escaping @Sendable () -> Void) {
         let isLate = state.withLock { state in
+            state.isHeldBack = true
             state.action = action
             return state.isAsked
         }
@@ -41,9 +46,13 @@ final class Ending: Sendable {
         var signals = Self.signals
         var number: Int32 = 0
         while sigwait(&signals, &number) != 0 {}
-        let action = state.withLock { state in
+        let (action, isHeldBack) = state.withLock { state in
             state.isAsked = true
-            return state.action
+            return (state.action, state.isHeldBack)
+        }
+        if !isHeldBack {
+            _ = Self.change(SIG_UNBLOCK)
+            raise(number)
         }
         action?()
         // One request may come several times: as a terminal's and as a parent's, or as `timeout` sends it.

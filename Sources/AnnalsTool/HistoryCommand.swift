@@ -57,6 +57,7 @@ enum HistoryCommand {
         let ending = arguments.has("follow") ? try Ending.onSignals() : nil
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
+        ending?.holdBack()
         request.changedAttributes = try arguments.changedAttributes(in: store)
         if arguments.has("not-entity") { request.entities = try arguments.entitiesLeft(of: request, in: store) }
         if arguments.has("count") {

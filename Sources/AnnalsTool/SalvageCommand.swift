@@ -25,6 +25,7 @@ enum SalvageCommand {
         let format = try arguments.format(output.isTerminal ? ["text", "json"] : ["json", "text"], for: .salvage)
         let target = arguments.operands[1]
         let ending = try Ending.onSignals()
+        ending.holdBack()
         let report = try storing {
             try Store.salvage(from: arguments.operands[0], to: target) { (_) in !ending.isAsked }
         }

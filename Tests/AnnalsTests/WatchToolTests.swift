@@ -38,6 +38,33 @@ import Testing
         try folder.expectIntact()
     }
 
+    @Test func aSignalEndsItWhileItOpensTheStore() throws {
+        let store = try made()
+        // So much that opening takes a while.
+        for _ in 1...40 {
+            try store.commit(durability: .relaxed) { transaction in
+                for _ in 1...500 { try transaction.insert("Clip", ["title": "t"]) }
+            }
+        }
+        let tool = try RunningTool(["watch", folder.path])
+        // From then on it takes signals itself.
+        while signalsBlocked(of: tool.processID) & 1 << UInt64(SIGTERM - 1) == 0, tool.isRunning {}
+        tool.signal(SIGTERM)
+        #expect(tool.end().signal == SIGTERM)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    private func signalsBlocked(of process: UInt32) -> UInt64 {
+        let file = open("/proc/\(process)/status", O_RDONLY | O_CLOEXEC)
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = read(file, &bytes, bytes.count)
+        let status = String(decoding: bytes[..<max(count, 0)], as: UTF8.self)
+        let line = status.split(separator: "\n").first { $0.hasPrefix("SigBlk:") }
+        return line?.split(separator: "\t").last.flatMap { UInt64($0, radix: 16) } ?? 0
+    }
+
     @Test func textIsForPeople() throws {
         let store = try made()
         try insert("app", store)
