@@ -66,7 +66,7 @@ extension Log {
         _ files: any FileSystem, _ file: Descriptor, _ window: ByteWindow, from state: LogState,
         _ follower: (any LogFollower)?
     ) throws(StoreError) -> (state: LogState, report: OpeningReport) {
-        var walk = LogWalk(state: state, window: window)
+        var walk = LogWalk(state: state, window: window, endsBesideWriters: true)
         let end = try walk.toTheEnd(asker: .judge) { (frame, accepted, state) throws(StoreError) in
             try follower?.adopt(frame, accepted, state)
         }

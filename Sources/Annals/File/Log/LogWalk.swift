@@ -12,8 +12,15 @@ package struct LogWalk {
     private let window: ByteWindow
     package var state: LogState
     private var scanner: FrameScanner
+    /// Whether the walk may end beside a writer that goes on: with everything that was there when it began.
+    private let endsBesideWriters: Bool
+    /// The file's size, asked after the walk began: what was acknowledged before stands below.
+    private var knownSize: UInt64?
+    /// So often the walk goes on because a writer has written more while it looked above the end.
+    private static let maximumRounds = 8
 
-    package init(state: LogState, window: ByteWindow) {
+    package init(state: LogState, window: ByteWindow, endsBesideWriters: Bool = false) {
+        self.endsBesideWriters = endsBesideWriters
         self.state = state
         self.window = window
         scanner = FrameScanner(
@@ -28,8 +35,9 @@ package struct LogWalk {
         asker: StopFindings.Asker, mayRepeat: Bool = true,
         visit: (FrameView, LogState.Accepted, LogState) throws(StoreError) -> Void
     ) throws(StoreError) -> WalkEnd {
+        var rounds = 0
         while true {
-            let stop = try scan(visit)
+            guard let stop = try scan(visit) else { return endForNow() }
             var findings = StopFindings(
                 asker: asker, place: stop.place, isInsideTransaction: state.open != nil)
             let place = scanner.position
@@ -39,6 +47,9 @@ package struct LogWalk {
                 case .lookAbove: findings.above = try lookAbove(place)
                 case .lookAgain: findings.secondLook = try isStill(stop) ? .same : .changed
                 case .readOn:
+                    rounds += 1
+                    // The first scan that stopped has read all that was acknowledged before.
+                    if endsBesideWriters, rounds > Self.maximumRounds { return endForNow() }
                     try startOver(mayRepeat)
                     break deciding
                 case .damage: throw damage(stop, at: place)
@@ -51,12 +62,20 @@ package struct LogWalk {
         }
     }
 
+    private func endForNow() -> WalkEnd {
+        WalkEnd(verdict: .endForNow, stop: .nothing, place: scanner.position)
+    }
+
+    /// Nil if the walk may end, although more frames follow.
     private mutating func scan(
         _ visit: (FrameView, LogState.Accepted, LogState) throws(StoreError) -> Void
-    ) throws(StoreError) -> ScanStop {
+    ) throws(StoreError) -> ScanStop? {
+        let start = scanner.position
         while true {
             switch try scanner.next() {
-            case .frame(let frame): try visit(frame, try state.accept(frame), state)
+            case .frame(let frame):
+                try visit(frame, try state.accept(frame), state)
+                if endsBesideWriters, frame.end - start > Self.longWayBytes, try hasReadEnough() { return nil }
             case .stop(let stop):
                 #if ANNALS_MUTANTS
                     if Mutant.isOn(.resynchronise), try resynchronise() { continue }
@@ -64,6 +83,18 @@ package struct LogWalk {
                 return stop
             }
         }
+    }
+
+    /// A short way needs no such look, which is a system call.
+    private static let longWayBytes: UInt64 = 1 << 20
+
+    /// Whether the writers have gone beyond the size that the file had during this walk, and so has this walk.
+    private mutating func hasReadEnough() throws(StoreError) -> Bool {
+        guard let knownSize else {
+            knownSize = try window.fileSize()
+            return false
+        }
+        return state.end > knownSize
     }
 
     #if ANNALS_MUTANTS

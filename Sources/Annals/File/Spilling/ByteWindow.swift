@@ -40,6 +40,8 @@ package final class ByteWindow {
     /// The first offset from `offset` on where the file may have other bytes than zeros; nil where it has none.
     func content(from offset: UInt64) throws(StoreError) -> UInt64? { try files.content(file, from: offset) }
 
+    func fileSize() throws(StoreError) -> UInt64 { try files.size(file) }
+
     /// Forgets what was read: the next call asks the file again.
     func forget() { filled = 0 }
 
