@@ -43,6 +43,9 @@ package final class SimulatedEnvironment: Environment {
         }
     }
 
+    /// A look that takes no time.
+    package func coarseSeconds() -> Int64 { state.withLock { Int64($0.monotonic / 1_000_000) } }
+
     package func random() -> UInt64 { state.withLock { $0.generator.next() } }
 
     package func processID() -> UInt32 { state.withLock { $0.process } }

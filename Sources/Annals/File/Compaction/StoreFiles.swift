@@ -207,6 +207,7 @@ package final class StoreFiles: @unchecked Sendable {
             }
             guard try Self.isCompacted(next, of: old) else {
                 try? next.log.closeReplaced()
+                if let error = old.log.overwritten() { throw error }
                 throw StoreError(
                     .storeReplaced, "Another store has taken the store's place: open the store again.",
                     path: old.log.path)

@@ -237,10 +237,13 @@ extension Log {
 
     /// The system has dropped what it could not write: nothing can be built on it.
     private func changedSinceOpened(_ offset: UInt64) -> StoreError {
-        let unknown = StoreError(
-            .durabilityUnknown,
-            "What an earlier process wrote is no longer what was read when the store was opened: it was lost before it was durable. "
-                + "Open the store again; it shows what is there.", path: path, offset: offset)
+        let unknown =
+            overwritten()
+            ?? StoreError(
+                .durabilityUnknown,
+                "What an earlier process wrote is no longer what was read when the store was opened: it was lost "
+                    + "before it was durable. Open the store again; it shows what is there.",
+                path: path, offset: offset)
         ledger.poison(unknown)
         return unknown
     }

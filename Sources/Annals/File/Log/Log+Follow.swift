@@ -8,15 +8,15 @@ extension Log {
     @discardableResult
     package func catchUp() throws(StoreError) -> LogState { try catchUp { $0 } }
 
-    /// The same; `body` sees the state before anybody can change it. Throws `storeReplaced` where another file has taken this one's place, unless it
-    /// is not to be looked whether one has.
+    /// The same; `body` sees the state before anybody can change it. Throws `storeReplaced` if another file has taken
+    /// this one's place, as `requireNotReplaced` does, unless `looksAtPlace` is false.
     func catchUp<Result>(
         looksAtPlace: Bool = true, _ body: (borrowing LogState) -> Result
     ) throws(StoreError) -> Result {
         try whileOpen { () throws(StoreError) in
             try follow.withLock { () throws(StoreError) -> Result in
                 if !isAppending, try !isNothingNew() { _ = try adopt(asker: .follower) }
-                if looksAtPlace, state.isReplacing, !isAppending { try requireNotReplaced() }
+                if looksAtPlace, !isAppending { try requireNotReplaced() }
                 return body(state)
             }
         }
@@ -28,7 +28,7 @@ extension Log {
         defer { withExtendedLifetime(window) {} }
         knownSize = 0
         try compareLastFrame()
-        var walk = LogWalk(state: state, window: window)
+        var walk = LogWalk(state: state, window: window, endsBesideWriters: true)
         defer {
             walk.state.dropOpenTransaction()
             if walk.state.end > state.end { adopt(walk.state) }
@@ -47,11 +47,12 @@ extension Log {
         guard let last = state.lastFrame else { return }
         let found = try bytes(at: last, count: 8) { $0.integer(at: FrameField.checksum, as: UInt64.self) }
         guard found == state.endChecksum else {
-            throw StoreError(
-                .diverged,
-                "The last transaction that this handle has seen is no longer there: it was lost before it was durable. "
-                    + "Open the store again.",
-                path: path, offset: last)
+            throw overwritten()
+                ?? StoreError(
+                    .diverged,
+                    "The last transaction that this handle has seen is no longer there: it was lost before it was "
+                        + "durable, or an older copy was written over the file. Open the store again.",
+                    path: path, offset: last)
         }
     }
 

@@ -6,19 +6,36 @@ extension Log {
     /// The name of the file that compaction makes beside a store: one for each store, so that whoever comes next finds what was left.
     package static func temporaryName(of name: String) -> String { name + ".compacting" }
 
-    /// While the last frame says that another file is about to take this one's place: throws `storeReplaced` once it has. Where the name
-    /// stands for nothing, readers go on with what they have.
+    /// Throws `storeReplaced` if another file has taken this one's place. Looks only if the last frame says that one is
+    /// about to, or if the second of the last look is over. If the name stands for nothing, readers go on with what they
+    /// have. With `follow` locked.
+    @inline(__always)
     func requireNotReplaced() throws(StoreError) {
-        let found: FileIdentity
+        let second = environment.coarseSeconds()
+        if state.isReplacing || second != lookedAtPlace { try lookAtPlace(second) }
+    }
+
+    @inline(never)
+    private func lookAtPlace(_ second: Int64) throws(StoreError) {
         do throws(StoreError) {
-            found = try files.identity(of: name, in: directory)
-        } catch  where error.code == .notFound {
-            return
-        }
-        guard found.inode == identity.inode, found.device == identity.device else {
-            throw StoreError(
-                .storeReplaced, "Another file has taken the store's place: open the store again.", path: path)
-        }
+            let found = try files.identity(of: name, in: directory)
+            guard found.inode == identity.inode, found.device == identity.device else {
+                throw StoreError(
+                    .storeReplaced, "Another file has taken the store's place: open the store again.", path: path)
+            }
+        } catch  where error.code == .notFound {}
+        // Only if nothing was found to be wrong: otherwise the next call is told again.
+        lookedAtPlace = second
+    }
+
+    /// The error that says so if somebody has written another file over this one; nil if this is still the store.
+    func overwritten() -> StoreError? {
+        let window = ByteWindow(files, file, stepBytes: FormatLimits.pageBytes)
+        if let found = try? Self.readHeader(window).0, found.checksum == header.checksum { return nil }
+        return StoreError(
+            .storeReplaced,
+            "The store file was overwritten: it is no longer the store that was opened. Open the store again. To "
+                + "restore a copy, rename it over the store; never write over a file that is open.", path: path)
     }
 
     /// Removes what a compactor that died has left, unless one is at work. With the writer lock, which keeps the name where it was found to be: this

@@ -12,7 +12,7 @@ internal import Synchronization
 /// A handle on a store file. Any thread may call it.
 ///
 /// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`, `isTailJudged`,
-/// `isTailTorn`, `seenSize` or `knownSize` is touched; `uses` keeps the descriptors and the mapping there while a call
+/// `isTailTorn`, `seenSize`, `lookedAtPlace` or `knownSize` is touched; `uses` keeps the descriptors and the mapping there while a call
 /// uses them; everything else is constant or guards itself.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
@@ -49,6 +49,8 @@ package final class Log: @unchecked Sendable {
     /// The file has at least this size as long as nothing stands behind `state.end`, because who cuts a file leaves something there: G4. 0 for
     /// not known.
     var knownSize: UInt64 = 0
+    /// The second of `coarseSeconds` in which this handle last saw that the name still stands for its file.
+    var lookedAtPlace: Int64
     /// Touched with `writer` locked.
     var hasAppended = false
     /// On the wall clock; nil for never.
@@ -95,6 +97,7 @@ package final class Log: @unchecked Sendable {
         state = opened.state
         openedChecksum = opened.state.endChecksum
         seenSize = opened.size
+        lookedAtPlace = opened.environment.coarseSeconds()
         processID = opened.environment.processID()
         ledger = DurabilityLedger(
             opened.files, opened.environment, file: opened.file, directory: opened.directory, end: opened.state.end,

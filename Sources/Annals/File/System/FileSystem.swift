@@ -142,6 +142,8 @@ package protocol Environment: Sendable {
     func wallClockMicroseconds() -> Int64
     /// Microseconds since some fixed moment; never goes back.
     func monotonicMicroseconds() -> UInt64
+    /// Seconds since some fixed moment, at the lowest cost; up to 10 ms late.
+    func coarseSeconds() -> Int64
     func random() -> UInt64
     func processID() -> UInt32
     /// The file name of the running program.

@@ -6,6 +6,7 @@ package struct RealEnvironment: Environment {
 
     package func wallClockMicroseconds() -> Int64 { SystemCalls.wallClockMicroseconds() }
     package func monotonicMicroseconds() -> UInt64 { SystemCalls.monotonicMicroseconds() }
+    package func coarseSeconds() -> Int64 { SystemCalls.coarseSeconds() }
     package func random() -> UInt64 { UInt64.random(in: .min ... .max) }
     package func processID() -> UInt32 { SystemCalls.processID() }
 

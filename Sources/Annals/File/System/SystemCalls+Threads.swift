@@ -140,6 +140,12 @@ extension SystemCalls {
         return UInt64(clamping: time.tv_sec) &* 1_000_000 &+ UInt64(clamping: time.tv_nsec) / 1_000
     }
 
+    static func coarseSeconds() -> Int64 {
+        var time = timespec()
+        _ = Glibc.clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
+        return Int64(time.tv_sec)
+    }
+
     /// Sleeps until a moment of the monotonic clock, however often a signal interrupts it.
     static func sleep(untilMonotonicMicroseconds deadline: UInt64) {
         var time = timespec(microseconds: deadline)
