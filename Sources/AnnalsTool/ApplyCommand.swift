@@ -1,8 +1,8 @@
 // `annals apply STORE FILE`: lines of `annals export` into another store, a transaction each.
 //
 // Invariants:
-// A1  A line is one transaction: whole, or nothing of it.
-// A2  No store is made before the first line was read, and none is left of which no line could be applied.
+// TA1  A line is one transaction: whole, or nothing of it.
+// TA2  No store is made before the first line was read, and none is left of which no line could be applied.
 
 internal import Annals
 internal import FoundationEssentials

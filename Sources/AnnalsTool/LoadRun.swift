@@ -1,11 +1,11 @@
 // One load: reading lines, batch by batch, and committing each batch whole.
 //
 // Invariants:
-// T1  A batch is committed by one transaction, or nothing of it is. A line that a transaction cannot take, because it is large and has changed the
+// TL1  A batch is committed by one transaction, or nothing of it is. A line that a transaction cannot take, because it is large and has changed the
 //     line's object already, begins another batch.
-// T2  A regular file is read twice: types are known before the first row is written, and nothing is widened on the way. From anything else
+// TL2  A regular file is read twice: types are known before the first row is written, and nothing is widened on the way. From anything else
 //     each batch tells its own types.
-// T3  Nothing is made or changed before the first whole batch has been read, and no store is left that was made for
+// TL3  Nothing is made or changed before the first whole batch has been read, and no store is left that was made for
 // lines none of which came in.
 
 internal import Annals

@@ -66,6 +66,16 @@ import Testing
         #expect(strangers.map(\.path) == [])
     }
 
+    @Test func everyInvariantHasItsOwnNumberAndAssertsQuoteOnlyThese() {
+        let all = sources + SourceFile.all(under: "Sources/AnnalsTool")
+        let found = Self.invariants(in: all)
+        #expect(found.count > 100)
+        #expect(Set(found).count == found.count, "\(found.filter { name in found.count { $0 == name } > 1 })")
+        let quoted = Self.quotedInvariants(in: all)
+        #expect(quoted.count > 3)
+        #expect(Set(quoted).subtracting(found) == [])
+    }
+
     @Test func everyFileSaysFirstWhatItIsFor() {
         let roots = ["Sources/Annals", "Sources/AnnalsTool", "Tests/AnnalsFileTests"].flatMap {
             SourceFile.all(under: $0)
@@ -122,6 +132,11 @@ import Testing
         #expect(Self.functions(in: [file]) == ["read"])
         #expect(Self.foreignImports(in: file) == ["Foundation (line 1)", "Glibc (line 2)", "Dispatch (line 3)"])
 
+        let invariants = "// Invariants:\n// Q1  One.\n//     More.\n// Q1  Two.\n\n// Q7  Not one."
+        #expect(Self.invariants(in: [planted("Model", invariants)]) == ["Q1", "Q1"])
+        let asserts = "assert(\n  a(1), \"Q3: no.\")\nassert(b, \"No.\")"
+        #expect(Self.quotedInvariants(in: [planted("Model", asserts)]) == ["Q3"])
+
         let early = planted("File/Bytes", "let x: LaterThing? = nil // EarlierThing")
         let late = planted("File/Check", "package final class LaterThing { struct Inner {} }")
         let same = planted("File/Check", "typealias Alias = LaterThing")
@@ -148,6 +163,21 @@ extension SourceRulesTests {
                 return names.contains(match.output.2) ? "\(match.output.2) (line \(number))" : nil
             }
         }
+    }
+
+    /// The numbers in the headers "Invariants:" of files, which end with the comment that they stand in.
+    static func invariants(in files: [SourceFile]) -> [Substring] {
+        files.flatMap { file -> [Substring] in
+            guard let header = file.text.firstRange(of: "// Invariants:\n") else { return [] }
+            let lines = file.text[header.upperBound...].split(separator: "\n", omittingEmptySubsequences: false)
+            return lines.prefix { $0.hasPrefix("//") }.compactMap { line in
+                line.firstMatch(of: #/^// ([A-Z]+[0-9]+)  /#)?.output.1
+            }
+        }
+    }
+
+    static func quotedInvariants(in files: [SourceFile]) -> [Substring] {
+        files.flatMap { $0.text.matches(of: #/\bassert\([^"]*"([A-Z]+[0-9]+): /#).map(\.output.1) }
     }
 
     static func functions(in files: [SourceFile]) -> Set<Substring> {

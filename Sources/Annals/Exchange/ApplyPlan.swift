@@ -1,9 +1,9 @@
 // What an exported transaction comes to in a store: worked out whole before anything is written.
 //
 // Invariants:
-// A1  Nothing is written for an object that contradicts, but what the policy says.
-// A2  A reference that is written names an object that is here, was here, or is inserted by this transaction.
-// A3  References may name what comes later in the transaction: IDs are settled first.
+// AP1  Nothing is written for an object that contradicts, but what the policy says.
+// AP2  A reference that is written names an object that is here, was here, or is inserted by this transaction.
+// AP3  References may name what comes later in the transaction: IDs are settled first.
 
 internal import FoundationEssentials
 

@@ -5,8 +5,8 @@
 // is the last that is not left out.
 //
 // Invariants:
-// L1  There is at most one record. It speaks of the transaction that wrote it, so it is looked for in the state right behind that.
-// L2  What is noted is exact: all behind `whole` are left out for whoever, `whole` itself is not; the same of `other` and `store`.
+// LX1  There is at most one record. It speaks of the transaction that wrote it, so it is looked for in the state right behind that.
+// LX2  What is noted is exact: all behind `whole` are left out for whoever, `whole` itself is not; the same of `other` and `store`.
 
 internal import FoundationEssentials
 

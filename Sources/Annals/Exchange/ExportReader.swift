@@ -1,9 +1,9 @@
 // From history to exported transactions, one at a time.
 //
 // Invariants:
-// E1  Each exported transaction names the one exported before it, so that who applies them notices when one is missing. Those that are left out
+// ER1  Each exported transaction names the one exported before it, so that who applies them notices when one is missing. Those that are left out
 //     hold nothing that the receiver does not have.
-// E2  Objects are named by where they were first inserted, whatever way they came: so a name means the same object in every store.
+// ER2  Objects are named by where they were first inserted, whatever way they came: so a name means the same object in every store.
 
 internal import FoundationEssentials
 

@@ -1,8 +1,8 @@
 // Entities whose history is off, or was: where it begins, and who asks for what was not kept.
 //
 // Invariants:
-// G1  Nobody gets an answer without changes of an entity that they asked for, only because its history was not kept: they get `historyGap`.
-// G2  What is left out, and who is told so, follows from the newest schema that the file of the answer knows, not from what compaction has done.
+// HC1  Nobody gets an answer without changes of an entity that they asked for, only because its history was not kept: they get `historyGap`.
+// HC2  What is left out, and who is told so, follows from the newest schema that the file of the answer knows, not from what compaction has done.
 
 internal import FoundationEssentials
 

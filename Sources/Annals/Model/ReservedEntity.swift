@@ -5,10 +5,10 @@
 // made when the first transaction is applied.
 //
 // Invariants:
-// O1  A transaction that changes the store's own objects changes one of `origins` first, which says what was applied. Where that was a state, what the
+// OR1  A transaction that changes the store's own objects changes one of `origins` first, which says what was applied. Where that was a state, what the
 //     state holds of other stores follows.
-// O2  Each origin has one record. Its number only grows, and everything of that store up to it is here.
-// O3  No two records of `objects` speak of the same foreign object. Records are never taken away: an object that has one and is not there was
+// OR2  Each origin has one record. Its number only grows, and everything of that store up to it is here.
+// OR3  No two records of `objects` speak of the same foreign object. Records are never taken away: an object that has one and is not there was
 //     deleted.
 
 internal import FoundationEssentials

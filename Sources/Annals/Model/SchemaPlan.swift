@@ -1,8 +1,8 @@
 // From schema changes to the definitions that a store writes: pure, so that every refusal can be tested in a table.
 //
 // Invariants:
-// S1  A number that the catalog ever used for an entity, or for an attribute of that entity, is given to no other.
-// S2  The definitions given back are exactly those that differ from the newest version's, by ascending number.
+// SP1  A number that the catalog ever used for an entity, or for an attribute of that entity, is given to no other.
+// SP2  The definitions given back are exactly those that differ from the newest version's, by ascending number.
 
 /// The newest schema version of a catalog while it is changed.
 package struct SchemaPlan {

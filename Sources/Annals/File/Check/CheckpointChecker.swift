@@ -1,8 +1,8 @@
 // F28, F29 and F32: nodes and checkpoint frames as they stand in the log, and whether a checkpoint says what the log says there.
 //
 // Invariants:
-// P1  `totals` and the counts that are handed in are those of the complete groups below the frame at hand.
-// P2  `found` holds the last checkpoint that agrees with the log, and before it those that a good hint names.
+// CP1  `totals` and the counts that are handed in are those of the complete groups below the frame at hand.
+// CP2  `found` holds the last checkpoint that agrees with the log, and before it those that a good hint names.
 
 /// A checkpoint whose document agrees with the log, and what checking its indexes takes.
 struct FoundCheckpoint {

@@ -2,8 +2,8 @@
 // only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31, F34).
 //
 // Invariants:
-// K1  `counts` holds the groups that are complete, `open` the members read since.
-// K2  Records of members whose commit frame never comes have a number above the last transaction's.
+// CF1  `counts` holds the groups that are complete, `open` the members read since.
+// CF2  Records of members whose commit frame never comes have a number above the last transaction's.
 
 final class FrameChecker {
     var findings: FindingList

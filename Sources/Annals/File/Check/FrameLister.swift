@@ -107,10 +107,7 @@ package final class FrameLister {
 
     /// A frame whose header is good and whose content is not is listed as well.
     private func headerOfBadFrame(_ reason: ScanStop, at place: UInt64) throws(StoreError) -> ListedFrame? {
-        let bytes = try window.bytes(at: place, count: FrameField.bytes)
-        guard case .good(let header) = FrameHeader.decode(bytes, offset: place, salt: state.header.salt) else {
-            return nil
-        }
+        guard let header = try FrameCursor(window, salt: state.header.salt, at: place).header() else { return nil }
         return ListedFrame(offset: place, header: header, fault: reason.sentence + ".")
     }
 }

@@ -2,8 +2,8 @@
 // the end.
 //
 // Invariants:
-// J1  Of each checkpoint, changes above it are passed over: `newest` is the newest version of the object at hand as of the checkpoint.
-// J2  What of an index was found broken is not compared any further: one finding tells of it.
+// CI1  Of each checkpoint, changes above it are passed over: `newest` is the newest version of the object at hand as of the checkpoint.
+// CI2  What of an index was found broken is not compared any further: one finding tells of it.
 
 /// A checkpoint whose indexes are being compared.
 private struct CheckedCheckpoint {

@@ -54,14 +54,11 @@ final class LandmarkChecker {
     private func number(ofFrameAt offset: UInt64) throws(StoreError) -> UInt64? {
         guard let start = first.last(at: offset) else { return nil }
         if start.offset == offset { return start.number }
-        var position = start.offset
-        while position <= offset {
-            let bytes = try window.bytes(at: position, count: FrameField.bytes)
-            guard bytes.count == FrameField.bytes,
-                case .good(let header) = FrameHeader.decode(bytes, offset: position, salt: salt)
-            else { return nil }
-            if position == offset { return header.number }
-            position += UInt64(header.frameBytes)
+        var cursor = FrameCursor(window, salt: salt, at: start.offset)
+        while cursor.position <= offset {
+            guard let header = try cursor.header() else { return nil }
+            if cursor.position == offset { return header.number }
+            cursor.position += UInt64(header.frameBytes)
         }
         return nil
     }

@@ -1,8 +1,8 @@
 // Reads the row indexes of a checkpoint in the order of objects, from nodes that nobody vouches for.
 //
 // Invariants:
-// W1  Levels fall by one from node to node, so no path is longer than `maximumDepth`.
-// W2  Every node but those on the way to the lowest numbers leads to an object: so nodes that are read are bounded by objects that are handed out.
+// RI1  Levels fall by one from node to node, so no path is longer than `maximumDepth`.
+// RI2  Every node but those on the way to the lowest numbers leads to an object: so nodes that are read are bounded by objects that are handed out.
 
 /// Reads nodes below a checkpoint through copies, and notes where each should stand.
 ///

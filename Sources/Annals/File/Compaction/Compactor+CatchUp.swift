@@ -1,9 +1,9 @@
 // Catching up with those who write while the store is compacted.
 //
 // Invariants:
-// U1  Nobody waits for longer than `holdMicroseconds`, and at the end for the copying and synchronising of little, however much is left and however
+// CU1  Nobody waits for longer than `holdMicroseconds`, and at the end for the copying and synchronising of little, however much is left and however
 //     fast others write: but where they write transactions that are as large as what is copied meanwhile.
-// U2  It ends: where others write about as fast as this copies, they wait for most of the time until little is left.
+// CU2  It ends: where others write about as fast as this copies, they wait for most of the time until little is left.
 
 internal import Synchronization
 

@@ -1,8 +1,8 @@
 // The engine of a store whose file may be replaced by a compacted one, while it is open here and elsewhere.
 //
 // Invariants:
-// W1  `current` is of the newest generation that this handle has met. Who holds an older engine reads on with it.
-// W2  A file takes another one's place here only if it is of the same store, of a higher generation, and has the last transaction that the
+// SF1  `current` is of the newest generation that this handle has met. Who holds an older engine reads on with it.
+// SF2  A file takes another one's place here only if it is of the same store, of a higher generation, and has the last transaction that the
 //     other one was known to have: else `storeReplaced`.
 
 internal import Synchronization

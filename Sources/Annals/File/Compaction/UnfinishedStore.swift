@@ -1,8 +1,8 @@
 // The file that a backup or a salvage is written to: under a name beside the one that it gets when it is complete and durable.
 //
 // Invariants:
-// Q1  Nobody's file is replaced: both names are given only where they are free, or stand for what one that died has left.
-// Q2  Who writes the temporary file holds its compaction lock; without a holder it is left over.
+// UF1  Nobody's file is replaced: both names are given only where they are free, or stand for what one that died has left.
+// UF2  Who writes the temporary file holds its compaction lock; without a holder it is left over.
 
 package struct UnfinishedStore {
     /// What is written, by the end of the temporary name: one that nobody gives to a file by chance, so that what has it is taken for a leftover.

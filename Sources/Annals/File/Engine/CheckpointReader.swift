@@ -96,17 +96,10 @@ struct CheckpointReader: Sendable {
     private func frame(
         at offset: UInt64, _ kind: FrameKind, _ window: ByteWindow
     ) throws(StoreError) -> FrameView {
-        guard offset >= UInt64(FormatLimits.pageBytes), offset < FormatLimits.maximumFileBytes else {
-            throw Self.malformed(offset)
-        }
-        let start = try window.bytes(at: offset, count: FrameField.bytes)
-        guard case .good(let header) = FrameHeader.decode(start, offset: offset, salt: salt), header.kind == kind,
-            Int(header.frameBytes) <= FormatLimits.maximumNodeFrameBytes
+        let cursor = FrameCursor(window, salt: salt, at: offset)
+        guard offset >= UInt64(FormatLimits.pageBytes), offset < FormatLimits.maximumFileBytes,
+            let frame = try cursor.frame(kind, atMost: FormatLimits.maximumNodeFrameBytes)
         else { throw Self.malformed(offset) }
-        let bytes = try window.bytes(at: offset, count: Int(header.frameBytes))
-        guard bytes.count == Int(header.frameBytes) else { throw Self.malformed(offset) }
-        let frame = FrameView(bytes, header: header, offset: offset)
-        guard frame.checksumsMatch(salt: salt) else { throw Self.malformed(offset) }
         return frame
     }
 

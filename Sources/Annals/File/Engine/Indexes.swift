@@ -75,6 +75,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         } else {
             newest = view(of: state)
         }
+        assert(newest.end == state.end && newest.number == state.lastNumber, "I1: another state was published.")
         sections.reclaim()
     }
 

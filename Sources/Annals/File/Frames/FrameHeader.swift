@@ -223,9 +223,10 @@ package struct FrameView {
 
     package var end: UInt64 { offset + UInt64(header.frameBytes) }
 
+    func tableMatches(salt: UInt64) -> Bool { FrameHeader.tableChecksum(table, salt: salt) == header.tableChecksum }
+
     func checksumsMatch(salt: UInt64) -> Bool {
-        FrameHeader.tableChecksum(table, salt: salt) == header.tableChecksum
-            && FrameHeader.bodyChecksum(body, salt: salt) == header.bodyChecksum
+        tableMatches(salt: salt) && FrameHeader.bodyChecksum(body, salt: salt) == header.bodyChecksum
     }
 
     /// The bytes of a row of this frame, from its start to the frame's end; nil where the entry has none.

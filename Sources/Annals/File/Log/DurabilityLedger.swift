@@ -85,6 +85,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// With `monitor` locked.
     private func prove(_ mark: UInt64) {
         guard mark > proven else { return }
+        assert(mark <= written, "D1: what was not written is claimed durable.")
         proven = mark
         knownMark.store(mark, ordering: .releasing)
     }

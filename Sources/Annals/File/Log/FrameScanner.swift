@@ -44,46 +44,34 @@ package enum ScanStep {
 
 /// Follows the chain of frames from a place where the checksum of the frame before is known.
 final class FrameScanner {
-    private let window: ByteWindow
-    private let salt: UInt64
-    private(set) var position: UInt64
+    private var cursor: FrameCursor
     private var previousChecksum: UInt64
 
     init(window: ByteWindow, salt: UInt64, position: UInt64, previousChecksum: UInt64) {
-        self.window = window
-        self.salt = salt
-        self.position = position
+        cursor = FrameCursor(window, salt: salt, at: position)
         self.previousChecksum = previousChecksum
     }
 
+    var position: UInt64 { cursor.position }
+
     /// The next frame, or why there is none. After a stop the same place is looked at again.
     func next() throws(StoreError) -> ScanStep {
-        let start = try window.bytes(at: position, count: FrameField.bytes)
-        guard start.count == FrameField.bytes, !start.allZero else {
-            return .stop(start.allZero ? .nothing : .badHeader)
-        }
         let header: FrameHeader
-        switch FrameHeader.decode(start, offset: position, salt: salt) {
-        case .bad: return .stop(.badHeader)
+        switch try cursor.decoded() {
+        case .bad: return .stop(try cursor.isZero() ? .nothing : .badHeader)
         case .unsupported(let kind, let flags):
             return .stop(.unsupported(kind: kind, flags: flags))
         case .good(let decoded): header = decoded
         }
         guard header.previousChecksum == previousChecksum || Self.ignoresChain else { return .stop(.brokenChain) }
-        let bytes = try window.bytes(at: position, count: Int(header.frameBytes))
-        guard bytes.count == Int(header.frameBytes) else { return .stop(.cutShort) }
-        let frame = FrameView(bytes, header: header, offset: position)
-        guard FrameHeader.tableChecksum(frame.table, salt: salt) == header.tableChecksum else {
-            return .stop(.badTable)
+        guard let frame = try cursor.unverified(header) else { return .stop(.cutShort) }
+        guard frame.checksumsMatch(salt: cursor.salt) else {
+            return .stop(frame.tableMatches(salt: cursor.salt) ? .badBody : .badTable)
         }
-        guard FrameHeader.bodyChecksum(frame.body, salt: salt) == header.bodyChecksum else { return .stop(.badBody) }
-        position = frame.end
+        cursor.position = frame.end
         previousChecksum = header.checksum
         return .frame(frame)
     }
-
-    /// Looks at the file anew: it may have grown or been finished.
-    func lookAgain() { window.forget() }
 
     private static var ignoresChain: Bool {
         #if ANNALS_MUTANTS

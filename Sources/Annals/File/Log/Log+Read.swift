@@ -74,14 +74,8 @@ extension Log {
     }
 
     private func valueFrame(at offset: UInt64, _ window: ByteWindow) throws(StoreError) -> FrameView {
-        let start = try window.bytes(at: offset, count: FrameField.bytes)
-        guard case .good(let header) = FrameHeader.decode(start, offset: offset, salt: self.header.salt),
-            header.kind == .value
-        else { throw Log.lostValue(offset) }
-        let bytes = try window.bytes(at: offset, count: Int(header.frameBytes))
-        guard bytes.count == Int(header.frameBytes) else { throw Log.lostValue(offset) }
-        let frame = FrameView(bytes, header: header, offset: offset)
-        guard frame.checksumsMatch(salt: self.header.salt) else { throw Log.lostValue(offset) }
+        let cursor = FrameCursor(window, salt: header.salt, at: offset)
+        guard let frame = try cursor.frame(.value) else { throw Log.lostValue(offset) }
         return frame
     }
 

@@ -1,8 +1,8 @@
 // Sorts the keys of an index with the objects that have them: more than fit in memory, by their size in records of three sizes.
 //
 // Invariants:
-// K1  Each entry is in the sorter with the smallest records that its key fits.
-// K2  Entries come out as an ordered index has them: by key, compared as bytes, then by object.
+// KS1  Each entry is in the sorter with the smallest records that its key fits.
+// KS2  Entries come out as an ordered index has them: by key, compared as bytes, then by object.
 
 /// A key with zeros behind it, the object that has it, and whether a component is absent.
 package struct KeyRecord<let words: Int>: SortRecord {

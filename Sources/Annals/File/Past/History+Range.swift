@@ -67,8 +67,7 @@ extension TrackedView {
         try view.core.reading { () throws(StoreError) in
             for position in frames.reversed() {
                 let header = try view.core.goodHeader(at: position)
-                let end = position + UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
-                if try !body(try view.core.transaction(header, at: position, to: end, view, names)) { return false }
+                if try !body(try view.core.transaction(header, view, names)) { return false }
             }
             return true
         }
@@ -83,11 +82,10 @@ extension ReadCore {
         var position = start
         while position < end {
             let header = try goodHeader(at: position)
-            let number = header.integer(at: FrameField.number, as: UInt64.self)
-            if header[FrameField.kind] == FrameKind.transaction.rawValue, number > range.after, number < range.before {
+            if header.isOf(.transaction), header.number > range.after, header.number < range.before {
                 frames.append(position)
             }
-            position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+            position = header.end
         }
     }
 }

@@ -66,17 +66,15 @@ package struct TransactionView {
         var position = start
         while position < commitFrame {
             let header = try view.core.goodHeader(at: position)
-            let frameBytes = header.integer(at: FrameField.frameBytes, as: UInt32.self)
-            if header[FrameField.kind] == FrameKind.part.rawValue {
-                let table = try view.core.table(of: header, at: position)
+            if header.isOf(.part) {
                 var cursor = ChangeCursor(
-                    table: table, first: TransactionField.bytes, frameBytes: Int(frameBytes), allowsBase: false,
-                    frameOffset: position)
+                    table: try view.core.table(of: header), first: TransactionField.bytes,
+                    frameBytes: Int(header.frameBytes), allowsBase: false, frameOffset: position)
                 while let change = try cursor.next() {
                     if try !body(change) { return false }
                 }
             }
-            position += UInt64(frameBytes)
+            position = header.end
         }
         return true
     }
@@ -136,16 +134,13 @@ extension TrackedView {
             let goesOn = try core.reading { () throws(StoreError) -> Bool in
                 while position < sectionEnd {
                     let header = try core.goodHeader(at: position)
-                    let next = position &+ UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
-                    if header[FrameField.kind] == FrameKind.transaction.rawValue,
-                        case let found = header.integer(at: FrameField.number, as: UInt64.self), found > number
-                    {
+                    if header.isOf(.transaction), case let found = header.number, found > number {
                         guard found > last else { throw Self.outOfOrder(position) }
                         last = found
-                        let transaction = try core.transaction(header, at: position, to: next, view, names)
+                        let transaction = try core.transaction(header, view, names)
                         if try !body(transaction) { return false }
                     }
-                    position = next
+                    position = header.end
                 }
                 return true
             }
@@ -240,10 +235,10 @@ extension ReadCore {
         var position = start
         while position < newest.end {
             let header = try goodHeader(at: position)
-            position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
-            switch FrameKind(rawValue: header[FrameField.kind]) {
+            position = header.end
+            switch FrameKind(rawValue: header.bytes[FrameField.kind]) {
             case .rows: end = position
-            case .value where header[FrameField.flags] == 0: continue
+            case .value where header.bytes[FrameField.flags] == 0: continue
             case .nodes, .checkpoint: continue
             default: return end
             }
@@ -251,12 +246,13 @@ extension ReadCore {
         return end
     }
 
-    /// The transaction whose commit frame stands at an offset. Inside a read section.
+    /// The transaction with that commit frame. Inside a read section.
     @inline(__always)
     func transaction(
-        _ header: UnsafeRawBufferPointer, at offset: UInt64, to end: UInt64, _ view: View, _ names: NameTable
+        _ header: FrameHead, _ view: View, _ names: NameTable
     ) throws(StoreError) -> TransactionView {
-        let table = try table(of: header, at: offset)
+        let (offset, end) = (header.offset, header.end)
+        let table = try table(of: header)
         guard table.count >= TransactionField.bytes else {
             throw StoreError(.damaged, "F13: a transaction's table is shorter than its record.", offset: offset)
         }
@@ -268,9 +264,7 @@ extension ReadCore {
                 .damaged, "F13: a transaction begins elsewhere than it says, or counts more changes.", offset: offset)
         }
         return TransactionView(
-            number: header.integer(at: FrameField.number, as: UInt64.self), commitFrame: offset, end: end, view: view,
-            names: names,
-            table: table)
+            number: header.number, commitFrame: offset, end: end, view: view, names: names, table: table)
     }
 }
 

@@ -2,8 +2,8 @@
 // steps.
 //
 // Invariants:
-// D1  Between two clock steps times strictly rise (F12).
-// D2  `steps` has, ascending, the number of the last transaction before each clock step that stands below `position`.
+// Y1  Between two clock steps times strictly rise (F12).
+// Y2  `steps` has, ascending, the number of the last transaction before each clock step that stands below `position`.
 
 /// The clock steps of one file, as far as anybody has asked for a time. They are looked for in the headers of frames, once.
 final class ClockSteps: Sendable {
@@ -79,14 +79,12 @@ extension TrackedView {
         return try core.reading { () throws(StoreError) in
             while position < view.end {
                 let header = try core.goodHeader(at: position)
-                if header[FrameField.kind] == FrameKind.transaction.rawValue,
-                    header.integer(at: FrameField.number, as: UInt64.self) > number
-                {
-                    let table = try core.table(of: header, at: position)
+                if header.isOf(.transaction), header.number > number {
+                    let table = try core.table(of: header)
                     guard table.count >= TransactionField.bytes else { break }
                     return table.integer(at: field, as: Number.self)
                 }
-                position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+                position = header.end
             }
             throw StoreError(.damaged, "F11: transaction \(number + 1) is not where it should be.", path: log.path)
         }
@@ -136,10 +134,10 @@ extension TrackedView {
             try core.reading { () throws(StoreError) in
                 while known.position < sectionEnd {
                     let header = try core.goodHeader(at: known.position)
-                    if header[FrameField.kind] == FrameKind.metadata.rawValue, try core.hasClockStep(known.position) {
-                        known.steps.append(header.integer(at: FrameField.number, as: UInt64.self))
+                    if header.isOf(.metadata), try core.hasClockStep(known.position) {
+                        known.steps.append(header.number)
                     }
-                    known.position += UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
+                    known.position = header.end
                 }
             }
         }

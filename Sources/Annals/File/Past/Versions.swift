@@ -53,41 +53,26 @@ extension ReadCore {
         writing version: UInt64, _ view: View, _ names: NameTable
     ) throws(StoreError) -> (TransactionView, ChangeView)? {
         let entry = try entryOffset(of: version)
-        var position = file.currentLandmarks.last(at: entry)?.offset ?? UInt64(FormatLimits.pageBytes)
+        let position = file.currentLandmarks.last(at: entry)?.offset ?? UInt64(FormatLimits.pageBytes)
         var header = try goodHeader(at: position)
-        var end = position + UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
-        while end <= entry {
-            position = end
-            header = try goodHeader(at: position)
-            end = position + UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
-        }
-        guard header[FrameField.kind] != FrameKind.rows.rawValue else { return nil }
-        let change = try self.change(at: entry, in: header, at: position)
-        while header[FrameField.kind] != FrameKind.transaction.rawValue, end < view.end {
-            position = end
-            header = try goodHeader(at: position)
-            end = position + UInt64(header.integer(at: FrameField.frameBytes, as: UInt32.self))
-        }
-        guard header[FrameField.kind] == FrameKind.transaction.rawValue else { throw Self.badLink(version) }
-        return (try transaction(header, at: position, to: end, view, names), change)
+        while header.end <= entry { header = try goodHeader(at: header.end) }
+        guard !header.isOf(.rows) else { return nil }
+        let change = try self.change(at: entry, in: header)
+        while !header.isOf(.transaction), header.end < view.end { header = try goodHeader(at: header.end) }
+        guard header.isOf(.transaction) else { throw Self.badLink(version) }
+        return (try transaction(header, view, names), change)
     }
 
-    /// The entry at an offset, in the table of the frame at `position`.
-    private func change(
-        at entry: UInt64, in header: UnsafeRawBufferPointer, at position: UInt64
-    ) throws(StoreError) -> ChangeView {
-        let place = entry - position
-        let table = try table(of: header, at: position)
-        let isOfTransaction =
-            header[FrameField.kind] == FrameKind.transaction.rawValue
-            || header[FrameField.kind] == FrameKind.part.rawValue
-        guard isOfTransaction, place >= UInt64(FrameField.bytes + TransactionField.bytes) else {
-            throw Self.badLink(entry)
-        }
+    /// The entry at an offset, in the table of the frame with that header.
+    private func change(at entry: UInt64, in header: FrameHead) throws(StoreError) -> ChangeView {
+        let place = entry - header.offset
+        let table = try table(of: header)
+        guard header.isOf(.transaction) || header.isOf(.part),
+            place >= UInt64(FrameField.bytes + TransactionField.bytes)
+        else { throw Self.badLink(entry) }
         var cursor = ChangeCursor(
             table: table, first: Int(place) - FrameField.bytes,
-            frameBytes: Int(header.integer(at: FrameField.frameBytes, as: UInt32.self)), allowsBase: false,
-            frameOffset: position)
+            frameBytes: Int(header.frameBytes), allowsBase: false, frameOffset: header.offset)
         guard let change = try cursor.next() else { throw Self.badLink(entry) }
         return change
     }

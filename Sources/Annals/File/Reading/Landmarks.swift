@@ -1,8 +1,8 @@
 // Where frames begin, one for each MiB of the file: how a frame is found from an offset, and a transaction from its number.
 //
 // Invariants:
-// N1  Landmark m is a frame that begins in MiB m; every MiB below the last landmark's has one, because no frame is as long as half of it.
-// N2  Numbers never fall from one landmark to the next.
+// M1  Landmark m is a frame that begins in MiB m; every MiB below the last landmark's has one, because no frame is as long as half of it.
+// M2  Numbers never fall from one landmark to the next.
 
 /// A frame that can be walked from, and the number in its header.
 package struct Landmark: Equatable, Sendable {
@@ -47,6 +47,7 @@ package struct Landmarks: Sendable {
             guard let last = all.last else { return }
             all.append(last)
         }
+        assert(UInt64(all.count) == offset >> Self.stepBits, "M1: a landmark is not of its MiB.")
         all.append(Landmark(offset: offset, number: number))
     }
 

@@ -106,6 +106,22 @@ final class ReadCore: Sendable {
 //
 // A header and a table have checksums of their own: who reads history does not touch the rows between them.
 
+/// A header that is good, where it stands.
+struct FrameHead {
+    let offset: UInt64
+    let bytes: UnsafeRawBufferPointer
+
+    @inline(__always)
+    var frameBytes: UInt32 { bytes.integer(at: FrameField.frameBytes, as: UInt32.self) }
+    @inline(__always)
+    var end: UInt64 { offset &+ UInt64(frameBytes) }
+    @inline(__always)
+    var number: UInt64 { bytes.integer(at: FrameField.number, as: UInt64.self) }
+
+    @inline(__always)
+    func isOf(_ kind: FrameKind) -> Bool { bytes[FrameField.kind] == kind.rawValue }
+}
+
 extension ReadCore {
     /// The frame at an offset where one begins. Inside a read section.
     @inline(__always)
@@ -121,12 +137,12 @@ extension ReadCore {
         return header
     }
 
-    /// The same, as its bytes: a walk over millions of frames reads few fields of each.
+    /// The same, of which a walk over millions of frames reads few fields.
     @inline(__always)
-    func goodHeader(at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
+    func goodHeader(at offset: UInt64) throws(StoreError) -> FrameHead {
         let bytes = try headerBytes(at: offset)
         guard FrameHeader.isGood(bytes, offset: offset, salt: file.salt) else { throw Self.noFrame(offset) }
-        return bytes
+        return FrameHead(offset: offset, bytes: bytes)
     }
 
     @inline(__always)
@@ -142,18 +158,18 @@ extension ReadCore {
 
     /// The table of a frame, verified alone.
     @inline(__always)
-    func table(of header: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) -> UnsafeRawBufferPointer {
-        let place = offset &+ UInt64(FrameField.bytes)
-        let tableBytes = Int(header.integer(at: FrameField.tableBytes, as: UInt32.self))
+    func table(of header: FrameHead) throws(StoreError) -> UnsafeRawBufferPointer {
+        let place = header.offset &+ UInt64(FrameField.bytes)
+        let tableBytes = Int(header.bytes.integer(at: FrameField.tableBytes, as: UInt32.self))
         guard let table = file.unverifiedBytes(at: place, count: tableBytes) else {
             return tableBytes == 0
                 ? UnsafeRawBufferPointer(start: nil, count: 0) : try file.bytes(at: place, count: tableBytes)
         }
-        let checksum = header.integer(at: FrameField.tableChecksum, as: UInt64.self)
+        let checksum = header.bytes.integer(at: FrameField.tableChecksum, as: UInt64.self)
         guard FrameHeader.tableChecksum(table, salt: file.salt) == checksum else {
             throw StoreError(
                 .damaged, "F7: the table of a frame does not match its checksum. Restore the store from a backup.",
-                offset: offset)
+                offset: header.offset)
         }
         return table
     }

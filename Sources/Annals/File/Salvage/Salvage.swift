@@ -1,9 +1,9 @@
 // Salvage: what can still be read of a damaged file, into a new store.
 //
 // Invariants:
-// U1  The source is opened for reading, and nothing is written to it.
-// U2  Every object whose newest row, of those in frames that check and count, can be read is in the new store, under its ID.
-// U3  The new store gets its name when it is complete and durable. What is killed before that leaves a file with another name at most, which the next
+// SV1  The source is opened for reading, and nothing is written to it.
+// SV2  Every object whose newest row, of those in frames that check and count, can be read is in the new store, under its ID.
+// SV3  The new store gets its name when it is complete and durable. What is killed before that leaves a file with another name at most, which the next
 //     salvage to that name removes.
 
 package struct SalvageOptions: Sendable {

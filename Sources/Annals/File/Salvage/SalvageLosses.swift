@@ -1,8 +1,8 @@
 // Compares the objects that salvage has found with those that the newest readable checkpoint knew, by entity.
 //
 // Invariants:
-// K1  Objects are handed in by ascending ID, once each; then `finish` is called.
-// K2  `lost` never counts an object that was found, or one that the checkpoint does not know to be alive.
+// SL1  Objects are handed in by ascending ID, once each; then `finish` is called.
+// SL2  `lost` never counts an object that was found, or one that the checkpoint does not know to be alive.
 
 struct SalvageLosses {
     struct Counts: Equatable {

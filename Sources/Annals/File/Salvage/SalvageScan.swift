@@ -1,8 +1,8 @@
 // Finds every frame of a file that checks, whether or not one leads to it, and notes what it says. For salvage only: nobody else searches for frames.
 //
 // Invariants:
-// H1  A frame is taken only where its header, table and body check; a header checks only in its file and at its offset.
-// H2  `changes` has every change of a frame that was taken, and memory for so many; the rest of them waits in a file.
+// SS1  A frame is taken only where its header, table and body check; a header checks only in its file and at its offset.
+// SS2  `changes` has every change of a frame that was taken, and memory for so many; the rest of them waits in a file.
 
 /// A change of an object, and where it stands.
 struct SalvagedChange: SortRecord {
@@ -68,11 +68,9 @@ final class SalvageScan {
             let isStray = isStray(header, at: offset)
             let end = offset + UInt64(header.frameBytes)
             last = (end, header.checksum, isStray)
-            let bytes = try window.bytes(at: offset, count: Int(header.frameBytes))
-            let frame = bytes.count == Int(header.frameBytes) ? FrameView(bytes, header: header, offset: offset) : nil
             if isStray {
                 report.framesStray += 1
-            } else if let frame, frame.checksumsMatch(salt: salt), try collect(frame) {
+            } else if let frame = try FrameCursor(window, salt: salt, at: offset).frame(header), try collect(frame) {
                 report.framesRead += 1
                 notePassedOver(expected, offset, &report)
                 if frame.header.kind == .transaction || frame.header.kind == .part { isInBase = false }

@@ -1,9 +1,9 @@
 // Which changes count, when frames are missing: decided by the numbers of the frames that are there.
 //
 // Invariants:
-// G1  A member counts where its commit frame is there, or where a frame above proves that its transaction was committed: one outside of transactions
+// ST1  A member counts where its commit frame is there, or where a frame above proves that its transaction was committed: one outside of transactions
 //     with this number or a higher one, or a member with a higher one.
-// G2  Where nothing above proves it, a hint slot may; and where bytes stand directly behind it that are no frame, its commit frame may be among
+// ST2  Where nothing above proves it, a hint slot may; and where bytes stand directly behind it that are no frame, its commit frame may be among
 //     them: then it counts, and the report says so. Where nothing was written behind it, it was not committed.
 
 /// Follows the frames that check, in the order of their offsets.

@@ -1,9 +1,9 @@
 // Writes what was salvaged into a new store: objects under the IDs that they had, in transactions of bounded size.
 //
 // Invariants:
-// V1  While rows are written the schema asks for nothing that a row could lack: every attribute is optional, nothing is unique or indexed. In
+// SW1  While rows are written the schema asks for nothing that a row could lack: every attribute is optional, nothing is unique or indexed. In
 //     the end it asks for what the source's did, as far as the rows have it.
-// V2  The file has another name than it will have, until it is complete.
+// SW2  The file has another name than it will have, until it is complete.
 
 final class SalvageWriter {
     private let engine: Engine

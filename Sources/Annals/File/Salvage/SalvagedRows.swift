@@ -181,14 +181,10 @@ final class SalvagedValues {
     private func piece(
         of reference: LargeValueReference, at offset: UInt64, _ position: UInt64
     ) throws(StoreError) -> (bytes: UnsafeRawBufferPointer, end: UInt64)? {
-        let start = try window.bytes(at: offset, count: FrameField.bytes)
-        guard case .good(let header) = FrameHeader.decode(start, offset: offset, salt: salt), header.kind == .value,
-            offset > reference.offset || header.checksum == reference.checksum
+        let cursor = FrameCursor(window, salt: salt, at: offset)
+        guard let frame = try cursor.frame(.value),
+            offset > reference.offset || frame.header.checksum == reference.checksum
         else { return nil }
-        let bytes = try window.bytes(at: offset, count: Int(header.frameBytes))
-        guard bytes.count == Int(header.frameBytes) else { return nil }
-        let frame = FrameView(bytes, header: header, offset: offset)
-        guard frame.checksumsMatch(salt: salt) else { return nil }
         let piece: ValuePiece
         do throws(StoreError) { piece = try ValuePiece.decode(frame) } catch { return nil }
         guard piece.first == reference.offset, piece.valueBytes == reference.valueBytes, piece.position == position

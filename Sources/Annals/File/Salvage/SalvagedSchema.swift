@@ -1,8 +1,8 @@
 // The schema as far as it was found: versions may be missing, and then it says which definitions may be a row's.
 //
 // Invariants:
-// I1  `steps` has each definition of an entity by ascending version; one of a removed entity has no layout.
-// I2  Up to `lastWhole` every version was found.
+// SD1  `steps` has each definition of an entity by ascending version; one of a removed entity has no layout.
+// SD2  Up to `lastWhole` every version was found.
 
 struct SalvagedSchema {
     private struct Step {

@@ -1,8 +1,8 @@
 // Sorts more records than fit in memory: sorted runs in an unnamed file, merged when they are read.
 //
 // Invariants:
-// E1  The records in `pending` and those in `runs` together are all that were appended.
-// E2  Each run is sorted and stands in the spill file from `start` on.
+// ES1  The records in `pending` and those in `runs` together are all that were appended.
+// ES2  Each run is sorted and stands in the spill file from `start` on.
 
 /// Records of one size that may be copied as bytes. Nothing but a temporary file of this process ever holds them.
 package protocol SortRecord: BitwiseCopyable, Comparable {}
@@ -62,6 +62,9 @@ package final class ExternalSorter<Record: SortRecord> {
             do throws(StoreError) { try files.writeAll(target, at: fileBytes, bytes) } catch { failure = error }
         }
         if let failure { throw failure }
+        assert(
+            fileBytes == (runs.last.map { $0.start + $0.records * UInt64(MemoryLayout<Record>.stride) } ?? 0),
+            "ES2: a run does not stand behind the last one.")
         runs.append(SortedRun(start: fileBytes, records: UInt64(pending.count)))
         fileBytes += UInt64(pending.count * MemoryLayout<Record>.stride)
         pending.removeAll(keepingCapacity: true)

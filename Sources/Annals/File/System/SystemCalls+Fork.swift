@@ -1,9 +1,9 @@
 // What becomes of this process's handles in a child that it forks: their descriptors are closed there, and they know that they are not the child's.
 //
 // Invariants:
-// K1  The child's handler touches only memory that was made before, by atomic operations, and calls only `close`: a child of a process with threads
+// FK1  The child's handler touches only memory that was made before, by atomic operations, and calls only `close`: a child of a process with threads
 //     may do nothing else.
-// K2  A descriptor's bit is set from soon after it was opened until just before it is closed.
+// FK2  A descriptor's bit is set from soon after it was opened until just before it is closed.
 
 internal import Glibc
 internal import Synchronization

@@ -1,10 +1,10 @@
 // What wakes those who wait for changes of store files: one watch for the whole process, in which those who wait take turns.
 //
 // Invariants:
-// W1  A listener has its watch before it first looks, or looks every 250 ms.
-// W2  One thread at a time waits in the watch: it leads. What it learns it tells everybody before it goes, and then another one who waits leads.
-// W3  No lock is held while a thread waits in the watch.
-// W4  Where nobody listens there is no watch: a user may have few of them.
+// CH1  A listener has its watch before it first looks, or looks every 250 ms.
+// CH2  One thread at a time waits in the watch: it leads. What it learns it tells everybody before it goes, and then another one who waits leads.
+// CH3  No lock is held while a thread waits in the watch.
+// CH4  Where nobody listens there is no watch: a user may have few of them.
 
 internal import Synchronization
 

@@ -1,0 +1,50 @@
+// Reads single frames through a window, and steps from one to the next by their own headers.
+
+/// Knows nothing of the chain: what a frame has to follow, and what a bad one means, is decided by those who use it.
+struct FrameCursor {
+    let window: ByteWindow
+    let salt: UInt64
+    var position: UInt64
+
+    init(_ window: ByteWindow, salt: UInt64, at position: UInt64) {
+        (self.window, self.salt, self.position) = (window, salt, position)
+    }
+
+    /// The first 64 bytes at the position; fewer if the file ends within them.
+    private func start() throws(StoreError) -> UnsafeRawBufferPointer {
+        try window.bytes(at: position, count: FrameField.bytes)
+    }
+
+    func isZero() throws(StoreError) -> Bool { try start().allZero }
+
+    /// What the header at the position is.
+    func decoded() throws(StoreError) -> DecodedFrameHeader {
+        FrameHeader.decode(try start(), offset: position, salt: salt)
+    }
+
+    /// The header at the position; nil if no good one stands there.
+    func header() throws(StoreError) -> FrameHeader? {
+        if case .good(let header) = try decoded() { header } else { nil }
+    }
+
+    /// The frame with that header, which stands at the position. Its checksums are not looked at; nil if the file ends
+    /// within it. Its bytes live until the window reads on.
+    func unverified(_ header: FrameHeader) throws(StoreError) -> FrameView? {
+        let bytes = try window.bytes(at: position, count: Int(header.frameBytes))
+        return bytes.count < Int(header.frameBytes) ? nil : FrameView(bytes, header: header, offset: position)
+    }
+
+    /// The same frame; nil also if it does not match its checksums.
+    func frame(_ header: FrameHeader) throws(StoreError) -> FrameView? {
+        guard let frame = try unverified(header), frame.checksumsMatch(salt: salt) else { return nil }
+        return frame
+    }
+
+    /// The frame at the position, if it is of that kind, not larger than `limit`, and matches its checksums.
+    func frame(
+        _ kind: FrameKind, atMost limit: Int = FormatLimits.maximumFrameBytes
+    ) throws(StoreError) -> FrameView? {
+        guard let header = try header(), header.kind == kind, Int(header.frameBytes) <= limit else { return nil }
+        return try frame(header)
+    }
+}
