@@ -98,8 +98,9 @@ import Testing
         #expect(try store.current.deleteHistory(before: last + 1, authors: ["other", "nobody"]))
         for _ in 0..<2 {
             let (engine, view) = try store.newest()
-            #expect(try engine.tracked(view).lastHidden(after: 0) == last - 1)
-            #expect(try engine.tracked(view).lastHidden(after: last - 1) == nil)
+            let history = engine.tracked(view)
+            #expect(try history.lastCleaned(history.coverage, after: 0) == last - 1)
+            #expect(try history.lastCleaned(history.coverage, after: last - 1) == nil)
             #expect(try view.title(ids[0]) == nil)
             _ = try store.compact(.lowered)
         }

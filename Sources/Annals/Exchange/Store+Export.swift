@@ -34,7 +34,7 @@ extension Store {
         _ body: (ExportedTransaction) throws -> Bool
     ) throws {
         let end = if let snapshot { snapshot } else { try self.snapshot() }
-        _ = try view(of: end, end.engine)
+        _ = try reading(end, end.engine)
         var reader = try ExportReader(end, to: target)
         let state = try place == nil ? wholeState(end, to: target) : nil
         let start = state.map { .number($0.view.number) } ?? place
@@ -74,9 +74,9 @@ extension Store {
     /// which no history is kept.
     private func oldestWhole(_ end: Snapshot) throws(StoreError) -> Snapshot? {
         let (engine, view) = (end.engine, end.view)
-        let oldest = engine.oldestNumber
-        var number = try engine.tracked(view).lastHidden(after: oldest) ?? oldest
-        for gap in try historyGaps(engine)
+        let coverage = try reading(nil, engine).coverage
+        var number = try engine.tracked(view).lastCleaned(coverage, after: coverage.horizon) ?? coverage.horizon
+        for gap in coverage.gaps
         where view.catalog.entity(gap.entity, version: view.catalog.newestVersion) != nil {
             number = max(number, try GapReport(gap, engine, identifier).last ?? view.number)
         }

@@ -71,18 +71,10 @@ extension Store {
     /// Throws `StoreError`.
     public func cleaningPlan(before number: UInt64? = nil) throws -> CleaningPlan {
         let (engine, view) = try newest()
-        return try plan(engine, view, number)
-    }
-
-    private func plan(_ engine: Engine, _ view: View, _ number: UInt64?) throws(StoreError) -> CleaningPlan {
         let readers = try registeredConsumers().filter { $0.kind.contains(.reads) && !$0.isLost }
             .sorted { ($0.cursor.number, $0.name) < ($1.cursor.number, $1.name) }
-        let estimate = try { () throws(StoreError) in
-            if let number { return try engine.estimate(before: number, in: view) }
-            var before = try engine.firstRetained(in: view)
-            if let last = readers.first { before = max(before, last.cursor.number + 1) }
-            return try engine.estimate(before: before, in: view)
-        }()
+        let read = readers.first.map { $0.cursor.number + 1 } ?? 0
+        let estimate = try engine.estimate(before: try number ?? max(read, engine.firstRetained(in: view)), in: view)
         return CleaningPlan(
             before: estimate.before, transactions: estimate.transactions, regainedBytes: estimate.regainedBytes,
             waitingFor: readers.filter { $0.lag > 0 },

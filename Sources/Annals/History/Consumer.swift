@@ -33,7 +33,7 @@ public struct Consumer: Hashable, Sendable, Codable {
     /// `resetConsumer`).
     public let isLost: Bool
 
-    init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, horizon: UInt64) {
+    init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, _ coverage: HistoryCoverage) {
         let place = record.place
         name = record.name
         kind = Kind(rawValue: Int(record.kind.rawValue))
@@ -42,7 +42,7 @@ public struct Consumer: Hashable, Sendable, Codable {
         registered = Microseconds.date(record.registered)
         processID = Int(record.processID)
         lag = last > place.number ? last - place.number : 0
-        isLost = kind.contains(.reads) && place.number < horizon
+        isLost = kind.contains(.reads) && place.number < coverage.horizon
     }
 }
 
@@ -68,7 +68,7 @@ extension Store {
     }
 
     private func consumer(_ record: ConsumerRecord, _ engine: Engine, _ view: View) -> Consumer {
-        Consumer(record, identifier, last: view.number, horizon: engine.tracking.horizon)
+        Consumer(record, identifier, last: view.number, engine.tracked(view).coverage)
     }
 
     /// Registers a consumer of history: from now on cleaning waits for it, as far as retention allows. One that is

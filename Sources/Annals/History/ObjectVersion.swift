@@ -47,19 +47,17 @@ extension Store {
         _ body: (borrowing HistoryTransactionView, borrowing HistoryChangeView) throws(StoreError) -> Bool
     ) throws {
         let engine = snapshot?.engine ?? engine
-        let view = try view(of: snapshot, engine)
+        let (view, coverage) = try reading(snapshot, engine)
         guard !view.reservedEntities.contains(object.entityNumber) else { return }
-        let gaps = try snapshot == nil ? view.historyGaps : historyGaps(engine)
-        let gap = gaps.first { $0.entity == object.entityNumber }
+        let gap = coverage.gap(of: object.entityNumber)
         let report = try gap.map { (gap) throws(StoreError) in try GapReport(gap, engine, identifier) }
         if let report, report.last == nil { throw report.refusal(path: path) }
         var isWhole = true
         // What was cleaned stands there until compaction passes it, and is no history any more.
-        let tracking = engine.tracking
-        let oldest = max(number, tracking.horizon)
+        let oldest = max(number, coverage.horizon)
         // Of what was deleted before history began nothing may be left.
         var isFound = gap == nil
-        var lending = HistoryLending(self, view, ChangeFilter.showing(view, gaps))
+        var lending = HistoryLending(self, view, ChangeFilter.showing(view, coverage.gaps))
         var isEnded = false
         let isFolded = try engine.tracked(view).forEachVersion(of: object) {
             (transaction, change) throws(StoreError) in
@@ -70,7 +68,7 @@ extension Store {
                 return false
             }
             guard transaction.number > oldest else { return false }
-            if transaction.number < tracking.hiddenBefore(transaction.authorNumber) { return true }
+            if coverage.isCleaned(transaction.number, author: transaction.authorNumber) { return true }
             let context = lending.show(transaction)
             isEnded = try !body(HistoryTransactionView(context), HistoryChangeView(change, context))
             return !isEnded

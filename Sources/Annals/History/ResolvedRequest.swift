@@ -23,7 +23,7 @@ struct ResolvedRequest {
         // A snapshot from before a compaction goes on with the file that it is of.
         let engine = snapshot?.engine ?? store.engine
         try engine.requireNotForked()
-        let view = try store.view(of: snapshot, engine)
+        let (view, coverage) = try store.reading(snapshot, engine)
         self.engine = engine
         self.view = view
         range = HistoryRange(
@@ -31,11 +31,10 @@ struct ResolvedRequest {
             before: try store.number(before: request.before, engine, view),
             isNewestFirst: request.order == .newestFirst)
         transactions = TransactionFilter(request, engine)
-        try store.requireNoneHidden(after: range.after, before: range.before, engine, view, filter: transactions)
         let filter = try ChangeFilter(request, view.catalog)
-        let gaps = try snapshot == nil ? view.historyGaps : store.historyGaps(engine)
-        try store.requireNoGaps(gaps, in: range, named: named ?? filter.namedEntities, engine, view)
-        filter.hide(view.reservedEntities, gaps)
+        try store.requireWhole(
+            range, coverage, engine, view, named: named ?? filter.namedEntities, filter: transactions)
+        filter.hide(view.reservedEntities, coverage.gaps)
         takesAnyChanges = filter.isEmpty
         changes = filter.isEmpty && !filter.hidesAnything ? nil : filter
         limit = max(0, request.limit ?? .max)
@@ -55,14 +54,16 @@ struct ResolvedRequest {
 }
 
 extension Store {
-    /// The state that history is read from: the newest one where none is given. What others have cleaned by now is known then, whichever it is.
-    func view(of snapshot: Snapshot?, _ engine: Engine) throws(StoreError) -> View {
+    /// The state that history is read from, the newest one if none is given, and what can be requested by now.
+    func reading(
+        _ snapshot: Snapshot?, _ engine: Engine
+    ) throws(StoreError) -> (view: View, coverage: HistoryCoverage) {
         if let snapshot, !generations.has(snapshot.engine) {
             throw StoreError(
                 .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)
         }
         let newest = try engine.viewOfThisFile()
-        return snapshot?.view ?? newest
+        return (snapshot?.view ?? newest, engine.tracked(newest).coverage)
     }
 
     /// The number of the transaction that a place is right behind.
@@ -88,32 +89,22 @@ extension Store {
     ) throws(StoreError) -> UInt64 {
         switch place {
         case nil: return view.number + 1
-        case .oldest: return engine.oldestNumber
-        case .number(let number):
-            // An end beyond everything is no mistake.
-            guard number <= view.number else { return view.number + 1 }
-            try require(number, engine, view)
-            return number
-        case .token(let token):
-            try require(token, engine)
-            try require(token.number, engine, view)
-            return token.number
+        // An end beyond everything is no mistake.
+        case .number(let number) where number > view.number: return view.number + 1
         case .date(let date):
             let moment = try microseconds(date)
             return moment == .min ? engine.oldestNumber : try number(through: moment - 1, engine, view) + 1
+        default: return try number(behind: place, engine, view)
         }
     }
 
     private func number(through moment: Int64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
-        let (number, isHeld) = try { () throws(StoreError) in
-            let number = try engine.tracked(view).lastNumber(through: moment)
-            // What was cleaned is in the file until that is compacted, and what is not is all before the first that is.
-            let oldest = try engine.oldest()
-            return (
-                number, oldest.number == 0 || number > oldest.number || number == oldest.number && moment >= oldest.time
-            )
-        }()
-        guard isHeld else { throw expired("History does not reach back to that date", engine) }
+        let number = try engine.tracked(view).lastNumber(through: moment)
+        // What was cleaned is in the file until that is compacted, and what is not is all before the first that is.
+        let oldest = try engine.oldest()
+        guard oldest.number == 0 || number > oldest.number || number == oldest.number && moment >= oldest.time else {
+            throw expired("History does not reach back to that date", engine)
+        }
         return number
     }
 

@@ -106,17 +106,15 @@ extension Store {
         let engine = engine
         let view = try engine.viewOfThisFile()
         try require(number, engine, view)
-        guard number > engine.oldestNumber else {
-            throw expired("History does not hold transaction \(number)", engine)
-        }
-        let tracking = engine.tracking
-        var (changesSchema, isHidden) = (false, false)
+        let coverage = engine.tracked(view).coverage
+        guard number > coverage.horizon else { throw expired("History does not hold transaction \(number)", engine) }
+        var (changesSchema, isCleaned) = (false, false)
         try engine.tracked(view).forEachTransaction(after: number - 1) { (transaction) in
             changesSchema = transaction.changesSchema
-            isHidden = number < tracking.hiddenBefore(transaction.authorNumber)
+            isCleaned = coverage.isCleaned(number, author: transaction.authorNumber)
             return false
         }
-        guard !isHidden else {
+        guard !isCleaned else {
             throw StoreError(
                 .tokenExpired,
                 "Transaction \(number) was cleaned with others of its author: undo what can be undone by a transaction of your own.",
@@ -141,8 +139,8 @@ extension Store {
 
     /// Throws where the transaction has changed what no history is kept of: undoing the rest would not undo it.
     private func requireHistory(of number: UInt64, _ base: View, _ engine: Engine) throws(StoreError) {
-        let gaps = base.historyGaps
-        guard !gaps.isEmpty else { return }
+        let coverage = engine.tracked(base).coverage
+        guard !coverage.gaps.isEmpty else { return }
         var found: HistoryGap?
         var lacksChanges = false
         try engine.tracked(base).forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
@@ -151,13 +149,13 @@ extension Store {
             lacksChanges = transaction.lacksChanges
             try transaction.forEachChange { (change) in
                 let entity = change.object.entityNumber
-                found = gaps.first { $0.entity == entity && $0.hides(version: version) }
+                found = coverage.gap(of: entity).flatMap { $0.hides(version: version) ? $0 : nil }
                 return found == nil
             }
             return false
         }
         guard found != nil || lacksChanges else { return }
-        let name = try found.map { (gap) throws(StoreError) in try GapReport(gap, engine, base, identifier).name }
+        let name = found.map { base.catalog.lastDefinition(ofEntity: $0.entity)?.name.text ?? "entity \($0.entity)" }
         throw StoreError(
             .historyGap,
             "Transaction \(number) has changed objects \(name.map { "of “\($0)”, " } ?? "")of which no history was kept then, and undoing the rest would not "

@@ -10,7 +10,7 @@ extension Store {
     ///
     /// Throws `StoreError`: `closed`, `damaged`, `diverged`.
     public func ownAndRemoteChanges(excluding authors: Set<String> = []) throws -> OwnAndRemoteChanges {
-        OwnAndRemoteChanges(store: self, number: try newestNumber(), excluded: authors)
+        OwnAndRemoteChanges(store: self, number: try newest().view.number, excluded: authors)
     }
 
     /// The same after a number: what is there already is told first. Throws `StoreError`: `tokenUnknown`,
@@ -18,8 +18,7 @@ extension Store {
     public func ownAndRemoteChanges(
         after number: UInt64, excluding authors: Set<String> = []
     ) throws -> OwnAndRemoteChanges {
-        try requirePlace(number)
-        return OwnAndRemoteChanges(store: self, number: number, excluded: authors)
+        try ownAndRemoteChanges(after: .number(number), excluding: authors)
     }
 
     /// The same after a token. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`
@@ -27,8 +26,7 @@ extension Store {
     public func ownAndRemoteChanges(
         after token: HistoryToken, excluding authors: Set<String> = []
     ) throws -> OwnAndRemoteChanges {
-        try validate(token)
-        return OwnAndRemoteChanges(store: self, number: token.number, excluded: authors)
+        try ownAndRemoteChanges(after: .token(token), excluding: authors)
     }
 
     /// The same after a place in history. After `.oldest`, cleaning before the first signal does not matter. Throws
@@ -44,15 +42,14 @@ extension Store {
     ///
     /// Throws `StoreError`.
     public func changeWatcher(excluding authors: Set<String> = []) throws -> ChangeWatcher {
-        try ChangeWatcher(self, after: try newestNumber(), excluding: authors, asynchronously: false)
+        try ChangeWatcher(self, after: try newest().view.number, excluding: authors, asynchronously: false)
     }
 
     /// The same after a number. Throws `StoreError`: `tokenUnknown`, `tokenExpired` besides.
     public func changeWatcher(
         after number: UInt64, excluding authors: Set<String> = []
     ) throws -> ChangeWatcher {
-        try requirePlace(number)
-        return try ChangeWatcher(self, after: number, excluding: authors, asynchronously: false)
+        try changeWatcher(after: .number(number), excluding: authors)
     }
 
     /// The same after a token. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`
@@ -60,8 +57,7 @@ extension Store {
     public func changeWatcher(
         after token: HistoryToken, excluding authors: Set<String> = []
     ) throws -> ChangeWatcher {
-        try validate(token)
-        return try ChangeWatcher(self, after: token.number, excluding: authors, asynchronously: false)
+        try changeWatcher(after: .token(token), excluding: authors)
     }
 
     /// The same after a place in history. After `.oldest`, cleaning before the first signal does not matter. Throws
@@ -77,15 +73,5 @@ extension Store {
     private func number(behind place: HistoryRequest.Place) throws(StoreError) -> UInt64 {
         let (engine, view) = try newest()
         return try number(behind: place, engine, view)
-    }
-
-    private func newestNumber() throws(StoreError) -> UInt64 {
-        let engine = engine
-        return try engine.viewOfThisFile().number
-    }
-
-    private func requirePlace(_ number: UInt64) throws(StoreError) {
-        let engine = engine
-        try require(number, try engine.viewOfThisFile())
     }
 }

@@ -1,8 +1,4 @@
 // Entities whose history is off, or was: where it begins, and who asks for what was not kept.
-//
-// Invariants:
-// HC1  Nobody gets an answer without changes of an entity that they asked for, only because its history was not kept: they get `historyGap`.
-// HC2  What is left out, and who is told so, follows from the newest schema that the file of the answer knows, not from what compaction has done.
 
 internal import FoundationEssentials
 
@@ -14,25 +10,29 @@ extension Store {
         guard !IdentifierName(name).isReserved, let number = view.catalog.number(ofEntity: name) else {
             throw StoreError.unknownEntity(name)
         }
-        guard let gap = view.historyGaps.first(where: { $0.entity == number }) else { return try oldestToken(engine) }
-        return try GapReport(gap, engine, view, identifier).begin
+        guard let gap = engine.tracked(view).coverage.gap(of: number) else { return try oldestToken(engine) }
+        return try GapReport(gap, engine, identifier).begin
     }
 
-    /// What is not kept of history now, whichever state it is read from.
-    func historyGaps(_ engine: Engine) throws(StoreError) -> [HistoryGap] {
-        try engine.viewOfThisFile().historyGaps
-    }
-
-    /// Throws where a range of history lacks changes of an entity that is asked for: of one of those named, or, where none is named, of one that has a
-    /// history.
-    func requireNoGaps(
-        _ gaps: [HistoryGap], in range: HistoryRange, named: Set<UInt16>?, _ engine: Engine, _ view: View
+    /// Throws if an answer about a range would lack cleaned transactions that the filter shows (`tokenExpired`), or
+    /// changes of the named entities that were not kept (`historyGap`).
+    func requireWhole(
+        _ range: HistoryRange, _ coverage: HistoryCoverage, _ engine: Engine, _ view: View,
+        named: Set<UInt16>? = nil, filter: TransactionFilter = TransactionFilter()
     ) throws(StoreError) {
-        let asked = gaps.filter { named?.contains($0.entity) ?? $0.concernsAll }
-        if asked.isEmpty { return }
-        let versions = try engine.tracked(view).schemaVersions(in: range)
-        guard let gap = asked.first(where: { $0.meets(versions) }) else { return }
-        throw try GapReport(gap, engine, identifier).refusal(path: path)
+        let history = engine.tracked(view)
+        if let cleaned = try history.lastCleaned(
+            coverage, after: range.after, before: range.before, filter: filter)
+        {
+            throw StoreError(
+                .tokenExpired,
+                "Transactions of some authors up to \(cleaned) were cleaned, some of them behind \(range.after): ask "
+                    + "for what comes after \(cleaned), leave these authors out, or read everything anew and go on "
+                    + "from the state that was read.",
+                path: path, oldestToken: try token(ofNumber: cleaned, engine, view))
+        }
+        let gap = try coverage.gap(named: named) { () throws(StoreError) in try history.schemaVersions(in: range) }
+        if let gap { throw try GapReport(gap, engine, identifier).refusal(path: path) }
     }
 }
 
@@ -45,27 +45,19 @@ struct GapReport {
     /// The place behind that one, or the oldest one of all where that is later.
     let begin: HistoryToken?
 
-    /// `newest` is the newest state of the engine's file.
-    init(_ gap: HistoryGap, _ engine: Engine, _ newest: View, _ store: UUID) throws(StoreError) {
+    init(_ gap: HistoryGap, _ engine: Engine, _ store: UUID) throws(StoreError) {
+        let newest = try engine.viewOfThisFile()
         self.gap = gap
         name = newest.catalog.lastDefinition(ofEntity: gap.entity)?.name.text ?? "entity \(gap.entity)"
         guard case .resumed(let version) = gap.end else {
             (last, begin) = (nil, nil)
             return
         }
-        let (number, tag) = try { () throws(StoreError) in
-            let number = try engine.tracked(newest).firstNumber(ofSchemaVersion: version) - 1
-            if number > engine.oldestNumber { return (number, try engine.view(asOf: number).tag) }
-            let oldest = try engine.oldest()
-            return (oldest.number, oldest.tag)
-        }()
-        last = number
-        begin = HistoryToken(storeIdentifier: store, number: number, tag: tag)
-    }
-
-    init(_ gap: HistoryGap, _ engine: Engine, _ store: UUID) throws(StoreError) {
-        let newest = try engine.viewOfThisFile()
-        try self.init(gap, engine, newest, store)
+        let number = try engine.tracked(newest).firstNumber(ofSchemaVersion: version) - 1
+        let oldest = try engine.oldest()
+        let tag = number > oldest.number ? try engine.view(asOf: number).tag : oldest.tag
+        last = max(number, oldest.number)
+        begin = HistoryToken(storeIdentifier: store, number: max(number, oldest.number), tag: tag)
     }
 
     /// For who asks for history.
@@ -105,8 +97,7 @@ extension Snapshot {
     private func refuseUnknown(_ entity: UInt16) throws(StoreError) {
         // What was added later is not in this state: of that it is known.
         guard view.unknownEntities.contains(entity), view.catalog.isUsed(entity: entity) else { return }
-        let newest = try engine.viewOfThisFile()
-        guard let gap = newest.historyGaps.first(where: { $0.entity == entity }) else { return }
-        throw try GapReport(gap, engine, newest, storeIdentifier).refusal(asOf: view.number, path: engine.log.path)
+        guard let gap = engine.tracked(try engine.viewOfThisFile()).coverage.gap(of: entity) else { return }
+        throw try GapReport(gap, engine, storeIdentifier).refusal(asOf: view.number, path: engine.log.path)
     }
 }

@@ -16,16 +16,11 @@ extension Store {
         after number: UInt64, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
     ) throws {
-        var (engine, view) = try newest()
-        if let snapshot {
-            engine = snapshot.engine
-            view = try self.view(of: snapshot, engine)
-        }
+        let engine = try snapshot?.engine ?? newest().engine
+        let (view, coverage) = try reading(snapshot, engine)
         try require(number, engine, view)
-        try requireNoneHidden(after: number, engine, view)
-        let gaps = try snapshot == nil ? view.historyGaps : historyGaps(engine)
-        try requireNoGaps(gaps, in: HistoryRange(after: number, before: .max), named: nil, engine, view)
-        let filter = ChangeFilter.showing(view, gaps)
+        try requireWhole(HistoryRange(after: number, before: .max), coverage, engine, view)
+        let filter = ChangeFilter.showing(view, coverage.gaps)
         var lending = HistoryLending(self, view, filter)
         try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
             try body(HistoryTransactionView(lending.show(transaction)))

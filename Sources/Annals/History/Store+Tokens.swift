@@ -82,18 +82,13 @@ extension Store {
     }
 
     /// Throws where history does not have the place right behind that number.
-    func require(_ number: UInt64, _ newest: View) throws(StoreError) { try require(number, engine, newest) }
-
     func require(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) {
-        guard number <= newest.number else {
-            throw StoreError(
-                .tokenUnknown,
-                "What is read has no transaction \(number): its newest is \(newest.number). The token may be of another copy, or newer than a snapshot.",
-                path: path)
-        }
-        guard number >= engine.oldestNumber else {
-            throw expired("History does not reach back to transaction \(number)", engine)
-        }
+        guard let code = engine.tracked(newest).coverage.refusal(of: number, newest: newest.number) else { return }
+        if code == .tokenExpired { throw expired("History does not reach back to transaction \(number)", engine) }
+        throw StoreError(
+            code,
+            "What is read has no transaction \(number): its newest is \(newest.number). The token may be of another "
+                + "copy, or newer than a snapshot.", path: path)
     }
 
     /// With the token of the oldest place that there is.
@@ -103,20 +98,6 @@ extension Store {
             what
                 + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the state that was read.",
             path: path, oldestToken: try? oldestToken(engine))
-    }
-
-    /// Throws where transactions in that range are hidden that the filter would show: an answer without them would not be all.
-    func requireNoneHidden(
-        after number: UInt64, before end: UInt64 = .max, _ engine: Engine, _ view: View,
-        filter: TransactionFilter = TransactionFilter()
-    ) throws(StoreError) {
-        let found = try engine.tracked(view).lastHidden(after: number, before: end, filter: filter)
-        guard let hidden = found else { return }
-        throw StoreError(
-            .tokenExpired,
-            "Transactions of some authors up to \(hidden) were cleaned, some of them behind \(number): ask for what comes after "
-                + "\(hidden), leave these authors out, or read everything anew and go on from the state that was read.",
-            path: path, oldestToken: try token(ofNumber: hidden, engine, view))
     }
 
     func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {

@@ -118,8 +118,9 @@ final class Player: @unchecked Sendable {
         }
         let found = number == view.number ? view.tag : try engine.view(asOf: number).tag
         guard found == tag else { throw InterleavingFailure("the token of \(number) is said to have diverged") }
-        if let hidden = try engine.tracked(view).lastHidden(after: number) {
-            throw InterleavingFailure("\(hidden) is said to be hidden")
+        let history = engine.tracked(view)
+        if let cleaned = try history.lastCleaned(history.coverage, after: number) {
+            throw InterleavingFailure("\(cleaned) is said to be cleaned")
         }
         var next = number + 1
         try engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in

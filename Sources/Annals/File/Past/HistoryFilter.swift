@@ -151,25 +151,3 @@ extension SchemaCatalog {
         return nil
     }
 }
-
-extension TrackedView {
-    /// The last transaction above `number` and below `end` that is hidden and that the filter would show; nil where there is none.
-    package func lastHidden(
-        after number: UInt64, before end: UInt64 = .max, filter: TransactionFilter = TransactionFilter()
-    ) throws(StoreError) -> UInt64? {
-        let hidden = log.current.tracking.hidden.filter { filter.shows(author: $0.author) }
-        guard let limit = hidden.map({ min($0.before, end) }).max(), number + 1 < limit else { return nil }
-        var last: UInt64?
-        try forEachTransaction(after: number) { (transaction) in
-            if transaction.number >= limit { return false }
-            let author = transaction.authorNumber
-            if let entry = hidden.first(where: { $0.author == author }), transaction.number < entry.before,
-                filter.matches(transaction)
-            {
-                last = transaction.number
-            }
-            return true
-        }
-        return last
-    }
-}

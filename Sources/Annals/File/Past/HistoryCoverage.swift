@@ -1,0 +1,76 @@
+// What part of history can be requested: which places, which transactions, and which changes of which entities.
+//
+// Invariants:
+// HC1  A place can be requested from the horizon to the newest transaction; a transaction, if it is above the horizon.
+// HC2  No answer lacks a transaction that was requested only because its author's were cleaned: it is `tokenExpired`.
+// HC3  No answer lacks changes of an entity that was requested only because its history was not kept: it is
+//      `historyGap`. Requesting everything requests the entities that have a history, if not from its beginning.
+// HC4  What is left out follows from what the file of the answer knows now, whichever state is read and whatever
+//      compaction has done.
+
+/// As of one moment: who asks several questions gets answers that fit each other.
+package struct HistoryCoverage: Sendable {
+    /// The place that history begins at.
+    package let horizon: UInt64
+    /// Of whose transactions above the horizon some were cleaned: those with smaller numbers.
+    package let hidden: [CleaningRecord.Hidden]
+    package let gaps: [HistoryGap]
+
+    package init(horizon: UInt64, hidden: [CleaningRecord.Hidden], gaps: [HistoryGap]) {
+        (self.horizon, self.hidden, self.gaps) = (horizon, hidden, gaps)
+    }
+
+    /// Why a place cannot be requested; nil if it can be.
+    package func refusal(of place: UInt64, newest: UInt64) -> StoreError.Code? {
+        place > newest ? .tokenUnknown : place < horizon ? .tokenExpired : nil
+    }
+
+    /// Whether a transaction was cleaned, alone or with all others.
+    package func isCleaned(_ number: UInt64, author: UInt32) -> Bool {
+        number <= horizon || hidden.contains { $0.author == author && number < $0.before }
+    }
+
+    /// Above all transactions of a range that were cleaned and that the filter may show; nil if there are none.
+    package func cleanedEnd(after number: UInt64, before end: UInt64, _ filter: TransactionFilter) -> UInt64? {
+        let limit = hidden.filter { filter.shows(author: $0.author) }.map { min($0.before, end) }.max()
+        return limit.flatMap { number + 1 < $0 ? $0 : nil }
+    }
+
+    package func gap(of entity: UInt16) -> HistoryGap? { gaps.first { $0.entity == entity } }
+
+    /// The first gap that a request meets: of the entities that it names, or of all that have a history. `versions` are
+    /// the schema versions of its transactions; asked for only if there is such an entity.
+    package func gap(
+        named: Set<UInt16>?, _ versions: () throws(StoreError) -> ClosedRange<UInt16>?
+    ) throws(StoreError) -> HistoryGap? {
+        let requested = gaps.filter { named?.contains($0.entity) ?? $0.concernsAll }
+        if requested.isEmpty { return nil }
+        let versions = try versions()
+        return requested.first { $0.meets(versions) }
+    }
+}
+
+extension TrackedView {
+    /// What can be requested by now, if this is the newest state.
+    package var coverage: HistoryCoverage {
+        let tracking = log.current.tracking
+        return HistoryCoverage(horizon: tracking.horizon, hidden: tracking.hidden, gaps: view.historyGaps)
+    }
+
+    /// The last transaction above `number` and below `end` that was cleaned with others of its author, and that the
+    /// filter would show; nil if there is none.
+    package func lastCleaned(
+        _ coverage: HistoryCoverage, after number: UInt64, before end: UInt64 = .max,
+        filter: TransactionFilter = TransactionFilter()
+    ) throws(StoreError) -> UInt64? {
+        guard let limit = coverage.cleanedEnd(after: number, before: end, filter) else { return nil }
+        var last: UInt64?
+        try forEachTransaction(after: number) { (transaction) in
+            if transaction.number >= limit { return false }
+            let isCleaned = coverage.isCleaned(transaction.number, author: transaction.authorNumber)
+            if isCleaned, filter.matches(transaction) { last = transaction.number }
+            return true
+        }
+        return last
+    }
+}
