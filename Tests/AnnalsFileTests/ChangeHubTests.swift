@@ -4,7 +4,7 @@ import Annals
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ChangeHubTests {
+@Suite(.timeLimit(.minutes(20))) struct ChangeHubTests {
     let watches = FakeWatches()
     let hub: ChangeHub
 

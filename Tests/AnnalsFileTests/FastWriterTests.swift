@@ -5,7 +5,7 @@ import SimulatedDisk
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct FastWriterTests {
+@Suite(.timeLimit(.minutes(20))) struct FastWriterTests {
     /// A store with a reader's handle, and a writer that commits whenever the reader has read.
     private func beside(
         _ reading: Reading, _ body: (EngineMachine, () throws -> UInt64) throws -> Void

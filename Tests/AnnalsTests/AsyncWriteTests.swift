@@ -100,7 +100,7 @@ import Testing
     }
 
     /// More tasks wait for the lock than the pool has threads; another task of the pool goes on.
-    @Test(.timeLimit(.minutes(1))) func thePoolGoesOnWhileAllWait() async throws {
+    @Test(.timeLimit(.minutes(20))) func thePoolGoesOnWhileAllWait() async throws {
         let holder = try Holder(folder.path)
         let store = store
         let count = ProcessInfo.processInfo.activeProcessorCount * 4
@@ -115,7 +115,7 @@ import Testing
         try end(count)
     }
 
-    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    @Test(.timeLimit(.minutes(20)), arguments: [false, true])
     func whoeverIsCancelledWhileItWaitsWritesNothing(inWrite: Bool) async throws {
         let before = try store.currentToken
         let holder = try Holder(folder.path)
@@ -139,7 +139,7 @@ import Testing
     }
 
     /// A commit whose body has run already waits for the lock only.
-    @Test(.timeLimit(.minutes(1))) func aCommitIsCancelledBehindItsBody() async throws {
+    @Test(.timeLimit(.minutes(20))) func aCommitIsCancelledBehindItsBody() async throws {
         let holder = try Holder(folder.path)
         let store = store
         let hasRun = AsyncStream<Void>.makeStream()
@@ -158,7 +158,7 @@ import Testing
     }
 
     /// A consumer that a transaction moves, without any change of its own, stays where it is too.
-    @Test(.timeLimit(.minutes(1))) func aCancelledAdvanceMovesNoConsumer() async throws {
+    @Test(.timeLimit(.minutes(20))) func aCancelledAdvanceMovesNoConsumer() async throws {
         let store = store
         let start = try store.registerConsumer("reader").cursor
         try await store.commit { try $0.insert("Clip", ["rank": 1]) }

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ChangeSignalTests {
+@Suite(.timeLimit(.minutes(20))) struct ChangeSignalTests {
     let folder: StoreFolder
 
     init() throws { folder = try StoreFolder() }

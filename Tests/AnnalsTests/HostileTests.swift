@@ -5,7 +5,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct HostileTests {
+@Suite(.timeLimit(.minutes(20))) struct HostileTests {
     let folder: StoreFolder
 
     init() throws { folder = try StoreFolder() }

@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct WaitUntilTests {
+@Suite(.timeLimit(.minutes(20))) struct WaitUntilTests {
     let folder: StoreFolder
 
     init() throws { folder = try StoreFolder() }
