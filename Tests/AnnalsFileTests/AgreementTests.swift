@@ -25,36 +25,15 @@ import Testing
         return file.finished()
     }
 
-    private func failure(_ body: () throws -> Void) -> StoreError? {
-        do {
-            try body()
-            return nil
-        } catch { return error as? StoreError }
-    }
-
     /// What the checker finds, and what compaction and backup throw.
     private func expect(
         _ rules: Set<String>, _ bytes: [UInt8], _ code: StoreError.Code?,
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         #expect(Set(try check(bytes).findings.map(\.rule)) == rules, sourceLocation: sourceLocation)
-        for isBackup in [false, true] {
-            let machine = EngineMachine()
-            machine.machine.disk.install(bytes, at: EngineMachine.path)
-            let store = StoreFiles(try machine.open())
-            let met = failure {
-                if isBackup {
-                    _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered)
-                } else {
-                    _ = try store.compact(.lowered)
-                }
-            }
-            #expect(met?.code == code, "\(met?.description ?? "")", sourceLocation: sourceLocation)
-            if met == nil {
-                try expectIntact(machine.machine.disk, isBackup ? "/data/copy" : EngineMachine.path)
-            } else {
-                #expect(machine.machine.disk.names(in: "/data") == ["s.annals"], sourceLocation: sourceLocation)
-            }
+        for copying in Copying.allCases {
+            let met = try expectSound(copying, of: bytes, sourceLocation: sourceLocation)
+            #expect(met?.code == code, "\(copying): \(met?.description ?? "")", sourceLocation: sourceLocation)
         }
     }
 
@@ -140,5 +119,121 @@ import Testing
         #expect(use.live >= UInt64(ids.count * 40), "\(use)")
         #expect(use.live + use.history + use.garbage + use.index <= view.end)
         #expect(use.history > use.live && use.garbage > use.index, "\(use)")
+    }
+
+    /// A row that names a large value of these pieces.
+    private func large(_ pieces: [[UInt8]], _ definition: EntityDefinition, inBase: Bool) throws -> [UInt8] {
+        var file = ForgedFile(generation: inBase ? 1 : 0)
+        let table = try SchemaDefinition(version: 1, entities: [definition]).encodeTables()[0]
+        if inBase {
+            file.add(.schema, table: table)
+            file.schemaVersion = 1
+        } else {
+            file.addSchema(table: table)
+            file.addCommit()
+        }
+        let bytes = pieces.map(\.count).reduce(0, +)
+        var first: ForgedFrame?
+        var position = 0
+        for piece in pieces {
+            let frame = file.addValue(
+                piece, of: bytes, position: position, first: first?.offset, isMember: !inBase)
+            first = first ?? frame
+            position += piece.count
+        }
+        let frame = try #require(first)
+        let reference = try #require(
+            LargeValueReference(offset: frame.offset, valueBytes: UInt64(bytes), checksum: frame.checksum))
+        var writer = ByteWriter()
+        try RowEncoder.append(
+            [.large(reference)], layout: RowLayout.make(definition), entryDistance: 0, schemaVersion: 1,
+            isDeletion: false, to: &writer)
+        let row = Array(writer.bytes)
+        if inBase {
+            file.addRows([ForgedChange(object: Note.object(1), kind: .base, row: row)])
+        } else {
+            file.addCommit([.insert(1, row)])
+        }
+        file.addSeal()
+        return file.finished()
+    }
+
+    @Test(arguments: [false, true]) func aLargeValueOfTheWrongFormIsDamageToAll(inBase: Bool) throws {
+        let smile = Array("a😀é".utf8)
+        let objects = [Note.object(1), Note.object(2)].map { withUnsafeBytes(of: $0.rawValue.littleEndian, Array.init) }
+        let text = Samples.entity([.string])
+        let set = Samples.entity([.objects])
+        try expect([], large([Array(smile[..<4]), Array(smile[4...])], text, inBase: inBase), nil)
+        try expect([], large(objects, set, inBase: inBase), nil)
+        try expect([], large(objects.reversed(), Samples.entity([.orderedObjects]), inBase: inBase), nil)
+        try expect([], large([[0xFF]], Samples.entity([.data]), inBase: inBase), nil)
+        try expect(["F22"], large([Array(smile.dropLast())], text, inBase: inBase), .damaged)
+        try expect(["F22"], large([[0x61], [0xFF]], Samples.entity([.json]), inBase: inBase), .damaged)
+        try expect(["F22"], large(objects.reversed(), set, inBase: inBase), .damaged)
+    }
+
+    @Test(arguments: [false, true]) func aReferenceToNoValueAtAllIsDamageToAll(inBase: Bool) throws {
+        let definition = Samples.entity([.data])
+        let reference = try #require(LargeValueReference(offset: 4096, valueBytes: 100, checksum: 1))
+        var writer = ByteWriter()
+        try RowEncoder.append(
+            [.large(reference)], layout: RowLayout.make(definition), entryDistance: 0, schemaVersion: 1,
+            isDeletion: false, to: &writer)
+        try expect(["F23"], store([Array(writer.bytes)], inBase: inBase, definition), .damaged)
+    }
+
+    @Test func anObjectTwiceInATransactionIsDamageToAll() throws {
+        let row = try Note.encoded("new")
+        let notes = try ForgedFile.withNotes()
+        var once = notes
+        let first = once.addCommit([.insert(1, row), .insert(2, row)])
+        var (inserted, updated, parts) = (notes, once, notes)
+        inserted.addCommit([.insert(2, row), .insert(1, row), .insert(2, row)])
+        updated.addCommit([
+            .update(1, row, previous: first.rows[0]), .update(1, row, previous: first.rows[0]),
+        ])
+        let part = parts.addPart([.insert(1, row)])
+        parts.addCommit([.delete(1, previous: part.rows[0])])
+        try expect([], once.finished(), nil)
+        for var file in [inserted, updated, parts] {
+            file.addSeal()
+            try expect(["F19"], file.finished(), .damaged)
+        }
+    }
+
+    @Test(arguments: [false, true]) func aRowOfASchemaVersionToComeIsDamageToAll(inBase: Bool) throws {
+        for version in [UInt16(1), 2] {
+            var file = inBase ? try ForgedFile.withBase() : try ForgedFile.withNotes()
+            let row = try Note.encoded("one", version: version)
+            if inBase {
+                file.addRows([ForgedChange(object: Note.object(1), kind: .base, row: row)])
+            } else {
+                file.addCommit([.insert(1, row)])
+            }
+            var next = Note.definition
+            next.name = IdentifierName("Memo")
+            file.addSchema(table: try SchemaDefinition(version: 2, entities: [next]).encodeTables()[0])
+            file.addCommit()
+            file.addSeal()
+            try expect(version == 1 ? [] : ["F21"], file.finished(), version == 1 ? nil : .damaged)
+        }
+    }
+
+    @Test func aChangeThatDoesNotFollowIsDamageToAll() throws {
+        let row = try Note.encoded("new")
+        var notes = try ForgedFile.withNotes()
+        let first = notes.addCommit([.insert(1, row), .insert(2, row)])
+        let deleted = notes.addCommit([.delete(2, previous: first.rows[1])])
+        let changes: [ForgedChange] = [
+            .insert(1, row, previous: first.rows[0]), .update(2, row, previous: deleted.entries[0] | 1),
+            .delete(2, previous: deleted.entries[0] | 1), .update(3, row, previous: first.rows[0]),
+            .delete(3, previous: first.rows[0]),
+        ]
+        for change in changes {
+            var file = notes
+            file.addCommit([change])
+            file.addSeal()
+            try expect(["F18"], file.finished(), .damaged)
+        }
     }
 }

@@ -12,6 +12,9 @@ func expectRules(
     let report = try check(file.finished(spareBytes: spareBytes))
     #expect(Set(report.findings.map(\.rule)) == rules, "\(report.findings)", sourceLocation: sourceLocation)
     #expect(report.hasDamage == isDamage, "\(report.findings)", sourceLocation: sourceLocation)
+    for copying in Copying.allCases {
+        try expectSound(copying, of: file.finished(spareBytes: spareBytes), sourceLocation: sourceLocation)
+    }
 }
 
 @Suite struct CheckerTests {

@@ -177,7 +177,7 @@ private struct LogStore {
         let (rows, last) = (try off.rows, try off.store.newest().view.number)
         let history = try LogStore.history(off.store.current, of: EngineNote.entity)
         let result = try off.store.compact(.lowered)
-        #expect(result.bytesAfter * 3 < whole, "\(result.bytesAfter) of \(whole)")
+        #expect(result.bytesAfter * 5 / 2 < whole, "\(result.bytesAfter) of \(whole)")
         #expect(result.baseNumber == 0)
         #expect(try LogStore.changes(off.store.current, of: Self.log).isEmpty)
         try off.expect(rows, history)

@@ -75,6 +75,10 @@ extension SimulatedDisk: FileSystem {
         ownProcess.startWriting(file, offset: offset, count: count)
     }
 
+    package func finishWriting(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError) {
+        try ownProcess.finishWriting(file, offset: offset, count: count)
+    }
+
     package func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) {
         try ownProcess.synchronizeDirectory(directory)
     }

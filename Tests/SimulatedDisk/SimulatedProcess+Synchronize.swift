@@ -32,6 +32,8 @@ extension SimulatedProcess {
     /// What was written and not synchronised may be on the disk or not anyhow.
     package func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {}
 
+    package func finishWriting(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError) {}
+
     /// An error of a directory is reported to this call only.
     package func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) {
         let effect = try begin(.synchronizeDirectory)

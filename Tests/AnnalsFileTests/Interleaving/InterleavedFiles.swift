@@ -132,6 +132,7 @@ final class InterleavedFiles: FileSystem {
 
     /// What was written and not synchronised may be on the disk or not anyhow.
     func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {}
+    func finishWriting(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError) {}
 
     func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) {
         try step(.synchronizeDirectory)

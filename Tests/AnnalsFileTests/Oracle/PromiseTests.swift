@@ -172,6 +172,9 @@ final class CountingFileSystem: FileSystem {
     func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64) {
         base.startWriting(file, offset: offset, count: count)
     }
+    func finishWriting(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError) {
+        try base.finishWriting(file, offset: offset, count: count)
+    }
     func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) { try base.synchronizeDirectory(directory) }
     func status(_ file: Descriptor) throws(StoreError) -> FileStatus { try base.status(file) }
     func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError) {

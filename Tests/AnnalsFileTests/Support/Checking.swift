@@ -34,6 +34,35 @@ func expectIntact(
     return report
 }
 
+/// What makes a new file of a store.
+enum Copying: CaseIterable {
+    case compaction, backup
+}
+
+/// Compacts or backs up a file that has these bytes. What comes of it is intact, or nothing does.
+///
+/// - Returns: what was thrown.
+@discardableResult
+func expectSound(
+    _ copying: Copying, of bytes: [UInt8], sourceLocation: SourceLocation = #_sourceLocation
+) throws -> StoreError? {
+    let machine = EngineMachine()
+    let disk = machine.machine.disk
+    disk.install(bytes, at: EngineMachine.path)
+    do {
+        let store = StoreFiles(try machine.open())
+        switch copying {
+        case .compaction: _ = try store.compact(.lowered)
+        case .backup: _ = try store.backUp(to: "/data/copy", newIdentity: false, .lowered)
+        }
+    } catch let error as StoreError {
+        #expect(disk.names(in: "/data") == ["s.annals"], sourceLocation: sourceLocation)
+        return error
+    }
+    try expectIntact(disk, copying == .backup ? "/data/copy" : EngineMachine.path, sourceLocation: sourceLocation)
+    return nil
+}
+
 extension Note {
     /// A row of the first schema version, as bytes.
     static func encoded(

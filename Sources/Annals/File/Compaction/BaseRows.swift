@@ -23,7 +23,8 @@ struct BaseRows: ~Copyable {
         entries == 0 || table.count + body.count + ChangeField.bytes + row.rowBytes.paddedTo8 <= limitBytes
     }
 
-    mutating func append(_ object: ObjectID, _ row: RowImage, _ copier: FrameCopier) throws(StoreError) {
+    /// `copier` has copied the large values that the row refers to; nil if it refers to none.
+    mutating func append(_ object: ObjectID, _ row: RowImage, _ copier: FrameCopier?) throws(StoreError) {
         table.append(object.rawValue)
         // Where the row is in the body, for now.
         table.append(UInt32(body.count))
@@ -31,13 +32,14 @@ struct BaseRows: ~Copyable {
         let start = body.count
         body.append(UnsafeRawBufferPointer(rebasing: row.bytes[..<row.rowBytes]))
         body.appendPadding()
-        try copier.relocate(row, at: start, in: &body)
+        try copier?.relocate(row, at: start, in: &body)
         entries += 1
     }
 
     /// Appends the frame, and begins another.
-    mutating func write(_ target: Engine, _ appender: inout Appender) throws(StoreError) {
+    mutating func write(_ target: Engine, _ copier: FrameCopier, _ appender: inout Appender) throws(StoreError) {
         guard entries > 0 else { return }
+        copier.needsCheckpoint = true
         let front = table.count
         table.patch(entries, at: FrameField.bytes)
         table.append(body.bytes)
@@ -53,7 +55,7 @@ struct BaseRows: ~Copyable {
         let frame = FrameView(
             offset: offset, header: header, table: UnsafeRawBufferPointer(bytes.slice(FrameField.bytes, tableBytes)),
             body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
-        try target.indexes.applyCopied(frame, maintainingOrdered: false)
+        try target.indexes.applyCopied(frame, start: 1, maintainingOrdered: false)
         reset()
     }
 }

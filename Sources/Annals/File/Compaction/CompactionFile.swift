@@ -92,9 +92,9 @@ struct CompactionFile {
             environment: log.environment)
     }
 
-    /// Gives the file the store's name, for good.
-    func publish() throws(StoreError) {
-        try log.files.rename(temporary, to: log.name, in: log.directory)
-        try log.files.synchronizeDirectory(log.directory)
-    }
+    /// Gives the file the store's name.
+    func rename() throws(StoreError) { try log.files.rename(temporary, to: log.name, in: log.directory) }
+
+    /// Makes the name durable.
+    func synchronizeDirectory() throws(StoreError) { try log.files.synchronizeDirectory(log.directory) }
 }

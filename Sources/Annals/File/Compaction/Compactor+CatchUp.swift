@@ -14,7 +14,7 @@ extension Compactor {
         defer { brake.release() }
         try copyRest(brake)
         // Who goes over to the new file reads what stands behind its checkpoint: a commit waits for that.
-        try target.writeCheckpoint()
+        try writeCheckpoint()
         try copyRest(brake)
         for _ in 0..<4 {
             let start = target.log.current.end

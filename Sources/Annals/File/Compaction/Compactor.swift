@@ -61,8 +61,8 @@ final class Compactor {
     /// Whether the first, long round is done. Then consumers and cleaning marks are written as they were at that time, indexes are built, and all of it
     /// is kept up to date by what is copied further.
     private var isCaughtUp = false
-    /// Up to here the system was asked to bring the new file to the disk.
-    private var startedEnd: UInt64 = 0
+    /// Up to here the new file is on its way to the disk, and up to `arrivedEnd` it has left memory.
+    private var (startedEnd, arrivedEnd): (UInt64, UInt64) = (0, 0)
 
     /// Compacts the store of an engine. Afterwards the engine is of a file that was replaced.
     ///
@@ -89,6 +89,8 @@ final class Compactor {
             try compactor.writeBase()
             try compactor.copyTransactions()
             let end = try compactor.finish(file)
+            // Others need not wait for that: whoever makes something durable in the new file does this first.
+            try file.synchronizeDirectory()
             return CompactionResult(bytesBefore: before, bytesAfter: end, baseNumber: compactor.base.number)
         } catch {
             compactor.target.log.retire()
@@ -176,17 +178,30 @@ final class Compactor {
             try appender.flush()
         }
         if othersWait { return }
-        startWriting()
+        try startWriting()
         if target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
     }
 
-    /// The disk is busy from the first slice on, and the one sync that counts finds little left to do.
-    private func startWriting() {
+    /// The disk is busy from the first slice on, and no more than two slices wait for it. So others who write or
+    /// synchronise on the same disk never wait for all of the new file, and the one sync that counts has little to do.
+    private func startWriting() throws(StoreError) {
         let log = target.log
         let end = log.current.end
         guard end > startedEnd else { return }
         log.files.startWriting(log.file, offset: startedEnd, count: end - startedEnd)
-        startedEnd = end
+        if startedEnd > arrivedEnd {
+            try log.files.finishWriting(log.file, offset: arrivedEnd, count: startedEnd - arrivedEnd)
+        }
+        (arrivedEnd, startedEnd) = (startedEnd, end)
+    }
+
+    /// Not if the new file is so small that reading it takes no longer than reading a checkpoint of it, which has a page
+    /// for each index, at least.
+    func writeCheckpoint() throws(StoreError) {
+        let tail = target.log.current.end - target.indexes.checkpointEnd
+        guard copier.needsCheckpoint || tail > target.options.closingTailBytes else { return }
+        try target.writeCheckpoint()
+        copier.needsCheckpoint = false
     }
 
     private func report(_ done: UInt64) throws(StoreError) {
@@ -242,18 +257,19 @@ final class Compactor {
                 let start = appender.state.end
                 isDone = true
                 try state.scan(entity: entity, from: next) { (object, row) throws(StoreError) in
-                    if !rows.hasRoom(for: row) { try rows.write(target, &appender) }
+                    if !rows.hasRoom(for: row) { try rows.write(target, copier, &appender) }
                     if appender.state.end - start >= limit {
                         isDone = false
                         return false
                     }
-                    try row.validate(hasPadding: false)
-                    try copier.copyValues(of: row, &appender)
-                    try rows.append(object, row, copier)
+                    let hasReferences = try row.validate(hasPadding: false)
+                    try row.require(schemaVersionUpTo: appender.state.schemaVersion)
+                    if hasReferences { try copier.copyValues(of: row, &appender) }
+                    try rows.append(object, row, hasReferences ? copier : nil)
                     next = object.number + 1
                     return true
                 }
-                try rows.write(target, &appender)
+                try rows.write(target, copier, &appender)
             }
             try report(min(target.log.current.end, source.log.current.end))
         }
@@ -353,7 +369,7 @@ final class Compactor {
             try build.run()
             try target.install(build)
         }
-        try target.writeCheckpoint()
+        try writeCheckpoint()
     }
 
     // MARK: The end
@@ -390,7 +406,7 @@ final class Compactor {
                 generation: target.log.header.generation, salt: target.log.header.salt,
                 time: log.environment.wallClockMicroseconds())
             _ = try source.append(.replacing, record.encoded(), &appender)
-            try file.publish()
+            try file.rename()
             return end
         }
     }

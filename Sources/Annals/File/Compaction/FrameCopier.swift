@@ -12,6 +12,8 @@ private struct CopiedValue {
     let checksum: UInt64
     let sourceChecksum: UInt64
     let valueBytes: UInt64
+    /// Known when its last piece was copied.
+    var forms: ValueForms = []
 }
 
 /// Takes frames of one file in their order, and appends them to another. Damage in changes and rows is not copied.
@@ -21,15 +23,20 @@ final class FrameCopier {
     private let folded: FoldedHistory
     private var values: [UInt64: CopiedValue] = [:]
     private var validator = ChangesValidator()
-    /// Whether rows may name any: the first may come while this works.
-    private var hasValues: Bool
     private var buffer = ByteWriter(capacity: 1 << 16)
     /// What rows that are copied next are encoded with, as the source knows it: it has every version that they can be of.
     var catalog: SchemaCatalog
+    /// Whether rows of that frame refer to large values.
+    private var hasReferences = false
     /// Of the transaction that is being copied.
     private var start: UInt64?
-    /// Of the value whose pieces are being copied.
-    private var openValue: UInt64 = 0
+    /// Whether it has schema frames.
+    private var changesSchema = false
+    /// Of the value whose pieces are being copied: where it begins in the target and in the source, and what it is.
+    private var openValue: (first: UInt64, source: UInt64, form: LargeValueForm) = (0, 0, LargeValueForm())
+    /// Whether the file needs a checkpoint, however small it is: an index has come of rows that were there, or there are
+    /// rows of no transaction, of which only a checkpoint tells salvage how many there were.
+    var needsCheckpoint = false
 
     /// Of the transaction that is being copied: how many changes its parts have kept, whether any was left out, and the large values that rows which are
     /// kept name; nil where none was looked for.
@@ -40,21 +47,17 @@ final class FrameCopier {
     init(_ source: Engine, _ target: Engine, _ folded: FoldedHistory) {
         (self.source, self.target, self.folded) = (source, target, folded)
         catalog = folded.state.catalog
-        hasValues = source.hasFrames(.value)
     }
 
     /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes are to follow.
     func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(StoreError) {
-        if frame.header.kind == .value {
-            hasValues = true
-            if try isLeftOut(value: frame) { return }
-        }
+        if frame.header.kind == .value, try isLeftOut(value: frame) { return }
         let offset = appender.state.reach
         buffer.truncate()
         buffer.appendZeros(FrameField.bytes)
         switch frame.header.kind {
         case .part, .transaction:
-            try validate(frame)
+            try validate(frame, newestVersion: appender.state.schemaVersion + (changesSchema ? 1 : 0))
             let kept = try appendChanges(of: frame, start: start ?? offset)
             if kept == 0, lacksChanges, frame.header.kind == .part { return }
         default:
@@ -62,41 +65,55 @@ final class FrameCopier {
             buffer.append(frame.body)
         }
         if start == nil { start = offset }
+        if frame.header.kind == .schema { changesSchema = true }
         let isCommit = frame.header.kind == .transaction
         var tableBytes = frame.table.count
         if isCommit || frame.header.kind == .part { tableBytes = copiedTableBytes }
-        if frame.header.kind == .value { try settleValue(frame, at: offset) }
+        let piece = frame.header.kind == .value ? try settlePiece(frame, at: offset) : nil
         let header = try appender.append(
             copied: buffer.mutableBytes(0..<buffer.count), kind: frame.header.kind, isMember: !isCommit,
             tableBytes: tableBytes)
-        if frame.header.kind == .value, offset == openValue { note(frame, at: offset, header.checksum) }
+        if let piece { note(piece, frame, at: offset, header.checksum) }
         guard isCommit || frame.header.kind == .part else {
             target.indexes.note(header, at: offset)
             return
         }
+        let first = start ?? offset
         if isCommit {
             let catalog = appender.state.catalog
             if target.indexes.shape.catalog.newestVersion != catalog.newestVersion {
+                if target.indexes.hasRowsToIndex(behind: catalog) { needsCheckpoint = true }
                 target.indexes.adopt(catalog)
                 // What had no index when its changes were copied may have one now.
                 touchesIndexes = true
                 if !maintaining { target.indexes.dropOrdered() }
             }
             start = nil
+            changesSchema = false
             (keptInParts, lacksChanges, wantedValues) = (0, false, nil)
         }
         let copied = FrameView(buffer.bytes, header: header, offset: offset)
         // Ordered indexes look at rows where they stand; else many frames are written at once.
         let looksAtRows = maintaining && touchesIndexes
         if looksAtRows { try appender.flush() }
-        try target.indexes.applyCopied(copied, maintainingOrdered: looksAtRows)
+        do throws(StoreError) {
+            try target.indexes.applyCopied(copied, start: first, maintainingOrdered: looksAtRows)
+        } catch {
+            throw error.at(offset: frame.offset)
+        }
     }
 
     // MARK: Changes
 
-    private func validate(_ frame: FrameView) throws(StoreError) {
+    /// `newestVersion` is that of the schema at the frame.
+    private func validate(_ frame: FrameView, newestVersion: UInt16) throws(StoreError) {
+        hasReferences = false
         do throws(StoreError) {
-            try validator.validate(frame, catalog) { (_, _) in }
+            try validator.validate(frame, catalog) { (_, row) throws(StoreError) in
+                guard let row else { return }
+                if row.hasReferences { hasReferences = true }
+                try row.view.require(schemaVersionUpTo: newestVersion)
+            }
         } catch {
             throw error.at(offset: frame.offset)
         }
@@ -179,7 +196,7 @@ final class FrameCopier {
             if let old = change.rowOffset {
                 let row = old + shift
                 try RowMove.settle(&buffer, row: row, entry: position)
-                if hasValues { try relocate(row: row, object) }
+                if hasReferences { try relocate(row: row, object) }
             }
             position += bytes
         }
@@ -198,7 +215,7 @@ final class FrameCopier {
                 let row = buffer.count
                 buffer.append(UnsafeRawBufferPointer(rebasing: source[..<(try RowHeader(source).rowBytes.paddedTo8)]))
                 try RowMove.settle(&buffer, row: row, entry: position)
-                if hasValues { try relocate(row: row, object) }
+                if hasReferences { try relocate(row: row, object) }
             }
             position += bytes
         }
@@ -247,14 +264,14 @@ final class FrameCopier {
     /// Gives the references of the row at `row` of the buffer the places of the target.
     private func relocate(row: Int, _ view: RowImage) throws(StoreError) {
         for place in try view.referencePlaces() {
-            let reference = place.reference
-            let value = try value(of: reference)
+            let value = try value(of: place)
             buffer.patch(value.first, at: row + place.position + ReferenceField.offset)
             buffer.patch(value.checksum, at: row + place.position + ReferenceField.checksum)
         }
     }
 
-    private func value(of reference: LargeValueReference) throws(StoreError) -> CopiedValue {
+    private func value(of place: RowImage.ReferencePlace) throws(StoreError) -> CopiedValue {
+        let reference = place.reference
         guard let value = values[reference.offset], value.valueBytes == reference.valueBytes,
             value.sourceChecksum == reference.checksum
         else {
@@ -262,45 +279,56 @@ final class FrameCopier {
                 .damaged, "F23: a row names a large value that is not there. Restore the store from a backup.",
                 offset: reference.offset)
         }
+        guard value.forms.isSuperset(of: .needed(for: place.type)) else {
+            throw StoreError(
+                .damaged, "F22: a large value is not of the type of its attribute. Restore the store from a backup.",
+                offset: reference.offset)
+        }
         return value
     }
 
-    private func settleValue(_ frame: FrameView, at offset: UInt64) throws(StoreError) {
-        if frame.table.integer(at: ValueField.position, as: UInt64.self) == 0 { openValue = offset }
-        buffer.patch(openValue, at: FrameField.bytes + ValueField.first)
+    /// Looks at the piece that is in the buffer, and tells it where its value begins.
+    private func settlePiece(_ frame: FrameView, at offset: UInt64) throws(StoreError) -> ValuePiece {
+        let piece = try ValuePiece.decode(frame)
+        if piece.position == 0 { openValue = (offset, frame.offset, LargeValueForm()) }
+        openValue.form.accept(frame.body.slice(0, Int(piece.pieceBytes)))
+        buffer.patch(openValue.first, at: FrameField.bytes + ValueField.first)
+        return piece
     }
 
-    private func note(_ frame: FrameView, at offset: UInt64, _ checksum: UInt64) {
-        values[frame.offset] = CopiedValue(
-            first: offset, checksum: checksum, sourceChecksum: frame.header.checksum,
-            valueBytes: frame.table.integer(at: ValueField.valueBytes, as: UInt64.self))
+    private func note(_ piece: ValuePiece, _ frame: FrameView, at offset: UInt64, _ checksum: UInt64) {
+        if piece.position == 0 {
+            values[frame.offset] = CopiedValue(
+                first: offset, checksum: checksum, sourceChecksum: frame.header.checksum, valueBytes: piece.valueBytes)
+        }
+        if piece.position + UInt64(piece.pieceBytes) == piece.valueBytes {
+            values[openValue.source]?.forms = openValue.form.finish()
+        }
     }
 
     /// Copies the large values that a row of the base names, as frames of the base.
     func copyValues(of row: RowImage, _ appender: inout Appender) throws(StoreError) {
-        guard hasValues else { return }
         for place in try row.referencePlaces() where values[place.reference.offset] == nil {
             var position = place.reference.offset
             var left = place.reference.valueBytes
             while left > 0 {
                 let frame = try source.indexes.core.frame(at: position)
-                let piece = try ValuePiece.decode(frame)
-                guard frame.header.kind == .value, UInt64(piece.pieceBytes) <= left,
-                    piece.valueBytes == place.reference.valueBytes, piece.position == piece.valueBytes - left
-                else {
-                    throw ReadCore.badLink(position)
-                }
                 let offset = appender.state.reach
                 buffer.truncate()
                 buffer.appendZeros(FrameField.bytes)
                 buffer.append(frame.table)
                 buffer.append(frame.body)
-                try settleValue(frame, at: offset)
+                let piece = try settlePiece(frame, at: offset)
+                guard frame.header.kind == .value, UInt64(piece.pieceBytes) <= left,
+                    piece.valueBytes == place.reference.valueBytes, piece.position == piece.valueBytes - left
+                else {
+                    throw ReadCore.badLink(position)
+                }
                 let header = try appender.append(
                     copied: buffer.mutableBytes(0..<buffer.count), kind: .value, isMember: false,
                     tableBytes: frame.table.count)
                 target.indexes.note(header, at: offset)
-                if offset == openValue { note(frame, at: offset, header.checksum) }
+                note(piece, frame, at: offset, header.checksum)
                 left -= UInt64(piece.pieceBytes)
                 position = frame.end
             }
@@ -309,9 +337,8 @@ final class FrameCopier {
 
     /// Gives the references of a row of the base, which stands at `row` of `frame`, the places of the target.
     func relocate(_ row: RowImage, at place: Int, in frame: inout ByteWriter) throws(StoreError) {
-        guard hasValues else { return }
         for reference in try row.referencePlaces() {
-            let value = try value(of: reference.reference)
+            let value = try value(of: reference)
             frame.patch(value.first, at: place + reference.position + ReferenceField.offset)
             frame.patch(value.checksum, at: place + reference.position + ReferenceField.checksum)
         }
@@ -331,14 +358,28 @@ enum RowMove {
 }
 
 extension RowImage {
-    /// The references of the row to large values, and where in the row they stand.
-    func referencePlaces() throws(StoreError) -> [(position: Int, reference: LargeValueReference)] {
-        var places: [(position: Int, reference: LargeValueReference)] = []
+    /// A reference of the row to a large value, where in the row it stands, and its attribute's type.
+    struct ReferencePlace {
+        let position: Int
+        let reference: LargeValueReference
+        let type: AttributeType
+    }
+
+    /// F21 as far as the validator does not know it, which has all versions of the source.
+    func require(schemaVersionUpTo newest: UInt16) throws(StoreError) {
+        guard bytes.integer(at: RowField.schemaVersion, as: UInt16.self) > newest else { return }
+        throw RowHeader.damaged("a row is of a schema version that comes after it.", fileOffset)
+    }
+
+    func referencePlaces() throws(StoreError) -> [ReferencePlace] {
+        var places: [ReferencePlace] = []
         for position in layout.variables {
             guard case .large(let reference) = try variable(at: Int(position)),
                 let content = try variableBytes(Int(position)).0.baseAddress, let start = bytes.baseAddress
             else { continue }
-            places.append((content - start, reference))
+            places.append(
+                ReferencePlace(
+                    position: content - start, reference: reference, type: layout.slots[Int(position)].type))
         }
         return places
     }

@@ -210,8 +210,11 @@ extension Engine {
         }
     }
 
-    /// With the writer lock: the indexes are those of the appender's state. Where it fails they are as before.
+    /// With the writer lock: the indexes are those of the appender's state. If it fails they are as before. Does nothing
+    /// directly after a checkpoint that has everything.
     func writeCheckpoint(_ appender: inout Appender) throws(StoreError) {
+        let sealBytes = appender.state.isSealed ? UInt64(FrameField.bytes + SealRecord.bytes) : 0
+        if appender.state.checkpoint?.end == appender.state.end - sealBytes, !indexes.hasBuiltIndex { return }
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let start = appender.state.end

@@ -20,11 +20,6 @@ package struct EngineStatistics: Sendable {
 }
 
 extension Engine {
-    /// Whether the file has frames of a kind. Waits for a commit of this handle that is under way.
-    func hasFrames(_ kind: FrameKind) -> Bool {
-        log.writer.withLock { log.follow.withLock { indexes.frameBytes[Int(kind.rawValue)] > 0 } }
-    }
-
     /// Counts as of the newest state. Waits for a commit of this handle that is under way.
     package func statistics() throws(StoreError) -> EngineStatistics {
         try requireNotWriting()

@@ -47,7 +47,7 @@ extension IndexBuild {
     }
 
     /// As many nodes as memory may hold.
-    private var hasManyNodes: Bool {
+    var hasManyNodes: Bool {
         indexes.reduce(0) { $0 + $1.content.dirtyBytes } >= engine.options.dirtyNodeBytes
     }
 

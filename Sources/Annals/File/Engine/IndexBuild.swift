@@ -28,6 +28,8 @@ final class IndexBuild {
     /// The version before it: nobody else may add one meanwhile.
     let version: UInt16
     private let view: View
+    /// Whether the nodes are left to a checkpoint that follows, as long as memory holds them. Nobody else writes then.
+    private let isCompleting: Bool
     var number: UInt64
     var keys = ByteWriter(capacity: 1024)
     /// Objects with the key of another one, and the place of the index that is to be unique.
@@ -46,6 +48,7 @@ final class IndexBuild {
         guard next.ordered.contains(where: { $0 == nil }) else { return nil }
         self.engine = engine
         self.view = view
+        isCompleting = false
         shape = next.shape
         version = transaction.baseSchemaVersion
         number = view.number
@@ -60,6 +63,7 @@ final class IndexBuild {
         let view = try engine.view()
         self.engine = engine
         self.view = view
+        isCompleting = true
         shape = view.shape
         version = view.catalog.newestVersion
         number = view.number
@@ -75,7 +79,7 @@ final class IndexBuild {
     /// Everything that takes long. Holds the writer lock for a slice at a time only.
     func run() throws(StoreError) {
         for place in indexes.indices { try build(place) }
-        try catchUp()
+        if !isCompleting { try catchUp() }
     }
 
     private func report() throws(StoreError) {
@@ -123,7 +127,7 @@ final class IndexBuild {
             // So late that the nodes that the next keys go to stay in memory.
             if indexes[place].content.dirtyBytes >= 2 * engine.options.indexSliceBytes { try writeSlice(place) }
         }
-        try write(place)
+        if !isCompleting || hasManyNodes { try write(place) }
     }
 
     private func requireUnique(_ sorter: KeySorter, _ place: Int) throws(StoreError) {

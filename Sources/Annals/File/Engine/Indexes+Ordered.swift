@@ -137,7 +137,7 @@ extension Indexes {
                     expected = number + 1
                     if before.indexes[number].hasSameDefaults(as: index) { return ordered[number] }
                 }
-                return totals[index.id.entity].nextNumber == 1 ? OrderedIndex() : nil
+                return totals[index.id.entity].live == 0 ? OrderedIndex() : nil
             }
         }
     }

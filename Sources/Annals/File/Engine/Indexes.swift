@@ -132,12 +132,14 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// Takes in a frame with changes that compaction has appended to a file of its own. It need not stand in the file yet, unless ordered indexes
-    /// follow, which look at rows.
-    func applyCopied(_ frame: FrameView, maintainingOrdered: Bool) throws(StoreError) {
+    /// Takes in a frame with changes that compaction has appended to a file of its own. It need not stand in the file
+    /// yet, unless ordered indexes follow, which look at rows.
+    ///
+    /// Throws `damaged` if an object has a version at or above `start` already, where the transaction begins.
+    func applyCopied(_ frame: FrameView, start: UInt64, maintainingOrdered: Bool) throws(StoreError) {
         note(frame.header, at: frame.offset)
         if maintainingOrdered { file.advance(to: frame.end) }
-        try apply(frame, maintainingOrdered: maintainingOrdered)
+        try apply(frame, maintainingOrdered: maintainingOrdered, start: start)
     }
 
     /// Whether every index that the schema asks for is there.
@@ -152,8 +154,17 @@ final class Indexes: LogFollower, @unchecked Sendable {
         try forEachFrame(from: start, to: end) { (frame) in note(frame.header, at: frame.offset) }
     }
 
+    /// Whether a new schema version asks for an index of rows that are there. Adopting it does not make that index.
+    func hasRowsToIndex(behind catalog: SchemaCatalog) -> Bool {
+        let all = [OrderedIndex?](repeating: OrderedIndex(), count: shape.indexes.count)
+        return OrderedState(behind: catalog, shape, all, totals).ordered.contains { $0 == nil }
+    }
+
     /// An index that compaction has built.
-    func install(_ built: OrderedIndex, at place: Int) { ordered[place] = built }
+    func install(_ built: OrderedIndex, at place: Int) {
+        ordered[place] = built
+        hasBuiltIndex = true
+    }
 
     /// Frames that were verified and count, or are about to. Inside a stretch that the file knows to be readable.
     func forEachFrame(
@@ -183,13 +194,17 @@ final class Indexes: LogFollower, @unchecked Sendable {
     // MARK: Applying changes
 
     /// Takes in the changes of a frame that counts, or is about to: its bytes are in the file.
-    private func apply(_ frame: FrameView, maintainingOrdered: Bool) throws(StoreError) {
+    private func apply(
+        _ frame: FrameView, maintainingOrdered: Bool, start: UInt64 = .max
+    ) throws(StoreError) {
         var cursor = ChangeCursor(frame)
         while let change = try cursor.next() {
             if maintainingOrdered, !shape.indexes(of: change.object.entityNumber).isEmpty {
                 try maintainOrdered(change, row: frame.row(of: change))
             }
-            try apply(change, frame: frame.offset)
+            if try apply(change, frame: frame.offset) >= start {
+                throw StoreError(.damaged, "F19: an object appears twice in a transaction, or in the base.")
+            }
         }
     }
 
@@ -207,14 +222,15 @@ final class Indexes: LogFollower, @unchecked Sendable {
         rows.makeRoot(entity)
     }
 
-    @inline(__always)
-    private func apply(_ change: ChangeView, frame offset: UInt64) throws(StoreError) {
+    /// Returns the word of the version before.
+    @inline(__always) @discardableResult
+    private func apply(_ change: ChangeView, frame offset: UInt64) throws(StoreError) -> UInt64 {
         changes &+= 1
         let word =
             change.kind == .delete
             ? offset + UInt64(change.entryOffset) | 1 : offset + UInt64(change.rowOffset ?? 0)
-        try rows.set(change.object, to: word)
         totals.note(change.kind, change.object)
+        return try rows.set(change.object, to: word)
     }
 
     /// The number that the next object of an entity may have.

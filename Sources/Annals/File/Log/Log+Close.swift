@@ -59,20 +59,33 @@ extension Log {
         }
     }
 
+    /// Nobody waits for the lock while this waits for the disk. If others append meanwhile, again and again, this does not
+    /// seal: the last of them does when it closes.
     private func seal(isPublished: Bool) throws(StoreError) {
-        try withWriterLock(.full) { (appender) throws(StoreError) in
-            try appender.recoverIfTorn()
-            if appender.state.isSealed { return }
-            #if ANNALS_MUTANTS
-                if Mutant.isOn(.hintBeforeSync) { try writeHint(for: appender.state) }
-            #endif
-            follow.withLock { adopt(appender.state) }
-            if isPublished, !sealsBeforeSync { try synchronize(through: appender.state.end) }
-            try appender.seal()
-            try files.setSize(file, to: appender.state.end + UInt64(FormatLimits.pageBytes))
-            follow.withLock { adopt(appender.state) }
-            try synchronize(through: appender.state.end)
-            try writeHint(for: appender.state)
+        if isPublished {
+            if ledger.inherited != nil { try withWriterLock(.full) { (_) throws(StoreError) in } }
+            try synchronize(through: current.end)
+        }
+        for _ in 0..<3 {
+            var sealed: UInt64?
+            let isSealed = try withWriterLock(.full) { (appender) throws(StoreError) -> Bool in
+                try appender.recoverIfTorn()
+                if appender.state.isSealed { return true }
+                #if ANNALS_MUTANTS
+                    if Mutant.isOn(.hintBeforeSync) { try writeHint(for: appender.state) }
+                #endif
+                if isPublished, !sealsBeforeSync, ledger.mark < appender.state.end { return false }
+                try appender.seal()
+                try files.setSize(file, to: appender.state.end + UInt64(FormatLimits.pageBytes))
+                sealed = appender.state.end
+                return false
+            }
+            if isSealed { return }
+            try synchronize(through: current.end)
+            guard let sealed else { continue }
+            return try withWriterLock(.relaxed) { (appender) throws(StoreError) in
+                if appender.state.end == sealed { try writeHint(for: appender.state) }
+            }
         }
     }
 

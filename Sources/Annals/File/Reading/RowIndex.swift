@@ -164,15 +164,15 @@ final class RowIndex: @unchecked Sendable {
 
     // MARK: Changing
 
-    /// Stores the word of an object.
-    func set(_ object: ObjectID, to word: UInt64) throws(StoreError) {
+    /// Stores the word of an object, and returns the one before it.
+    @discardableResult
+    func set(_ object: ObjectID, to word: UInt64) throws(StoreError) -> UInt64 {
         let key = object.rawValue >> IndexNode.bits
-        if let lastLeaf, key == lastLeafKey {
-            return Self.word(lastLeaf, object.number & 511).pointee.store(word, ordering: .releasing)
-        }
-        let leaf = try leafToChange(object)
-        (lastLeaf, lastLeafKey) = (leaf, key)
-        Self.word(leaf, object.number & 511).pointee.store(word, ordering: .releasing)
+        if lastLeaf == nil || key != lastLeafKey { (lastLeaf, lastLeafKey) = (try leafToChange(object), key) }
+        let slot = Self.word(lastLeaf.unsafelyUnwrapped, object.number & 511)
+        let before = slot.pointee.load(ordering: .relaxed)
+        slot.pointee.store(word, ordering: .releasing)
+        return before
     }
 
     /// Sees to it that the entity has a root: it had objects once.

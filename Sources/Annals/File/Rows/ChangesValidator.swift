@@ -7,6 +7,8 @@ struct ChangesValidator {
     /// A row of a frame that was checked.
     struct WrittenRow {
         let view: RowImage
+        /// Whether it refers to large values.
+        let hasReferences: Bool
         /// Offset in the file.
         let offset: UInt64
     }
@@ -70,8 +72,8 @@ struct ChangesValidator {
                 .damaged, "F21: an attribute set names an attribute that the entity does not have.", offset: offset)
         }
         let view = try RowImage(bytes, layout: layout, fileOffset: offset)
-        try view.validate(isDeletion: change.kind == .delete)
-        return WrittenRow(view: view, offset: offset)
+        let hasReferences = try view.validate(isDeletion: change.kind == .delete)
+        return WrittenRow(view: view, hasReferences: hasReferences, offset: offset)
     }
 }
 

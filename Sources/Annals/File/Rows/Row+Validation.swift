@@ -5,12 +5,16 @@ extension RowImage {
     ///
     /// The bytes must hold the padding as well. Not checked here, because a row alone cannot show it: its entry (F20), that
     /// the layout is that of its schema version, and what its references name (F23).
-    package func validate(isDeletion: Bool = false, hasPadding: Bool = true) throws(StoreError) {
+    ///
+    /// - Returns: whether the row refers to large values.
+    @discardableResult
+    package func validate(isDeletion: Bool = false, hasPadding: Bool = true) throws(StoreError) -> Bool {
         var end = variableOffset
+        var hasReferences = false
         for position in 0..<count {
             try validatePresence(position, isDeletion)
             if slot(at: position).type.isVariable {
-                end += try validateVariable(position)
+                end += try validateVariable(position, &hasReferences)
             } else {
                 try validateFixed(position)
             }
@@ -21,6 +25,7 @@ extension RowImage {
         }
         try validatePresenceRest()
         if hasPadding { try validatePadding() }
+        return hasReferences
     }
 
     private func validatePresence(_ position: Int, _ isDeletion: Bool) throws(StoreError) {
@@ -52,7 +57,7 @@ extension RowImage {
     }
 
     /// Gives back the bytes of the value. That they begin where the value before ended is what the slots mean.
-    private func validateVariable(_ position: Int) throws(StoreError) -> Int {
+    private func validateVariable(_ position: Int, _ hasReferences: inout Bool) throws(StoreError) -> Int {
         let type = slot(at: position).type
         let (content, isLarge) = try variableBytes(position)
         if !isPresent(position) {
@@ -60,6 +65,7 @@ extension RowImage {
                 throw damaged("an absent value has bytes.", Int(slot(at: position).offset))
             }
         } else if isLarge {
+            hasReferences = true
             guard reference(content, type) != nil else {
                 throw StoreError(
                     .damaged, "F23: a reference cannot name a value.",

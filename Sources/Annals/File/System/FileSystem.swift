@@ -119,6 +119,8 @@ package protocol FileSystem: Sendable {
     func synchronize(_ file: Descriptor) throws(StoreError)
     /// Asks the system to begin with bringing these bytes to the disk. A hint: nothing is promised, and nobody told of an error.
     func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64)
+    /// Waits until these bytes have left memory. They are not durable then; but an error is reported, as by `synchronize`.
+    func finishWriting(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError)
     /// Makes the directory's names durable.
     func synchronizeDirectory(_ directory: Descriptor) throws(StoreError)
     func status(_ file: Descriptor) throws(StoreError) -> FileStatus

@@ -204,6 +204,11 @@ extension RealFileSystem {
         SystemCalls.startWriting(file.number, start, count)
     }
 
+    package func finishWriting(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError) {
+        guard let start = Int64(exactly: offset), let count = Int64(exactly: count) else { return }
+        try about(file) { () throws(SystemError) in try SystemCalls.finishWriting(file.number, start, count) }
+    }
+
     package func synchronizeDirectory(_ directory: Descriptor) throws(StoreError) {
         try about(directory) { () throws(SystemError) in try SystemCalls.fsync(directory.number) }
     }

@@ -215,6 +215,17 @@ extension SystemCalls {
         _ = syncFileRange?(file, offset, count, 2)
     }
 
+    /// `sync_file_range` that waits. It uses up the report of a failed write.
+    static func finishWriting(_ file: Int32, _ offset: Int64, _ count: Int64) throws(SystemError) {
+        guard let syncFileRange else { return }
+        do throws(SystemError) {
+            // SYNC_FILE_RANGE_WAIT_BEFORE, WRITE, WAIT_AFTER
+            _ = try calling("sync_file_range") { syncFileRange(file, offset, count, 7) }
+        } catch  where [EINVAL, ENOSYS, ESPIPE].contains(error.number) {
+            // The file system does not have it.
+        }
+    }
+
     private static let syncFileRange = function(
         "sync_file_range", as: (@convention(c) (Int32, Int64, Int64, UInt32) -> Int32).self)
 
