@@ -1,9 +1,6 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// Planted faults, compiled in only when the mutant run asks for them (`Tests/mutants.sh`): a product never has them.
-let mutants: [SwiftSetting] = Context.environment["ANNALS_MUTANTS"] == "1" ? [.define("ANNALS_MUTANTS")] : []
-
 /// CI takes no change that warns; who builds with a later compiler is not stopped by what that warns of.
 let strictness: [SwiftSetting] =
     Context.environment["ANNALS_STRICT"] == "1" ? [.treatAllWarnings(as: .error)] : []
@@ -14,7 +11,7 @@ let settings: [SwiftSetting] =
         .enableUpcomingFeature("ExistentialAny"),
         .enableUpcomingFeature("InternalImportsByDefault"),
         .enableUpcomingFeature("MemberImportVisibility"),
-    ] + mutants + strictness
+    ] + strictness
 
 let package = Package(
     name: "annals",

@@ -1,34 +1,62 @@
 #!/usr/bin/env bash
-# Plants one fault after the other (Sources/Annals/File/System/Mutant.swift) and expects the default suite to notice each.
-# Tests/mutants.sh [NAME ...]: all of them, or these. Exit status 1 if one goes unnoticed.
+# Plants one fault after the other (Tests/mutants/NAME.patch) in a copy of the sources, and expects the default suite to
+# notice each. Exit status 1 if one goes unnoticed, or if a patch does not apply.
+# Tests/mutants.sh [NAME ...]: all of them, or these. Tests/mutants.sh --check: only whether all patches apply.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-export ANNALS_MUTANTS=1
-scratch=${MUTANTS_SCRATCH:-.build/mutants}
-seconds=${MUTANT_SECONDS:-400}
-swift build -c release --build-tests --scratch-path "$scratch" || exit 1
+root=$PWD
 names=("$@")
+if [ "${1:-}" = --check ]; then names=(); fi
 if [ ${#names[@]} -eq 0 ]; then
-    mapfile -t names < <(sed -n '/enum Mutant/,/^    }/s/^        case \([a-zA-Z]*\)$/\1/p' Sources/Annals/File/System/Mutant.swift)
+    for patch in Tests/mutants/*.patch; do names+=("$(basename "$patch" .patch)"); done
 fi
-unnoticed=0
-echo "without a mutant:"
+stale=0
+for name in "${names[@]}"; do
+    git apply --check "Tests/mutants/$name.patch" || stale=$((stale + 1))
+done
+if [ "${1:-}" = --check ] || [ $stale -ne 0 ]; then
+    echo "$((${#names[@]} - stale)) patches apply, $stale do not"
+    [ $stale -eq 0 ]
+    exit
+fi
+
+copy=${MUTANTS_SCRATCH:-.build/mutants}
+seconds=${MUTANT_SECONDS:-400}
+mkdir -p "$copy"
+copy=$(cd "$copy" && pwd)
+for folder in Sources Tests Fuzz; do rm -rf "${copy:?}/$folder"; done
+cp -rp Package.swift Sources Tests Fuzz README.md "$copy/"
+cd "$copy" || exit 1
+
+build() { swift build -c release --build-tests >"$copy/$1.build.log" 2>&1; }
 # The bundle itself and not `swift test`: that leaves its child running when its time is over.
-suite() { timeout -k 5 "$seconds" "$scratch/release/annalsPackageTests.xctest" --testing-library swift-testing; }
-if ! suite >"$scratch/none.log" 2>&1; then
-    echo "  the suite fails by itself, see $scratch/none.log"
+suite() { timeout -k 5 "$seconds" .build/release/annalsPackageTests.xctest --testing-library swift-testing; }
+# Outside of a repository `git apply` is a plain patch.
+plant() { GIT_CEILING_DIRECTORIES=$(dirname "$copy") git apply "$@" "$root/Tests/mutants/$name.patch"; }
+
+echo "without a mutant:"
+if ! build none || ! suite >"$copy/none.log" 2>&1; then
+    echo "  the suite fails by itself, see $copy/none.log and $copy/none.build.log"
     exit 1
 fi
+unnoticed=0
 for name in "${names[@]}"; do
     start=$(date +%s)
-    ANNALS_MUTANT=$name suite >"$scratch/$name.log" 2>&1
-    status=$?
+    plant || exit 1
+    if build "$name"; then
+        suite >"$copy/$name.log" 2>&1
+        status=$?
+    else
+        echo "$name does not compile, see $copy/$name.build.log"
+        status=0
+    fi
+    plant -R || exit 1
     took=$(($(date +%s) - start))
-    by=$(grep -oE '✘ Test [A-Za-z0-9_]+' "$scratch/$name.log" | grep -v 'Test run' | sort -u | sed 's/✘ Test //' | tr '\n' ' ')
     if [ $status -eq 0 ]; then
         echo "UNNOTICED $name (${took} s)"
         unnoticed=$((unnoticed + 1))
     else
+        by=$(grep -oE '✘ Test [A-Za-z0-9_]+' "$copy/$name.log" | grep -v 'Test run' | sort -u | sed 's/✘ Test //' | tr '\n' ' ')
         echo "noticed $name (${took} s) by ${by:-a crash or a timeout, status $status}"
     fi
 done

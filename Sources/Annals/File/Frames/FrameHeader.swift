@@ -105,12 +105,6 @@ package struct FrameHeader: Equatable, Sendable {
 
     private static func checksum(of bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> UInt64 {
         let covered = UnsafeRawBufferPointer(rebasing: bytes[FrameField.frameBytes..<FrameField.bytes])
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.checksumDoesNotCoverLength) {
-                return Checksum.hash(.init(rebasing: bytes[FrameField.kind..<FrameField.bytes]), seed: salt ^ offset)
-            }
-            if Mutant.isOn(.noSaltAndChain) { return Checksum.hash(covered, seed: 0) }
-        #endif
         return Checksum.hash(covered, seed: salt ^ offset)
     }
 

@@ -96,11 +96,6 @@ package struct TransactionRecord: Equatable, Sendable {
     package static func tag(
         previousTag: UInt64, previousChecksum: UInt64, bodyChecksum: UInt64, table: UnsafeRawBufferPointer
     ) -> UInt64 {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.tagWithoutChain) {
-                return Checksum.hash(UnsafeRawBufferPointer(rebasing: table[8...]), seed: 0)
-            }
-        #endif
         let before = (previousTag.littleEndian, previousChecksum.littleEndian, bodyChecksum.littleEndian)
         let seed = Swift.withUnsafeBytes(of: before) { Checksum.hash($0, seed: 0) }
         return Checksum.hash(UnsafeRawBufferPointer(rebasing: table[8...]), seed: seed)

@@ -234,9 +234,6 @@ struct Appender {
         let droppedBytes = fileSize > state.end ? fileSize - state.end : 0
         try reserve(0)
         tail = .clean
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.noRecoveryFrame) { return }
-        #endif
         let record = RecoveryRecord(
             random: log.environment.random(), droppedBytes: droppedBytes,
             time: log.environment.wallClockMicroseconds())
@@ -360,7 +357,7 @@ struct Appender {
 
     private mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(StoreError) {
         do throws(StoreError) {
-            try log.write(bytes, at: place(of: offset))
+            try log.write(bytes, at: offset)
         } catch {
             writeFailed = true
             throw error
@@ -398,15 +395,6 @@ struct Appender {
         }
         writtenEnd = state.end
         return header
-    }
-
-    private func place(of offset: UInt64) -> UInt64 {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.appendBehindTornTail), let torn = log.openingReport.tornTail, offset >= torn {
-                return offset + (log.openingReport.fileBytes - torn)
-            }
-        #endif
-        return offset
     }
 
     /// Makes the file reach one page beyond what will be written, and a step further where that is cheap.

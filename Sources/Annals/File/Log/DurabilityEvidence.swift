@@ -9,9 +9,6 @@ enum DurabilityEvidence {
         _ window: ByteWindow, from place: UInt64, position: UInt64, salt: UInt64, hints: [HintSlot]
     ) throws(StoreError) -> StopFindings.Above {
         for case .good(let hint) in hints where hint.durableEnd > position { return .evidence }
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.noLookAbove) { return .otherBytes }
-        #endif
         var onlyZeros = true
         var offset = place
         let step = 1 << 16

@@ -33,9 +33,6 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// Threads in `makeDurable`, and how many there were when the last sync ended: so many are soon here again, if they commit one after the other.
     @exclusivity(unchecked) private var callers = 0
     @exclusivity(unchecked) private var lastCallers = 0
-    #if ANNALS_MUTANTS
-        private var hasRetried = false
-    #endif
 
     init(
         _ files: any FileSystem, _ environment: any Environment, file: Descriptor, directory: Descriptor, end: UInt64,
@@ -53,12 +50,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     }
 
     /// The durable mark to write into a frame.
-    var mark: UInt64 {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.marksBeforeSync) { return monitor.withLock { written } }
-        #endif
-        return knownMark.load(ordering: .acquiring)
-    }
+    var mark: UInt64 { knownMark.load(ordering: .acquiring) }
 
     /// The part that was there before this handle and is not proved durable.
     var inherited: Range<UInt64>? {
@@ -149,9 +141,6 @@ package final class DurabilityLedger: @unchecked Sendable {
     ///
     /// Throws `durabilityUnknown` if the sync fails: then the bytes may be there or not.
     func makeDurable(through target: UInt64) throws(StoreError) {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.acknowledgeBeforeSync) { return }
-        #endif
         var hasNews = false
         monitor.lock()
         callers += 1
@@ -233,12 +222,7 @@ package final class DurabilityLedger: @unchecked Sendable {
 
     private func synchronize(withDirectory: Bool) -> StoreError? {
         do throws(StoreError) {
-            #if ANNALS_MUTANTS
-                if Mutant.isOn(.noSync) { return nil }
-                if !Mutant.isOn(.noDirectorySync), withDirectory { try files.synchronizeDirectory(directory) }
-            #else
-                if withDirectory { try files.synchronizeDirectory(directory) }
-            #endif
+            if withDirectory { try files.synchronizeDirectory(directory) }
             try files.synchronize(file)
             return nil
         } catch {
@@ -248,12 +232,6 @@ package final class DurabilityLedger: @unchecked Sendable {
 
     private func finishSync(_ failure: StoreError?, covered: UInt64, began: UInt64) {
         if let failure {
-            #if ANNALS_MUTANTS
-                if Mutant.isOn(.retryAfterFailedSync), !hasRetried {
-                    hasRetried = true
-                    return
-                }
-            #endif
             setPoison(
                 StoreError(
                     .durabilityUnknown,

@@ -63,7 +63,7 @@ final class FrameScanner {
             return .stop(.unsupported(kind: kind, flags: flags))
         case .good(let decoded): header = decoded
         }
-        guard header.previousChecksum == previousChecksum || Self.ignoresChain else { return .stop(.brokenChain) }
+        guard header.previousChecksum == previousChecksum else { return .stop(.brokenChain) }
         guard let frame = try cursor.unverified(header) else { return .stop(.cutShort) }
         guard frame.checksumsMatch(salt: cursor.salt) else {
             return .stop(frame.tableMatches(salt: cursor.salt) ? .badBody : .badTable)
@@ -71,14 +71,6 @@ final class FrameScanner {
         cursor.position = frame.end
         previousChecksum = header.checksum
         return .frame(frame)
-    }
-
-    private static var ignoresChain: Bool {
-        #if ANNALS_MUTANTS
-            return Mutant.isOn(.noSaltAndChain)
-        #else
-            return false
-        #endif
     }
 }
 

@@ -174,9 +174,6 @@ extension Log {
     /// another time, the file is looked at once more than it would have to be.
     @inline(never)
     private func requireIdentity(always: Bool, at now: Int64) throws(StoreError) {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.noIdentityCheckUnderLock) { return }
-        #endif
         if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
         try requireIdentity()
         lastIdentityCheck = now
@@ -196,14 +193,8 @@ extension Log {
     /// Writes what an earlier process left unproven once more, the same bytes at the same place, so that a sync proves it.
     func rewriteInheritedPart() throws(StoreError) {
         guard let range = ledger.inherited else { return }
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.noRewriteWhenOpened) { return ledger.inheritedPartWasRewritten() }
-        #endif
         // The chain up to the end that was read when this handle was opened: its last checksum stands for all of it.
         var position = range.lowerBound
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.rewriteLastFrameOnly) { position = max(position, current.lastFrame ?? 0) }
-        #endif
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         defer { withExtendedLifetime(window) {} }
         let start = try window.bytes(at: position, count: FrameField.bytes)

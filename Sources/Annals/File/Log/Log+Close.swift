@@ -71,10 +71,7 @@ extension Log {
             let isSealed = try withWriterLock(.full) { (appender) throws(StoreError) -> Bool in
                 try appender.recoverIfTorn()
                 if appender.state.isSealed { return true }
-                #if ANNALS_MUTANTS
-                    if Mutant.isOn(.hintBeforeSync) { try writeHint(for: appender.state) }
-                #endif
-                if isPublished, !sealsBeforeSync, ledger.mark < appender.state.end { return false }
+                if isPublished, ledger.mark < appender.state.end { return false }
                 try appender.seal()
                 try files.setSize(file, to: appender.state.end + UInt64(FormatLimits.pageBytes))
                 sealed = appender.state.end
@@ -87,14 +84,6 @@ extension Log {
                 if appender.state.end == sealed { try writeHint(for: appender.state) }
             }
         }
-    }
-
-    private var sealsBeforeSync: Bool {
-        #if ANNALS_MUTANTS
-            return Mutant.isOn(.sealBeforeSync)
-        #else
-            return false
-        #endif
     }
 
     /// Notes in the header page what a sync has just proved. Failing to is no error: nobody relies on a hint.

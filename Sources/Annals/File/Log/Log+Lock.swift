@@ -15,7 +15,8 @@ extension Log {
             let time = try lockFile(longestPause, options.lockTimeoutMicroseconds)
             var keeps = false
             defer { if !keeps { unlockFile() } }
-            let result = try append(durability, at: time, isNewest: isKept && isStillKept, body)
+            // Not kept any more: it was given to others in between, who may have appended.
+            let result = try append(durability, at: time, isNewest: isKept && keeping.isKept, body)
             keeps = mayKeepLock && keepLock(behindCommitAt: time)
             return result
         } catch {
@@ -66,14 +67,6 @@ extension Log {
             longestPause: longestPause)
     }
 
-    /// With `writer` locked: false where the lock was given to others in between, who may have appended.
-    private var isStillKept: Bool {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.keptLockIsNeverGivenAway) { return true }
-        #endif
-        return keeping.isKept
-    }
-
     /// With `writer` locked.
     private func unlockFile() {
         keeping.giveBack()
@@ -112,9 +105,6 @@ extension Log {
     /// - Returns: when to call it again.
     @discardableResult
     package func giveBackIdleLock() -> BackgroundWork.Next {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.keepsIdleLock) { return .wait }
-        #endif
         // Who has it commits, and need not be waited for.
         guard writer.lock(timeoutMicroseconds: 0) else { return lookAtLockAgain() }
         defer { writer.unlock() }

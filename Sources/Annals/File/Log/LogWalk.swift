@@ -77,9 +77,6 @@ package struct LogWalk {
                 try visit(frame, try state.accept(frame), state)
                 if endsBesideWriters, frame.end - start > Self.longWayBytes, try hasReadEnough() { return nil }
             case .stop(let stop):
-                #if ANNALS_MUTANTS
-                    if Mutant.isOn(.resynchronise), try resynchronise() { continue }
-                #endif
                 return stop
             }
         }
@@ -96,26 +93,6 @@ package struct LogWalk {
         }
         return state.end > knownSize
     }
-
-    #if ANNALS_MUTANTS
-        /// Goes on with the next header that checks, wherever it is.
-        private mutating func resynchronise() throws(StoreError) -> Bool {
-            var offset = scanner.position + 8
-            while true {
-                let bytes = try window.bytes(at: offset, count: FrameField.bytes)
-                guard bytes.count == FrameField.bytes else { return false }
-                if case .good(let header) = FrameHeader.decode(bytes, offset: offset, salt: state.header.salt),
-                    header.number > state.lastNumber
-                {
-                    scanner = FrameScanner(
-                        window: window, salt: state.header.salt, position: offset,
-                        previousChecksum: header.previousChecksum)
-                    return true
-                }
-                offset += 8
-            }
-        }
-    #endif
 
     private func lookAbove(_ place: UInt64) throws(StoreError) -> StopFindings.Above {
         window.forget()

@@ -138,9 +138,6 @@ extension Verdict {
     ]
 
     package static func of(_ findings: StopFindings) -> Verdict {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.damageIsTheEnd), findings.asker == .judge, findings.above == .evidence { return .tornTail }
-        #endif
         for row in table where row.matches(findings) { return row.verdict }
         preconditionFailure("The verdict table has no row for \(findings).")
     }

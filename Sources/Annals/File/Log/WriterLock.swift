@@ -23,9 +23,6 @@ package enum WriterLock {
 
     /// Whether somebody waits for the lock that this descriptor holds.
     static func isAwaited(_ files: any FileSystem, _ file: Descriptor) throws(StoreError) -> Bool {
-        #if ANNALS_MUTANTS
-            if Mutant.isOn(.keepsLockFromWaiters) { return false }
-        #endif
         guard case .acquired = try files.tryLock(file, waiting) else { return true }
         try files.unlock(file, waiting)
         return false

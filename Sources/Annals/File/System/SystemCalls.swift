@@ -126,12 +126,7 @@ extension SystemCalls {
     /// Numbers of Linux that Swift's module of the C library does not name; the same on x86-64 and arm64.
     enum Flag {
         static let temporaryFile = 0o20_000_000 | O_DIRECTORY  // O_TMPFILE
-        static var lockOpenFile: Int32 {
-            #if ANNALS_MUTANTS
-                if Mutant.isOn(.posixLocks) { return 6 }  // F_SETLK
-            #endif
-            return 37  // F_OFD_SETLK
-        }
+        static let lockOpenFile: Int32 = 37  // F_OFD_SETLK
         static let queryOpenFileLock: Int32 = 36  // F_OFD_GETLK
         static let currentDirectory: Int32 = -100  // AT_FDCWD
         static let followSymbolicLink: Int32 = 0x400  // AT_SYMLINK_FOLLOW
@@ -375,11 +370,3 @@ extension SystemCalls {
         return (list[0].revents != 0, list[1].revents != 0)
     }
 }
-
-#if ANNALS_MUTANTS
-    extension SystemCalls {
-        static func environmentVariable(_ name: String) -> String? {
-            getenv(name).flatMap { String(validatingCString: $0) }
-        }
-    }
-#endif
