@@ -18,7 +18,7 @@ import Testing
         #expect(try reader.readUInt16() == 0x0302)
         #expect(try reader.readUInt32() == 0x0706_0504)
         #expect(try reader.readUInt64() == 0x0f0e_0d0c_0b0a_0908)
-        #expect(try reader.readInt16() == -2)
+        #expect(try reader.readUInt16() == 0xfffe)
         #expect(try reader.readInt64() == .min)
         try reader.finish()
     }
@@ -41,21 +41,20 @@ import Testing
         var reader = ByteReader(UnsafeRawBufferPointer(start: nil, count: 0))
         #expect(try reader.readBytes(0).isEmpty)
         #expect(try reader.readText(0) == "")
-        try reader.readPadding()
         #expect(throws: StoreError.self) { try reader.readUInt8() }
     }
 
-    @Test func paddingMustBeZero() throws {
+    @Test func skippedBytesMustBeZero() throws {
         try ([5, 0, 0, 0, 0, 0, 0, 0] as [UInt8]).withUnsafeBytes {
             var reader = ByteReader($0)
             _ = try reader.readUInt8()
-            try reader.readPadding()
+            try reader.readZeros(7)
             #expect(reader.isAtEnd)
         }
         ([5, 0, 0, 0, 0, 0, 1, 0] as [UInt8]).withUnsafeBytes {
             var reader = ByteReader($0)
             _ = try? reader.readUInt8()
-            #expect(throws: StoreError.self) { try reader.readPadding() }
+            #expect(throws: StoreError.self) { try reader.readZeros(7) }
         }
     }
 

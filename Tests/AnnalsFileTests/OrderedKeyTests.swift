@@ -1,6 +1,7 @@
 // For every pair of values, alone and inside compound keys, the bytes order as the values do.
 
 import Annals
+import FuzzTargets
 import Testing
 
 @Suite struct OrderedKeyTests {

@@ -75,7 +75,7 @@ extension Store {
             files, environment, file, processID: environment.processID(), timeoutMicroseconds: 100_000,
             longestPause: WriterLock.eagerPause)
         // The lock ends with the descriptor. The name may mean another file by now.
-        guard try files.identity(of: name, in: directory) == files.status(file).identity else {
+        guard try files.identity(of: name, in: directory).isSameFile(as: files.status(file).identity) else {
             throw StoreError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
         }
         guard try condition(header) else { return false }

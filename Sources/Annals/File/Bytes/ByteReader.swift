@@ -26,7 +26,6 @@ package struct ByteReader {
     package mutating func readUInt16() throws(StoreError) -> UInt16 { try read(UInt16.self) }
     package mutating func readUInt32() throws(StoreError) -> UInt32 { try read(UInt32.self) }
     package mutating func readUInt64() throws(StoreError) -> UInt64 { try read(UInt64.self) }
-    package mutating func readInt16() throws(StoreError) -> Int16 { try read(Int16.self) }
     package mutating func readInt64() throws(StoreError) -> Int64 { try read(Int64.self) }
 
     @inline(__always)
@@ -69,11 +68,6 @@ package struct ByteReader {
         for byte in try readBytes(count) where byte != 0 {
             throw StoreError(.damaged, "Bytes that must be zero are not.", offset: start)
         }
-    }
-
-    /// Skips the zeros up to the next multiple of 8, counted from the reader's first byte.
-    package mutating func readPadding() throws(StoreError) {
-        try readZeros((8 &- position & 7) & 7)
     }
 
     /// Everything must have been read.

@@ -27,9 +27,9 @@ import Glibc
 /// not 0: the scale as u32 big-endian plus 2^31, two digits a byte (their number plus 1), a last single digit as if a 0
 /// followed, then 00. A negative one has all those bytes inverted. Not-a-number comes last.
 package enum OrderedKey {
-    static let absent: UInt8 = 0
-    static let present: UInt8 = 1
-    static let signBit: UInt64 = 1 << 63
+    package static let absent: UInt8 = 0
+    package static let present: UInt8 = 1
+    package static let signBit: UInt64 = 1 << 63
     /// The size of the 00 00 that ends a text or data.
     package static let endBytes = 2
 
@@ -104,7 +104,7 @@ package enum OrderedKey {
 // MARK: Decimals
 
 extension OrderedKey {
-    enum DecimalClass: UInt8 {
+    package enum DecimalClass: UInt8 {
         case negative = 0
         case zero = 1
         case positive = 2
@@ -112,7 +112,7 @@ extension OrderedKey {
     }
 
     /// Added to a scale, so that the bytes of the sum order as the scales do.
-    static let scaleBias: Int64 = 1 << 31
+    package static let scaleBias: Int64 = 1 << 31
 
     package static func appendDecimalNotANumber(to key: inout ByteWriter) {
         key.append(present)

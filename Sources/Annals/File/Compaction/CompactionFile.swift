@@ -80,12 +80,7 @@ struct CompactionFile {
         if made.mode != status.mode || made.owner != status.owner || made.group != status.group {
             try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
         }
-        let spare = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
-        var failure: StoreError?
-        (header.encoded() + spare).withUnsafeBytes { bytes in
-            do throws(StoreError) { try files.writeAll(file, at: 0, bytes) } catch { failure = error }
-        }
-        if let failure { throw failure }
+        try files.write(header, to: file)
         let directory = log.path.dropLast(log.name.utf8.count + 1)
         return try Engine.open(
             (directory.isEmpty ? "" : String(directory)) + "/" + temporary, options: options, files: files,

@@ -83,7 +83,7 @@ package struct UnfinishedStore {
         do throws(StoreError) {
             // Before it was locked, another one may have taken it for a leftover.
             guard try files.tryLock(file, range) == .acquired,
-                try files.identity(of: name, in: directory) == files.status(file).identity
+                try files.identity(of: name, in: directory).isSameFile(as: files.status(file).identity)
             else { throw busy }
         } catch {
             files.close(file)
@@ -111,12 +111,7 @@ package struct UnfinishedStore {
 
     /// Writes the header and opens the file as a store.
     package func open(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
-        let spare = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
-        var failure: StoreError?
-        (header.encoded() + spare).withUnsafeBytes { bytes in
-            do throws(StoreError) { try files.writeAll(file, at: 0, bytes) } catch { failure = error }
-        }
-        if let failure { throw failure }
+        try files.write(header, to: file)
         let engine = try Engine.open(
             place.directory + "/" + temporary, options: options, files: files, environment: environment)
         // Only now: a mode that does not allow writing would keep this process from opening the file.
@@ -148,11 +143,22 @@ package struct UnfinishedStore {
     /// What did not get its name goes.
     package func close() {
         if let named = try? files.identity(of: temporary, in: directory), let own = try? files.status(file).identity,
-            named.inode == own.inode, named.device == own.device
+            named.isSameFile(as: own)
         {
             try? files.unlink(temporary, in: directory)
         }
         files.close(file)
         files.close(directory)
+    }
+}
+
+extension FileSystem {
+    /// Writes the header of a store that holds nothing, and its spare page.
+    func write(_ header: FileHeader, to file: Descriptor) throws(StoreError) {
+        var failure: StoreError?
+        (header.encoded() + [UInt8](repeating: 0, count: FormatLimits.pageBytes)).withUnsafeBytes { bytes in
+            do throws(StoreError) { try writeAll(file, at: 0, bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
     }
 }

@@ -4,9 +4,6 @@ extension TransactionBuilder {
     /// What it takes in the file at least, names apart.
     var bytes: UInt64 { spool.count + UInt64(frameBytes) }
 
-    /// Whether all its changes stand in its commit frame.
-    package var hasOneFrame: Bool { frames.isEmpty }
-
     /// The table of the commit frame, its record first, as it stands in the file once the transaction is committed: row and entry offsets count
     /// from `AppendedTransaction.commitFrame`. Lives as long as the transaction, which cannot change any more once this was asked for.
     package var lastFrameTable: UnsafeRawBufferPointer {

@@ -58,13 +58,10 @@ extension Engine {
         beforeAppending: (() throws(StoreError) -> Void)? = nil
     ) throws(StoreError) {
         if advances.isEmpty { return }
-        try requireNotWriting()
-        var end: UInt64 = 0
-        try log.whileAppending(durability) { (appender) throws(StoreError) in
+        try appendStandalone(durability) { (state) throws(StoreError) in
             try beforeAppending?()
-            end = try append(advances, &appender)
+            return try state.records(for: advances, log).map { (.consumer, $0.encoded()) }
         }
-        if durability == .full { try log.makeDurable(through: end) }
     }
 
     /// With the writer lock.
@@ -77,36 +74,29 @@ extension Engine {
 
     /// False where there is none of that name.
     package func removeConsumer(_ name: String, durability: Durability = .relaxed) throws(StoreError) -> Bool {
-        try requireNotWriting()
-        var end: UInt64?
-        try log.whileAppending(durability) { (appender) throws(StoreError) in
-            guard appender.state.tracking.consumer(name) != nil else { return }
-            end = try append(.consumer, ConsumerRecord.removal(of: name).encoded(), &appender)
+        try appendStandalone(durability) { (state) in
+            state.tracking.consumer(name) == nil ? [] : [(.consumer, ConsumerRecord.removal(of: name).encoded())]
         }
-        guard let end else { return false }
-        if durability == .full { try log.makeDurable(through: end) }
-        return true
     }
 
     private func appendingConsumer(
         _ durability: Durability,
         _ body: (LogState, Int64) throws(StoreError) -> (record: ConsumerRecord, isNew: Bool)
     ) throws(StoreError) -> ConsumerRecord {
-        try requireNotWriting()
-        var end: UInt64?
-        let record = try log.whileAppending(durability) { (appender) throws(StoreError) -> ConsumerRecord in
-            let (record, isNew) = try body(appender.state, log.environment.wallClockMicroseconds())
-            guard record.cursor <= appender.state.lastNumber else {
+        var found: ConsumerRecord?
+        try appendStandalone(durability) { (state) throws(StoreError) in
+            let (record, isNew) = try body(state, log.environment.wallClockMicroseconds())
+            guard record.cursor <= state.lastNumber else {
                 throw StoreError(
                     .invalidArgument,
-                    "The consumer cannot have seen transaction \(record.cursor): the last one is \(appender.state.lastNumber)."
+                    "The consumer cannot have seen transaction \(record.cursor): the last one is \(state.lastNumber)."
                 )
             }
-            if isNew { end = try append(.consumer, record.encoded(), &appender) }
-            return record
+            found = record
+            return isNew ? [(.consumer, record.encoded())] : []
         }
-        if let end, durability == .full { try log.makeDurable(through: end) }
-        return record
+        guard let found else { preconditionFailure("What throws nothing has found a consumer.") }
+        return found
     }
 
     private static func validate(name: String) throws(StoreError) {

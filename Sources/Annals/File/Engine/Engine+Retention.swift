@@ -17,17 +17,14 @@ extension Engine {
 
     /// How long history stays in this store.
     package func setRetention(_ limits: RetentionLimits, durability: Durability = .relaxed) throws(StoreError) {
-        try requireNotWriting()
-        var end: UInt64?
-        try log.whileAppending(durability) { (appender) throws(StoreError) in
-            guard appender.state.tracking.retention != limits else { return }
+        try appendStandalone(durability) { (state) in
+            if state.tracking.retention == limits { return [] }
             var table: [UInt8] = []
             MetadataRecord.retention(limits).append(to: &table)
-            end = try append(.metadata, table, &appender)
+            return [(.metadata, table)]
         }
         // The next commit looks at it.
         nextRetentionEnd.store(0, ordering: .relaxed)
-        if let end, durability == .full { try log.makeDurable(through: end) }
     }
 
     /// With the writer lock: whether this handle should look again, at most once in a while.

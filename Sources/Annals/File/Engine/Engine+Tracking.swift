@@ -12,10 +12,7 @@ extension Engine {
     package func deleteHistory(
         before number: UInt64, authors: [String?]? = nil, durability: Durability = .relaxed
     ) throws(StoreError) -> Bool {
-        try requireNotWriting()
-        var end: UInt64?
-        try log.whileAppending(durability) { (appender) throws(StoreError) in
-            let state = appender.state
+        try appendStandalone(durability) { (state) throws(StoreError) in
             let limit = min(number, state.lastNumber + 1)
             var mark = CleaningRecord(before: 0, time: log.environment.wallClockMicroseconds())
             if let authors {
@@ -27,15 +24,28 @@ extension Engine {
             } else if limit > state.tracking.horizon + 1 {
                 mark.before = limit
             }
-            guard mark.before > 0 || !mark.hidden.isEmpty else { return }
-            end = try append(.cleaning, mark.encoded(), &appender)
+            return mark.before > 0 || !mark.hidden.isEmpty ? [(.cleaning, mark.encoded())] : []
+        }
+    }
+
+    /// Appends the frames that `body` makes of the newest state, outside of transactions, and makes them durable as asked.
+    ///
+    /// - Returns: false if `body` made none.
+    @discardableResult
+    func appendStandalone(
+        _ durability: Durability, _ body: (LogState) throws(StoreError) -> [(FrameKind, [UInt8])]
+    ) throws(StoreError) -> Bool {
+        try requireNotWriting()
+        var end: UInt64?
+        try log.whileAppending(durability) { (appender) throws(StoreError) in
+            for (kind, table) in try body(appender.state) { end = try append(kind, table, &appender) }
         }
         guard let end else { return false }
         if durability == .full { try log.makeDurable(through: end) }
         return true
     }
 
-    /// Appends a standalone frame that says something of history. With the writer lock. Gives back where it ends.
+    /// Appends a frame outside of transactions, with the writer lock. Returns where it ends.
     func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) -> UInt64 {
         let start = appender.state.end
         try indexes.core.file.requireReach(start + UInt64(FormatLimits.maximumFrameBytes))

@@ -28,7 +28,7 @@ extension Log {
         } catch  where error.code == .notFound {
             throw StoreError(.storeRemoved, "The store file was removed or renamed: nothing is written to it any more.")
         }
-        guard isThisFile(found) else {
+        guard found.isSameFile(as: identity) else {
             throw StoreError(.storeReplaced, "Another file has taken the store's place: open the store again.")
         }
         return found
@@ -39,10 +39,6 @@ extension Log {
         guard let other = try? files.openDirectory(directoryPath) else { return false }
         defer { files.close(other) }
         guard let found = try? files.identity(of: name, in: other) else { return false }
-        return isThisFile(found)
-    }
-
-    private func isThisFile(_ found: FileIdentity) -> Bool {
-        found.inode == identity.inode && found.device == identity.device
+        return found.isSameFile(as: identity)
     }
 }

@@ -18,12 +18,11 @@ extension Log {
     @inline(never)
     private func lookAtPlace(_ second: Int64) throws(StoreError) {
         do throws(StoreError) {
-            let found = try files.identity(of: name, in: directory)
-            guard found.inode == identity.inode, found.device == identity.device else {
-                throw StoreError(
-                    .storeReplaced, "Another file has taken the store's place: open the store again.", path: path)
-            }
-        } catch  where error.code == .notFound {}
+            _ = try identityInPlace()
+        } catch  where error.code == .storeRemoved {
+        } catch {
+            throw error.at(path: path)
+        }
         // Only if nothing was found to be wrong: otherwise the next call is told again.
         lookedAtPlace = second
     }

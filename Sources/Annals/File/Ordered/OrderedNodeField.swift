@@ -51,6 +51,4 @@ package enum OrderedLimits {
     /// many splits as the one above it.
     package static let maximumLevel = 19
     package static let maximumSlots = (nodeBytes - OrderedNodeField.bytes) / OrderedSlotField.bytes
-    /// The slot and entry of the longest separator.
-    package static let maximumInnerEntry = OrderedSlotField.bytes + OrderedEntryField.innerBytes + maximumKeyBytes
 }

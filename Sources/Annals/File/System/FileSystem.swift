@@ -25,6 +25,9 @@ package struct FileIdentity: Hashable, Sendable {
         self.inode = inode
         self.links = links
     }
+
+    /// Whether both are of one file. How many names it has may differ: one may have been looked at later.
+    package func isSameFile(as other: FileIdentity) -> Bool { device == other.device && inode == other.inode }
 }
 
 package struct FileStatus: Equatable, Sendable {

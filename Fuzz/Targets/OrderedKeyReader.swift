@@ -1,4 +1,6 @@
-// Reads the values back out of ordered keys.
+// Reads the values back out of ordered keys: the product only compares them.
+
+package import Annals
 
 /// Takes a key apart, component by component; the caller knows the types. Absent components come back as nil.
 ///
