@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Plants one fault after the other (Tests/mutants/NAME.patch) in a copy of the sources, and expects the default suite to
-# notice each. Exit status 1 if one goes unnoticed, or if a patch does not apply.
+# notice each: a run ends with its first test that fails. Exit status 1 if one goes unnoticed, or if a patch does not
+# apply.
 # Tests/mutants.sh [NAME ...]: all of them, or these. Tests/mutants.sh --check: only whether all patches apply.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -29,13 +30,27 @@ cp -rp Package.swift Sources Tests Fuzz README.md "$copy/"
 cd "$copy" || exit 1
 
 build() { swift build -c release --build-tests >"$copy/$1.build.log" 2>&1; }
-# The bundle itself and not `swift test`: that leaves its child running when its time is over.
-suite() { timeout -k 5 "$seconds" .build/release/annalsPackageTests.xctest --testing-library swift-testing; }
+# The bundle itself and not `swift test`, which leaves its child running when its time is over. Runs it until a test
+# fails, and returns 1 then.
+suite() {
+    timeout -k 5 "$seconds" .build/release/annalsPackageTests.xctest --testing-library swift-testing >"$1" 2>&1 &
+    local runner=$!
+    while kill -0 $runner 2>/dev/null; do
+        if grep -q '^✘ Test' "$1"; then
+            # Ends all that it has started, too.
+            kill $runner
+            wait $runner
+            return 1
+        fi
+        sleep 1
+    done
+    wait $runner
+}
 # Outside of a repository `git apply` is a plain patch.
 plant() { GIT_CEILING_DIRECTORIES=$(dirname "$copy") git apply "$@" "$root/Tests/mutants/$name.patch"; }
 
 echo "without a mutant:"
-if ! build none || ! suite >"$copy/none.log" 2>&1; then
+if ! build none || ! suite "$copy/none.log"; then
     echo "  the suite fails by itself, see $copy/none.log and $copy/none.build.log"
     exit 1
 fi
@@ -44,7 +59,7 @@ for name in "${names[@]}"; do
     start=$(date +%s)
     plant || exit 1
     if build "$name"; then
-        suite >"$copy/$name.log" 2>&1
+        suite "$copy/$name.log"
         status=$?
     else
         echo "$name does not compile, see $copy/$name.build.log"
