@@ -210,8 +210,12 @@ enum EngineCrashWorkloads {
             if process == 1 { try run.define(engine) }
             try run.change(engine, 4, 2, 1, .full)
             run.everythingIsDurable()
-            run.machine.disk.addFault(Fault(.death(afterBytes: bytes), on: .write, process: process))
-            try CrashWorkloads.expectDeath { try engine.writeCheckpoint() }
+            // The second write is the checkpoint's first: the commit's own, if that one is due.
+            run.machine.disk.addFault(Fault(.death(afterBytes: bytes), on: .write, occurrence: 2, process: process))
+            try CrashWorkloads.expectDeath {
+                try run.change(engine, 1, 1, 1, .relaxed)
+                try engine.writeCheckpoint()
+            }
             run.machine.disk.removeAllFaults()
         }
         let last = try run.open(9)
