@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds both fuzzers and runs each for FUZZ_SECONDS (60) over a copy of its corpus. Fails on a finding, or where coverage is not counted.
+# Builds both fuzzers and runs each for FUZZ_SECONDS (60) over a copy of its corpus. Fails on a finding, or where
+# coverage is not counted.
 set -eu
 
 cd "$(dirname "$0")/.."

@@ -1,8 +1,9 @@
 #!/bin/bash
 # compare.sh [ROUNDS [ROWS]]: the benchmark beside the peers of ../shared/peers, interleaved; prints medians as a table.
 #
-# COMPARE_PEERS names the folder with the built peers (peer_lmdb, peer_sqlite, peer_rocksdb, limit), COMPARE_BENCH the benchmark,
-# COMPARE_SCRATCH a folder for the stores. Memory is touched first: what a machine has not used lately makes writing slow.
+# COMPARE_PEERS names the folder with the built peers (peer_lmdb, peer_sqlite, peer_rocksdb, limit), COMPARE_BENCH the
+# benchmark, COMPARE_SCRATCH a folder for the stores. Memory is touched first: what a machine has not used lately makes
+# writing slow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 rounds=${1:-5}
@@ -13,7 +14,8 @@ if ! [ -x "$peers/peer_lmdb" ] || ! [ -x "$peers/limit" ]; then
     exit 0
 fi
 if [ -z "${COMPARE_BENCH:-}" ]; then
-    # Linked statically, as services are deployed: bound at run time, Swift's library takes a first opening about a quarter longer.
+    # Linked statically, as services are deployed: bound at run time, Swift's library takes a first opening about a
+    # quarter longer.
     build=(-c release --static-swift-stdlib --scratch-path .build/static)
     swift build "${build[@]}" --product annals-bench
     COMPARE_BENCH=$(swift build "${build[@]}" --show-bin-path)/annals-bench
@@ -23,7 +25,8 @@ trap 'rm -rf "$work"' EXIT
 results=$work/results.jsonl
 touch "$results"
 
-# Memory that nobody has used for a second or two is cold again, and what the last one has left to be written slows the next one.
+# Memory that nobody has used for a second or two is cold again, and what the last one has left to be written slows the
+# next one.
 warm() {
     sync
     python3 -c 'b = bytearray(1500 << 20)

@@ -1,15 +1,17 @@
 #!/bin/bash
 # Cuts the power under a store on a real file system, again and again, and checks what is left each time.
 #
-# An ext4 file system lives in a file. While a workload writes to a store on it, an ioctl shuts the file system down without
-# flushing its journal: what was not synchronised is lost, as when the power goes. Then it is mounted again and checked.
+# An ext4 file system lives in a file. While a workload writes to a store on it, an ioctl shuts the file system down
+# without flushing its journal: what was not synchronised is lost, as when the power goes. Then it is mounted again and
+# checked.
 #
 #   ANNALS_WORKLOAD   a command; called with: create STORE ACKFILE SEED   makes the store, then ends
 #                                             run STORE ACKFILE SEED      commits until it is killed
 #                     After each durable success it appends "acked N" to ACKFILE, which lies on another file system
 #                     (create: N = 0; run: the number of the transaction) in one write.
 #   ANNALS_CHECK      a command; called with: STORE ACKFILE   ends with 0 if every acknowledged transaction is there and
-#                     everything else is in order. After a cut during creation there may be no store, if none is acknowledged.
+#                     everything else is in order. After a cut during creation there may be no store, if none is
+#                     acknowledged.
 #   Without both, the package's own are built: for every third seed crash-helper (Tests/CrashHelper), which uses the log
 #   alone, else process-helper (Tests/ProcessHelper/PowerCut.swift), which commits, cleans, compacts and makes backups
 #   through a Store. Of the latter's files every byte is checked besides.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Every order of the calls of two processes with up to three preemptions, for each scenario, with deaths and power cuts.
 #
-# Tests/interleavings.sh [SCENARIO ...]: all scenarios, or those named. Exit status 1 if one ends badly; the command that replays it is printed.
-# One schedule by hand: ANNALS_INTERLEAVING='SCENARIO:SCHEDULE' with the same test.
+# Tests/interleavings.sh [SCENARIO ...]: all scenarios, or those named. Exit status 1 if one ends badly; the command
+# that replays it is printed. One schedule by hand: ANNALS_INTERLEAVING='SCENARIO:SCHEDULE' with the same test.
 set -eu
 cd "$(dirname "$0")/.."
 scratch=${INTERLEAVINGS_SCRATCH:-.build}

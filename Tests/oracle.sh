@@ -1,8 +1,9 @@
 #!/bin/sh
 # Random operations against the oracle for as long as asked, seed after seed.
 #
-# Tests/oracle.sh [OPERATIONS [FIRST_SEED]]: a million operations from seed 1 on unless said. Exit status 1 at the first difference; the
-# command that replays it is printed. One seed by hand: ANNALS_ORACLE_SEED=N ANNALS_ORACLE_OPERATIONS=M with the same test.
+# Tests/oracle.sh [OPERATIONS [FIRST_SEED]]: a million operations from seed 1 on unless said. Exit status 1 at the first
+# difference; the command that replays it is printed. One seed by hand: ANNALS_ORACLE_SEED=N ANNALS_ORACLE_OPERATIONS=M
+# with the same test.
 set -eu
 cd "$(dirname "$0")/.."
 operations=${1:-1000000}

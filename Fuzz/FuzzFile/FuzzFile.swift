@@ -1,4 +1,5 @@
-// libFuzzer's entries to the file target and its mutator. Without `--sanitize fuzzer` this is a program that does nothing.
+// libFuzzer's entries to the file target and its mutator. Without `--sanitize fuzzer` this is a program that does
+// nothing.
 
 import FuzzTargets
 
@@ -9,7 +10,8 @@ public func fuzzFile(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     return 0
 }
 
-/// Sound because libFuzzer gives a buffer of `maximumCount` bytes of which `count` are the input, and no more is written.
+/// Sound because libFuzzer gives a buffer of `maximumCount` bytes of which `count` are the input, and no more is
+/// written.
 @c(LLVMFuzzerCustomMutator)
 public func mutateFile(_ start: UnsafeMutablePointer<UInt8>?, _ count: Int, _ maximumCount: Int, _ seed: CUnsignedInt)
     -> Int

@@ -1,4 +1,5 @@
-// Changes store files as files, frame by frame, and then seals them anew half of the time: a plain mutation never passes a checksum.
+// Changes store files as files, frame by frame, and then seals them anew half of the time: a plain mutation never
+// passes a checksum.
 
 internal import Annals
 

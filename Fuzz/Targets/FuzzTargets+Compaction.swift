@@ -3,7 +3,8 @@
 internal import Annals
 
 extension FuzzTargets {
-    /// Z9: a compacted store has the rows, the transactions above the horizon and the consumers that it had before, and is intact.
+    /// Z9: a compacted store has the rows, the transactions above the horizon and the consumers that it had before, and
+    /// is intact.
     static func compact(_ store: FuzzedStore) {
         guard let engine = open(store, .readWrite, .mapped, true) else { return }
         let generations = StoreFiles(engine)

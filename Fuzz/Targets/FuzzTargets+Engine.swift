@@ -1,12 +1,15 @@
-// The engine on a fuzzed file: it answers or refuses whatever the bytes say, and answers as the log does where the checker finds nothing.
+// The engine on a fuzzed file: it answers or refuses whatever the bytes say, and answers as the log does where the
+// checker finds nothing.
 
 internal import Annals
 internal import SimulatedDisk
 
 extension FuzzTargets {
-    /// Z1, Z5 and Z8 for the engine, in both ways of reading. `report` is the checker's, nil where the log did not open.
+    /// Z1, Z5 and Z8 for the engine, in both ways of reading. `report` is the checker's, nil where the log did not
+    /// open.
     ///
-    /// Gives back whether the attribute sets of updates name all that changed: the checker does not compare them, and indexes follow them.
+    /// Gives back whether the attribute sets of updates name all that changed: the checker does not compare them, and
+    /// indexes follow them.
     @discardableResult
     static func engine(_ store: FuzzedStore, _ report: CheckReport?, log: Log?) -> Bool {
         let isIntact = report?.isIntact ?? false
@@ -140,7 +143,8 @@ private struct EngineReading {
     }
 
     private mutating func readRange(_ index: IndexID, _ isReversed: Bool, _ view: View) {
-        // A state of the past, or an index that is not built, sorts all rows: those are looked at only where they are right.
+        // A state of the past, or an index that is not built, sorts all rows: those are looked at only where they are
+        // right.
         guard isIntact || view.hasBuilt(index) else { return }
         var reader = self
         var rows = 0

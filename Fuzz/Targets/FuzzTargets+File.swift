@@ -57,7 +57,8 @@ extension FuzzTargets {
         return .opened(transactions: before.transactions.count, isCommitted: isCommitted)
     }
 
-    /// The whole-file checker comes as far as opening does: what opens has no break in its chain, what does not is not intact.
+    /// The whole-file checker comes as far as opening does: what opens has no break in its chain, what does not is not
+    /// intact.
     @discardableResult
     private static func checkAgreement(_ store: FuzzedStore, opened: LogState?) -> CheckReport {
         do throws(StoreError) {

@@ -4,7 +4,8 @@ internal import Annals
 internal import SimulatedDisk
 
 extension FuzzTargets {
-    /// Z10: salvage changes nothing in what it reads, and makes an intact store or none; of an intact store it loses no object.
+    /// Z10: salvage changes nothing in what it reads, and makes an intact store or none; of an intact store it loses no
+    /// object.
     static func salvage(_ bytes: [UInt8], _ report: CheckReport) {
         let disk = SimulatedDisk()
         disk.install(bytes, at: "/data/f.annals")

@@ -1,4 +1,5 @@
-// What fuzzing holds the engine to. A target is given bytes, returns nothing, and traps only where an invariant is broken.
+// What fuzzing holds the engine to. A target is given bytes, returns nothing, and traps only where an invariant is
+// broken.
 //
 // Invariants that the targets check:
 // Z1  No bytes make the engine trap, loop, or take memory or time beyond a bound.
@@ -8,7 +9,8 @@
 // Z5  Errors about bytes are of a code that speaks of bytes.
 // Z6  A closed store is sealed, has one spare page of zeros (F27), and no torn tail.
 // Z7  The whole-file checker comes as far as opening does, and finds something where a store does not open.
-// Z8  Where the checker finds nothing, the engine opens, and answers what a fold of the log says; what it writes then is intact as well.
+// Z8  Where the checker finds nothing, the engine opens, and answers what a fold of the log says; what it writes then
+//     is intact as well.
 // Z9  Compaction of such a store changes nothing of what it holds above the horizon, and what it writes is intact.
 // Z10 Salvage changes nothing in what it reads, makes an intact store or none, and loses no object of an intact one.
 
@@ -63,8 +65,8 @@ package enum FuzzTargets {
         #endif
     }()
 
-    /// A file is opened and read some ten times; where entities have the highest numbers, each of hundreds of schema versions costs the engine a
-    /// table of that size.
+    /// A file is opened and read some ten times; where entities have the highest numbers, each of hundreds of schema
+    /// versions costs the engine a table of that size.
     static var maximumFileMicroseconds: Int { 20 * maximumMicroseconds }
 
     /// Runs a target and holds it to its time (Z1).

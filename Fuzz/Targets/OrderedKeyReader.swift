@@ -4,7 +4,8 @@ package import Annals
 
 /// Takes a key apart, component by component; the caller knows the types. Absent components come back as nil.
 ///
-/// What an encoder cannot have written is damage. What was equal when encoded comes back in one form: 0 for -0, one NaN.
+/// What an encoder cannot have written is damage. What was equal when encoded comes back in one form: 0 for -0, one
+/// NaN.
 package struct OrderedKeyReader {
     fileprivate var reader: ByteReader
 

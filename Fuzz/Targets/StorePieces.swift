@@ -1,4 +1,5 @@
-// A store file taken apart into its header page, its frames and the rest, and put together again with checksums that agree.
+// A store file taken apart into its header page, its frames and the rest, and put together again with checksums that
+// agree.
 
 internal import Annals
 
@@ -169,7 +170,8 @@ private struct SealWalk {
         }
     }
 
-    /// A document that begins in its own frame names the last transaction, whose tag has changed with anything before it.
+    /// A document that begins in its own frame names the last transaction, whose tag has changed with anything before
+    /// it.
     private func repairCheckpoint(_ frame: inout StorePieces.Frame, _ body: Int) {
         let table = FrameField.bytes
         guard frame.kind == FrameKind.checkpoint.rawValue, body - table >= CheckpointField.bytes,

@@ -1,4 +1,5 @@
-// `annals-bench WORKLOAD ...`: the peers' workloads on this store, timed by the same rules, one JSON line each. Public API only.
+// `annals-bench WORKLOAD ...`: the peers' workloads on this store, timed by the same rules, one JSON line each. Public
+// API only.
 
 import Annals
 import FoundationEssentials

@@ -63,7 +63,8 @@ struct Latencies {
     }
 
     var text: String {
-        "\"median_us\":\(Self.rounded(part(0.5))),\"p99_us\":\(Self.rounded(part(0.99))),\"max_us\":\(Self.rounded(part(1)))"
+        "\"median_us\":\(Self.rounded(part(0.5))),\"p99_us\":\(Self.rounded(part(0.99))),"
+            + "\"max_us\":\(Self.rounded(part(1)))"
     }
 
     static func rounded(_ value: Double) -> Double { Double(Int(value * 100)) / 100 }

@@ -42,9 +42,11 @@ struct Compaction {
         let ratios = rounds.map { "\(Latencies.rounded($0.ratio))" }.joined(separator: ",")
         let synced = rounds.map(\.syncedRatio).sorted()
         Printer.standardOutput(
-            "{\"peer\":\"annals\",\"workload\":\"compaction_\(cleans ? "rows" : "history")\",\"rows\":\(arguments.rows),"
+            "{\"peer\":\"annals\",\"workload\":\"compaction_\(cleans ? "rows" : "history")\","
+                + "\"rows\":\(arguments.rows),"
                 + rounds[rounds.count / 2].line
-                + ",\"ratios\":[\(ratios)],\"ratio_synced\":\(Latencies.rounded(synced[synced.count / 2])),\"ratio\":\(Latencies.rounded(ratio)),\"goal\":0.5,\"reached\":\(ratio >= 0.5)}\n"
+                + ",\"ratios\":[\(ratios)],\"ratio_synced\":\(Latencies.rounded(synced[synced.count / 2])),"
+                + "\"ratio\":\(Latencies.rounded(ratio)),\"goal\":0.5,\"reached\":\(ratio >= 0.5)}\n"
         )
     }
 
@@ -71,14 +73,15 @@ struct Compaction {
         let limit = try append(result.bytesAfter)
         let rate = Double(result.bytesAfter) / duration
         let line =
-            "\"bytes\":\(result.bytesAfter),\"seconds\":\(Latencies.rounded(duration)),\"MB_per_s\":\(Latencies.rounded(rate / 1e6)),"
+            "\"bytes\":\(result.bytesAfter),\"seconds\":\(Latencies.rounded(duration)),"
+            + "\"MB_per_s\":\(Latencies.rounded(rate / 1e6)),"
             + "\"limit_MB_per_s\":\(Latencies.rounded(limit.written / 1e6)),"
             + "\"limit_synced_MB_per_s\":\(Latencies.rounded(limit.synced / 1e6))"
         return Round(ratio: rate / limit.written, syncedRatio: rate / limit.synced, line: line)
     }
 
-    /// As many bytes of the same rows appended to a new file, 1000 rows a call, as the limit is measured for loading: rows are made meanwhile. Bytes a
-    /// second until they are written, and until they are synchronised.
+    /// As many bytes of the same rows appended to a new file, 1000 rows a call, as the limit is measured for loading:
+    /// rows are made meanwhile. Bytes a second until they are written, and until they are synchronised.
     private func append(_ bytes: UInt64) throws -> (written: Double, synced: Double) {
         let path = arguments.path + "/limit"
         let descriptor = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
@@ -116,8 +119,9 @@ struct Compaction {
 
     // MARK: Beside a writer
 
-    /// The longest of many commits is longer than that of few, wherever the disk or the scheduler makes one wait now and then: so what a compaction adds
-    /// is told from those for a while before it, and as many behind it as were made beside it.
+    /// The longest of many commits is longer than that of few, wherever the disk or the scheduler makes one wait now
+    /// and then: so what a compaction adds is told from those for a while before it, and as many behind it as were made
+    /// beside it.
     private func measureWaiting(batch: UInt64) throws {
         Memory.touch(Self.touchedBytes * 2)
         try load()
@@ -145,9 +149,11 @@ struct Compaction {
         try store.close()
         let added = beside.part(1) - alone.part(1)
         Printer.standardOutput(
-            "{\"peer\":\"annals\",\"workload\":\"compaction_beside_batch_\(batch)\",\"seconds\":\(Latencies.rounded(duration)),"
+            "{\"peer\":\"annals\",\"workload\":\"compaction_beside_batch_\(batch)\","
+                + "\"seconds\":\(Latencies.rounded(duration)),"
                 + "\"bytes\":\(bytes),\"alone\":{\(alone.text)},\"beside\":{\(beside.text)},"
-                + "\"commits_beside\":\(beside.microseconds.count),\"added_ms\":\(Latencies.rounded(added / 1000)),\"goal_ms\":50,"
+                + "\"commits_beside\":\(beside.microseconds.count),\"added_ms\":\(Latencies.rounded(added / 1000)),"
+                + "\"goal_ms\":50,"
                 + "\"reached\":\(added <= Self.longestAddedWait)}\n")
     }
 

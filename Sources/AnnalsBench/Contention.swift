@@ -28,7 +28,8 @@ struct Contention {
 
     private func report(_ name: String, _ rates: String, _ ratio: Double, _ goal: Double) {
         Printer.standardOutput(
-            "{\"peer\":\"annals\",\"workload\":\"\(name)\",\(rates),\"ratio\":\(Latencies.rounded(ratio)),\"goal\":\(goal),"
+            "{\"peer\":\"annals\",\"workload\":\"\(name)\",\(rates),\"ratio\":\(Latencies.rounded(ratio)),"
+                + "\"goal\":\(goal),"
                 + "\"reached\":\(ratio >= goal)}\n")
     }
 

@@ -32,7 +32,8 @@ enum Memory {
         return usage.ru_maxrss
     }
 
-    /// Uses so much memory once and gives it back: what a machine has not used lately makes every write up to five times slower.
+    /// Uses so much memory once and gives it back: what a machine has not used lately makes every write up to five
+    /// times slower.
     static func touch(_ count: Int) {
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1 << 12)
         defer { memory.deallocate() }

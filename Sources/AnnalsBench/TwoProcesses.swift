@@ -99,7 +99,8 @@ struct TwoProcesses {
         let tag = arguments.tag.isEmpty ? "" : ",\"tag\":\"\(arguments.tag)\""
         Printer.standardOutput(
             "{\"peer\":\"annals\",\"workload\":\"\(name)\"\(tag),\"rows\":\(delays.count),\"secs\":"
-                + "\(Double(Int(duration * 1e6)) / 1e6),\"seen\":\(delays.count),\"pace_us\":\(Self.paceNanoseconds / 1000),\"median_us\":"
+                + "\(Double(Int(duration * 1e6)) / 1e6),\"seen\":\(delays.count),"
+                + "\"pace_us\":\(Self.paceNanoseconds / 1000),\"median_us\":"
                 + "\(part(0.5)),\"p99_us\":\(part(0.99)),\"max_us\":\(part(1))}\n")
     }
 

@@ -204,7 +204,8 @@ struct Workloads {
 
     // MARK: Reading
 
-    /// Opens the store and reads a row; then once more, without what a program pays only once: the runtime's first use of each type.
+    /// Opens the store and reads a row; then once more, without what a program pays only once: the runtime's first use
+    /// of each type.
     private func open() throws {
         let reads = Reads.bytes
         let (elapsed, isThere) = try openAndRead()
@@ -386,7 +387,8 @@ struct Workloads {
         let size = fileBytes(file)
         let peer = arguments.isDurable ? "annals-sync" : "annals"
         Printer.standardOutput(
-            "{\"peer\":\"\(peer)\",\"workload\":\"\((name ?? arguments.workload) + arguments.tag)\",\"rows\":\(rows),\"seconds\":\(elapsed),"
+            "{\"peer\":\"\(peer)\",\"workload\":\"\((name ?? arguments.workload) + arguments.tag)\",\"rows\":\(rows),"
+                + "\"seconds\":\(elapsed),"
                 + "\"ops_per_s\":\(elapsed > 0 ? Double(operations) / elapsed : 0),\"file_bytes\":\(size),"
                 + "\"peak_rss_kb\":\(Memory.peakKilobytes)\(extra)}\n")
     }

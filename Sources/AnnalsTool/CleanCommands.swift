@@ -157,7 +157,8 @@ enum CleanCommands {
             guard number <= last + 1 else {
                 throw StoreError(
                     .tokenUnknown,
-                    "The store has no transaction \(number), its newest is \(last): nothing was cleaned. For everything say \(last + 1)."
+                    "The store has no transaction \(number), its newest is \(last): nothing was cleaned. For "
+                        + "everything say \(last + 1)."
                 )
             }
             return number
@@ -201,7 +202,8 @@ enum CleanCommands {
             try output.line(line.text)
         } else {
             try output.line(
-                "\(result.bytesBefore) bytes before, \(result.bytesAfter) after; history begins behind \(result.horizon)."
+                "\(result.bytesBefore) bytes before, \(result.bytesAfter) after; history begins behind "
+                    + "\(result.horizon)."
             )
         }
         return .done

@@ -89,7 +89,8 @@ enum ConsumersCommand {
             consumer.isLost
             ? "lost: cleaning has passed it" : consumer.lag == 0 ? "up to date" : "\(consumer.lag) behind"
         return consumer.name
-            + ": \(kinds(consumer).joined(separator: " and ")), at transaction \(consumer.cursor.number), \(state); last seen "
+            + ": \(kinds(consumer).joined(separator: " and ")), at transaction \(consumer.cursor.number), \(state); "
+            + "last seen "
             + "\(time(consumer.lastSeen)) in process \(consumer.processID)"
     }
 

@@ -45,11 +45,13 @@ enum InfoCommand {
         try output.line("\(facts.path): store \(facts.identifier)")
         try output.line("\(statistics.fileBytes) bytes, the end at \(statistics.endBytes)")
         try output.line(
-            "\(statistics.transactions) transactions, the last \(facts.token.number), durable to \(facts.durable.number)"
+            "\(statistics.transactions) transactions, the last \(facts.token.number), durable to "
+                + "\(facts.durable.number)"
         )
         try output.line("token \(facts.token)")
         try output.line(
-            "history begins behind transaction \(facts.horizon), and is kept for \(RetentionCommand.text(facts.retention))"
+            "history begins behind transaction \(facts.horizon), and is kept for "
+                + "\(RetentionCommand.text(facts.retention))"
         )
         for consumer in facts.consumers { try output.line("consumer " + ConsumersCommand.text(consumer)) }
         for entity in facts.entities {

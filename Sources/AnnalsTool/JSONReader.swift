@@ -265,7 +265,8 @@ package struct JSONReader {
             case UInt8(ascii: "\\"): try readEscape(&text)
             case 0..<0x20:
                 throw error(
-                    "a control character stands in a string: write it as \\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
+                    "a control character stands in a string: write it as "
+                        + "\\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
                 )
             default:
                 text.append(byte)

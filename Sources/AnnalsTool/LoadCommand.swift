@@ -44,7 +44,8 @@ enum LoadCommand {
     }
 
     private static func text(_ counts: LoadCounts) -> String {
-        "\(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted, \(counts.unchanged) unchanged "
+        "\(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted, \(counts.unchanged) "
+            + "unchanged "
             + "in \(counts.transactions) transactions" + (counts.token.map { "; token \($0)" } ?? "")
     }
 

@@ -1,10 +1,10 @@
 // One load: reading lines, batch by batch, and committing each batch whole.
 //
 // Invariants:
-// TL1  A batch is committed by one transaction, or nothing of it is. A line that a transaction cannot take, because it is large and has changed the
-//     line's object already, begins another batch.
-// TL2  A regular file is read twice: types are known before the first row is written, and nothing is widened on the way. From anything else
-//     each batch tells its own types.
+// TL1  A batch is committed by one transaction, or nothing of it is. A line that a transaction cannot take, because it
+//     is large and has changed the line's object already, begins another batch.
+// TL2  A regular file is read twice: types are known before the first row is written, and nothing is widened on the
+//     way. From anything else each batch tells its own types.
 // TL3  Nothing is made or changed before the first whole batch has been read, and no store is left that was made for
 // lines none of which came in.
 
@@ -133,7 +133,8 @@ final class LoadRun {
     func wrong(_ number: UInt64, _ reason: String) -> ToolFailure {
         ToolFailure(
             .failed,
-            "Line \(number) of \(reader.name) is wrong: \(reason). Of the batches before it \(counts.inserted) objects were "
+            "Line \(number) of \(reader.name) is wrong: \(reason). Of the batches before it \(counts.inserted) "
+                + "objects were "
                 + "inserted, \(counts.updated) updated; nothing of its own batch was written.")
     }
 
@@ -142,7 +143,8 @@ final class LoadRun {
         var failure = ToolFailure(error)
         guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
         failure.message =
-            "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) Of the batches before them "
+            "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) Of the batches "
+            + "before them "
             + "\(counts.inserted) objects were inserted, \(counts.updated) updated."
         return failure
     }
@@ -231,7 +233,8 @@ final class LoadRun {
         guard count > 0 else { return }
         throw ToolFailure(
             .failed,
-            "There are no objects in \(reader.name), and with “--prune” all \(count) of “\(options.entity)” would be deleted: nothing was changed. "
+            "There are no objects in \(reader.name), and with “--prune” all \(count) of “\(options.entity)” would be "
+                + "deleted: nothing was changed. "
                 + "If that is meant, say “--allow-empty” too.")
     }
 

@@ -62,7 +62,8 @@ enum RetentionCommand {
         guard arguments.operands.count == 2, let policy = HistoryPolicy(rawValue: arguments.operands[1]) else {
             throw ToolFailure(
                 .usage,
-                "The history of an entity is full or off, not “\(arguments.operands.dropFirst().joined(separator: " "))”.",
+                "The history of an entity is full or off, not "
+                    + "“\(arguments.operands.dropFirst().joined(separator: " "))”.",
                 hint: "Try: annals help retention")
         }
         return policy

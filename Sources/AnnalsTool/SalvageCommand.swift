@@ -54,13 +54,15 @@ enum SalvageCommand {
         }
         lines += report.schemaChanges.map { "  " + $0 }
         lines.append(
-            "\(report.framesRead) frames read, \(report.framesBad) with bad content, \(report.framesStray) of writes that did not finish"
+            "\(report.framesRead) frames read, \(report.framesBad) with bad content, \(report.framesStray) of writes "
+                + "that did not finish"
         )
         lines.append("\(report.bytesPassedOver) bytes passed over, of \(report.fileBytes)")
         lines += report.passedOver.map { "  \($0.bytes) bytes from offset \($0.offset)" }
         if report.omittedStretches > 0 { lines.append("  and \(report.omittedStretches) more stretches") }
         lines.append(
-            "\(report.transactionsComplete) transactions complete, \(report.transactionsWithGaps) with gaps, \(report.transactionsMissing) missing"
+            "\(report.transactionsComplete) transactions complete, \(report.transactionsWithGaps) with gaps, "
+                + "\(report.transactionsMissing) missing"
         )
         return lines + losses(report)
     }

@@ -54,7 +54,8 @@ enum VerifyCommand {
         if let stopped = report.stoppedAt { try output.line("  Nothing from offset \(stopped) on was checked.") }
         if let tail = report.tornTail {
             try output.line(
-                "  A torn tail begins at offset \(tail.offset), \(tail.bytes) bytes before the end of the file, reserved space included."
+                "  A torn tail begins at offset \(tail.offset), \(tail.bytes) bytes before the end of the file, "
+                    + "reserved space included."
             )
         }
         guard let header = report.header else { return }

@@ -1,4 +1,5 @@
-// Bytes that are copied while they are looked at: every size up to several words, with one byte that is no ASCII anywhere.
+// Bytes that are copied while they are looked at: every size up to several words, with one byte that is no ASCII
+// anywhere.
 
 import Annals
 import Testing

@@ -1,4 +1,5 @@
-// Who waits for changes: each is woken by what concerns it, whoever waits in the watch, and without a watch in intervals.
+// Who waits for changes: each is woken by what concerns it, whoever waits in the watch, and without a watch in
+// intervals.
 
 import Annals
 import TestSupport

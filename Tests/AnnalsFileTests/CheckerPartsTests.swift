@@ -38,7 +38,8 @@ import Testing
         #expect(forms(ascending.dropLast() + [], pieceBytes: pieceBytes).isDisjoint(with: .objects))
     }
 
-    /// Random sequences of the bytes at the edges of what UTF-8 allows, and whole characters, against the standard library.
+    /// Random sequences of the bytes at the edges of what UTF-8 allows, and whole characters, against the standard
+    /// library.
     @Test func textInPiecesIsValidWhereAllOfItIs() {
         let bytes: [UInt8] = [
             0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF1,

@@ -39,8 +39,8 @@ import Testing
         return sum
     }
 
-    /// No commit writes much more than a part, the checkpoint is complete in the end, and everything reads as if there had been none: here, in a snapshot
-    /// from the middle, in another process, and behind a death.
+    /// No commit writes much more than a part, the checkpoint is complete in the end, and everything reads as if there
+    /// had been none: here, in a snapshot from the middle, in another process, and behind a death.
     @Test func aLargeCheckpointIsWrittenBehindManyCommits() throws {
         let machine = machine()
         let (engine, ids) = try store(machine)
@@ -87,7 +87,8 @@ import Testing
         try machine.closeAndCheck(again)
     }
 
-    /// Nodes that are no leaves below others are written at the end only: where there are more of them than a part takes, the end comes all the same.
+    /// Nodes that are no leaves below others are written at the end only: where there are more of them than a part
+    /// takes, the end comes all the same.
     @Test func manyEntitiesAreWrittenAtTheEnd() throws {
         var machine = machine()
         machine.options.dirtyNodeBytes = 96 << 10
@@ -149,7 +150,8 @@ import Testing
         #expect(three.bytes < one.bytes * 2, "\(three) and \(one)")
     }
 
-    /// A part that the disk has no space for takes nothing away from the commit before it; the next one is written when there is space.
+    /// A part that the disk has no space for takes nothing away from the commit before it; the next one is written when
+    /// there is space.
     @Test func aPartThatCannotBeWrittenIsWrittenLater() throws {
         let machine = machine()
         let (engine, ids) = try store(machine)

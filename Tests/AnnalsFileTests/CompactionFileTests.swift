@@ -1,5 +1,5 @@
-// Several processes that compact, write and read at once: only who compacts the store as it is now removes the temporary file, and who goes over to a
-// new file finds the newest.
+// Several processes that compact, write and read at once: only who compacts the store as it is now removes the
+// temporary file, and who goes over to a new file finds the newest.
 
 import Annals
 import SimulatedDisk
@@ -48,7 +48,8 @@ import Testing
         _ = try store.current.insertNotes(1...20)
         let late = StoreFiles(try machine.open(2))
         let hasCome = Once()
-        // It has opened the file by its name and not locked it yet, when the file is replaced and the next compaction begins.
+        // It has opened the file by its name and not locked it yet, when the file is replaced and the next compaction
+        // begins.
         machine.machine.disk.setOnCall { [self] (call) throws(StoreError) in
             guard call.process == 2, call.kind == .tryLock, hasCome.isFirst() else { return }
             do {

@@ -108,7 +108,8 @@ import Testing
         try expectIntact(machine)
     }
 
-    /// Rows and indexes that come while the store is compacted: of entities with indexes, without, and of those that come with them.
+    /// Rows and indexes that come while the store is compacted: of entities with indexes, without, and of those that
+    /// come with them.
     @Test func whatComesMeanwhileIsInTheIndexes() throws {
         let machine = EngineMachine()
         let store = StoreFiles(try machine.create())
@@ -193,7 +194,8 @@ import Testing
         try expectIntact(machine)
     }
 
-    /// At its first commit it looks for what a compactor has left. What it does then may take long, and is no compaction.
+    /// At its first commit it looks for what a compactor has left. What it does then may take long, and is no
+    /// compaction.
     @Test func aWriterIsNotTakenForACompactor() throws {
         let machine = EngineMachine()
         let store = StoreFiles(try machine.create())

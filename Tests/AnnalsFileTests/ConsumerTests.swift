@@ -1,4 +1,5 @@
-// Consumers of history and retention, below the product: what the file says of them, whoever writes it and whatever befalls it.
+// Consumers of history and retention, below the product: what the file says of them, whoever writes it and whatever
+// befalls it.
 
 import Annals
 import SimulatedDisk
@@ -215,7 +216,8 @@ import Testing
     private static let day: UInt64 = 24 * hour
     private static let hour: UInt64 = 3600 * 1_000_000
 
-    /// A clock that is 8 days ahead for less than an hour takes nothing, whichever handle commits, and neither does its correction.
+    /// A clock that is 8 days ahead for less than an hour takes nothing, whichever handle commits, and neither does its
+    /// correction.
     @Test(arguments: [false, true]) func aClockThatIsAheadTakesNothing(_ isOpenedAgain: Bool) throws {
         let machine = machine()
         let environment = machine.machine.environment
@@ -324,7 +326,8 @@ import Testing
         let horizon = engine.tracking.horizon
         let view = try engine.view()
         #expect(horizon > 100 && horizon < view.number)
-        // What is left is about what was asked for; a check has been due since at most the last 4 KiB and the MiB of a landmark.
+        // What is left is about what was asked for; a check has been due since at most the last 4 KiB and the MiB of a
+        // landmark.
         let kept = view.end - (try engine.view(asOf: horizon).end)
         #expect(kept < 3 << 20 && kept > 1 << 19, "\(kept)")
         try machine.closeAndCheck(engine)

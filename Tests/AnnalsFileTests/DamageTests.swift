@@ -35,8 +35,8 @@ import Testing
         return UInt8.random(in: 1...255, using: &random)
     }
 
-    /// A damaged byte of a sealed file is damage from the header to the seal's end, and a torn tail after it. In a hint slot it is a
-    /// notice (F3): nothing relies on a hint.
+    /// A damaged byte of a sealed file is damage from the header to the seal's end, and a torn tail after it. In a hint
+    /// slot it is a notice (F3): nothing relies on a hint.
     private func expectFound(_ disk: SimulatedDisk, _ offset: Int, _ sample: SampleStore) throws {
         let report = try check(disk)
         if let slot = HintField.slots.first(where: { ($0..<$0 + HintField.bytes).contains(offset) }) {

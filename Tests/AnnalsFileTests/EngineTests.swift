@@ -1,4 +1,5 @@
-// The engine as a whole: what is committed is found, in every view that contains it and in no other, also after opening again.
+// The engine as a whole: what is committed is found, in every view that contains it and in no other, also after opening
+// again.
 
 import Annals
 import SimulatedDisk

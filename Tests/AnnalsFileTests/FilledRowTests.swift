@@ -18,8 +18,8 @@ import Testing
         return EntityDefinition(number: 1, name: "Note", attributes: attributes)
     }
 
-    /// A text that became required has its default in the next update, which must name it, or an index would keep the key of before: whether the
-    /// update sets all, some or none of the numbers.
+    /// A text that became required has its default in the next update, which must name it, or an index would keep the
+    /// key of before: whether the update sets all, some or none of the numbers.
     @Test(arguments: [(0, 0), (1, 1), (1, 0), (70, 70), (70, 69)])
     func whatMayNotBeAbsentAnyMoreCountsAsChanged(fixed: Int, set: Int) throws {
         let machine = EngineMachine()
@@ -50,7 +50,8 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    /// The old row's title cannot be read: who sets what stands behind it and catches that must not get a row without it.
+    /// The old row's title cannot be read: who sets what stands behind it and catches that must not get a row without
+    /// it.
     @Test func whatCannotBeFilledInIsNotForgotten() throws {
         let machine = Machine()
         let log = try machine.create()

@@ -1,10 +1,12 @@
-// Compaction gives back what entities without history took: their rows stay, their changes go, and nothing else is different.
+// Compaction gives back what entities without history took: their rows stay, their changes go, and nothing else is
+// different.
 
 import Annals
 import SimulatedDisk
 import Testing
 
-/// A store of notes, whose history is kept, and of logs, which are made like notes and whose history is turned off and on.
+/// A store of notes, whose history is kept, and of logs, which are made like notes and whose history is turned off and
+/// on.
 private struct LogStore {
     static let log: UInt16 = 2
 
@@ -94,7 +96,8 @@ private struct LogStore {
         try engine.tracked(view).forEachTransaction(after: max(number, engine.tracking.horizon)) {
             (transaction) throws(StoreError) in
             lines.append(
-                "\(transaction.number) \(transaction.tag) \(transaction.time) \(transaction.author ?? "") \(transaction.schemaVersion)"
+                "\(transaction.number) \(transaction.tag) \(transaction.time) \(transaction.author ?? "") "
+                    + "\(transaction.schemaVersion)"
             )
             try transaction.forEachChange { (change) throws(StoreError) in
                 guard change.object.entityNumber == entity else { return true }

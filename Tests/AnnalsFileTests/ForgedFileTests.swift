@@ -1,4 +1,5 @@
-// Files that nobody but a forger writes, each with all its checksums right: whatever is done with one ends, and without ending the process.
+// Files that nobody but a forger writes, each with all its checksums right: whatever is done with one ends, and without
+// ending the process.
 
 import Annals
 import Foundation

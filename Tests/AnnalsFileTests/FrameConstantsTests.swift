@@ -1,4 +1,5 @@
-// The tables of FileFormat.md and the constants of the code are the same: header page, hints, frames, transactions, changes, values.
+// The tables of FileFormat.md and the constants of the code are the same: header page, hints, frames, transactions,
+// changes, values.
 
 import Annals
 import Testing

@@ -1,4 +1,5 @@
-// Golden files: stores as they were first written. `ANNALS_WRITE_GOLDEN=1 swift test` writes them anew after a change of the format.
+// Golden files: stores as they were first written. `ANNALS_WRITE_GOLDEN=1 swift test` writes them anew after a change
+// of the format.
 
 import Annals
 import FoundationEssentials

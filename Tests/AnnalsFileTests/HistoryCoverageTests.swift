@@ -34,7 +34,8 @@ import Testing
         }
     }
 
-    /// Of each range and each choice of authors: nothing that was cleaned is above the end, and without an end nothing was.
+    /// Of each range and each choice of authors: nothing that was cleaned is above the end, and without an end nothing
+    /// was.
     @Test func noCleanedTransactionIsAboveTheEndOfThem() {
         var ends = 0
         for coverage in Self.coverages {

@@ -1,4 +1,5 @@
-// Which changes of an entity are part of history, from the versions of the schema alone: a table of courses, and every version against it.
+// Which changes of an entity are part of history, from the versions of the schema alone: a table of courses, and every
+// version against it.
 
 import Annals
 import Testing
@@ -9,7 +10,8 @@ import Testing
         let steps: String
         let end: HistoryGap.End?
         let first: UInt16
-        /// For each version, whether a change in one of its transactions is shown: `y`, `n`, and a space where there is no entity.
+        /// For each version, whether a change in one of its transactions is shown: `y`, `n`, and a space where there is
+        /// no entity.
         let shown: String
         var testDescription: String { steps }
 

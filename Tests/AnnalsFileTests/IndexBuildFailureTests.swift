@@ -1,4 +1,5 @@
-// A build of an index that fails leaves the store as it was, and one whose checkpoint fails leaves the index to whoever writes next.
+// A build of an index that fails leaves the store as it was, and one whose checkpoint fails leaves the index to whoever
+// writes next.
 
 import Annals
 import SimulatedDisk
@@ -17,7 +18,8 @@ import Testing
         #expect(try view.byRank().map(\.number) == view.titles().indices.map { UInt64($0 + 1) })
     }
 
-    /// Fails every write of process 1 from one on, a later one each time, until the transaction stands and its checkpoint does not.
+    /// Fails every write of process 1 from one on, a later one each time, until the transaction stands and its
+    /// checkpoint does not.
     @Test func withoutTheCheckpointTheNextWriterBuildsTheIndex() throws {
         let engine = try filled()
         let other = try machine.open(2)

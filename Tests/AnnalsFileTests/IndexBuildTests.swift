@@ -166,7 +166,8 @@ import Testing
         func end() { state.withLock { $0.isInside = false } }
     }
 
-    /// What another writer does at its `turn`: inserts, updates of indexed and of other attributes, deletions, keys that change hands.
+    /// What another writer does at its `turn`: inserts, updates of indexed and of other attributes, deletions, keys
+    /// that change hands.
     private static func disturb(_ engine: Engine, _ turn: Int) throws(StoreError) {
         do {
             var random = SeededRandom(UInt64(turn))

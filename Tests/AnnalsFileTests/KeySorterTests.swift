@@ -1,4 +1,5 @@
-// Keys of all sizes come out of the sorter as an ordered index has them, and an index is written piece by piece as it grows.
+// Keys of all sizes come out of the sorter as an ordered index has them, and an index is written piece by piece as it
+// grows.
 
 import Annals
 import SimulatedDisk

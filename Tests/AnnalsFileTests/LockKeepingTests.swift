@@ -142,7 +142,8 @@ import Testing
         try expectIntact(machine, transactions: 21)
     }
 
-    /// Where who waits has stopped, the one who gives way goes on after a moment; afterwards each adopts what the other one wrote.
+    /// Where who waits has stopped, the one who gives way goes on after a moment; afterwards each adopts what the other
+    /// one wrote.
     @Test func whoGivesWayDoesNotWaitForEver() throws {
         let (machine, log) = try machine(.always)
         try insert(log, 1)
@@ -212,8 +213,8 @@ import Testing
         try expectIntact(machine, transactions: 4)
     }
 
-    /// A process dies while it recovers, with its frame written and the beginning of what was torn cleared: who has judged the end before that must do so
-    /// again.
+    /// A process dies while it recovers, with its frame written and the beginning of what was torn cleared: who has
+    /// judged the end before that must do so again.
     @Test func whoDiesRecoveringLeavesATornTail() throws {
         var machine = Machine(limits: .lowered)
         machine.options.releasesLockByHand = false
@@ -237,7 +238,8 @@ import Testing
         try expectIntact(machine, transactions: 3)
     }
 
-    /// Real handles: one commits as fast as it can until the other one, which waits with its default patience, has had so many turns.
+    /// Real handles: one commits as fast as it can until the other one, which waits with its default patience, has had
+    /// so many turns.
     @Test func nobodyIsShutOutByAFastWriter() throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "annals-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -1,5 +1,5 @@
-// How long the file is: writers rely on what they know of it, and readers look beyond the end through a mapping, so it must not be short for
-// anybody.
+// How long the file is: writers rely on what they know of it, and readers look beyond the end through a mapping, so it
+// must not be short for anybody.
 
 import Annals
 import SimulatedDisk
@@ -12,8 +12,8 @@ import Testing
         #expect(size >= Int(log.current.end) + FormatLimits.pageBytes, sourceLocation: sourceLocation)
     }
 
-    /// One handle fails to write, with nothing or something of its transaction in the file, and gives back what it can; the other one, who has known
-    /// the file's size since before, goes on.
+    /// One handle fails to write, with nothing or something of its transaction in the file, and gives back what it can;
+    /// the other one, who has known the file's size since before, goes on.
     @Test(arguments: [0, 8, 100, 400], [28 as Int32, 122, 4])
     func aFailedWriterLeavesRoomForWhoKnewTheSize(bytes: Int, error: Int32) throws {
         let machine = Machine(limits: .lowered)

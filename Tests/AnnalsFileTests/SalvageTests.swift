@@ -288,7 +288,8 @@ import Testing
         #expect(try reading(unfinished) { try $0.count(entity: Note.entity) } == 0)
     }
 
-    /// A recovery frame stands where a transaction was dropped; one of its frames is still there, behind what was written since.
+    /// A recovery frame stands where a transaction was dropped; one of its frames is still there, behind what was
+    /// written since.
     @Test func whatARecoveryHasDroppedIsLeftOut() throws {
         var file = try ForgedFile.withNotes()
         let start = file
@@ -329,7 +330,8 @@ import Testing
         try engine.close()
     }
 
-    /// A definition may ask for an index over a list, which means nothing; and a reference may be to a number that was never given.
+    /// A definition may ask for an index over a list, which means nothing; and a reference may be to a number that was
+    /// never given.
     @Test func whatADefinitionMayNotAskForHereIsLeftOut() throws {
         var note = Note.definition
         note.attributes += [

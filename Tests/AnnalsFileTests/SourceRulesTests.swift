@@ -76,6 +76,19 @@ import Testing
         #expect(Set(quoted).subtracting(found) == [])
     }
 
+    @Test func noLineIsLongerThan120Columns() {
+        for file in ["Sources", "Tests", "Fuzz"].flatMap({ SourceFile.all(under: $0) }) {
+            #expect(Self.longLines(in: file.text) == [], "\(file.path)")
+        }
+        #expect(Self.longLines(in: "// a\n// " + String(repeating: "b", count: 118) + "\n") == [2])
+        #expect(Self.longLines(in: "// " + String(repeating: "é", count: 117)) == [])
+    }
+
+    private static func longLines(in text: String) -> [Int] {
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        return lines.indices.filter { lines[$0].count > 120 }.map { $0 + 1 }
+    }
+
     @Test func everyFileSaysFirstWhatItIsFor() {
         let roots = ["Sources/Annals", "Sources/AnnalsTool", "Tests/AnnalsFileTests"].flatMap {
             SourceFile.all(under: $0)
@@ -108,7 +121,10 @@ import Testing
     }
 
     nonisolated(unsafe) private static let ofProtocols =
-        /static func (==|<)|func (hash|encode|makeAsyncIterator|next)\(|typealias|rawValue|Literal|var description|init\(from/
+        #/
+        static\ func\ (==|<)|func\ (hash|encode|makeAsyncIterator|next)\(|typealias|rawValue|Literal|var\ description
+        |init\(from
+        /#
 
     /// The rules must be able to fail.
     @Test func plantedViolationsAreFound() {

@@ -1,4 +1,5 @@
-// Opening reads at most twice the bytes that stand after the last checkpoint, whatever they are and however they are read.
+// Opening reads at most twice the bytes that stand after the last checkpoint, whatever they are and however they are
+// read.
 
 import Annals
 import SimulatedDisk

@@ -1,4 +1,5 @@
-// Transactions in the making: rows written by closures, changes taken out again, entries looked at before and after the commit.
+// Transactions in the making: rows written by closures, changes taken out again, entries looked at before and after the
+// commit.
 
 import Annals
 import SimulatedDisk

@@ -1,4 +1,5 @@
-// Promise 6 where blocks of the file share frames, and frames share blocks: in whatever order objects are read, no damaged byte is ever shown.
+// Promise 6 where blocks of the file share frames, and frames share blocks: in whatever order objects are read, no
+// damaged byte is ever shown.
 
 import Annals
 import SimulatedDisk

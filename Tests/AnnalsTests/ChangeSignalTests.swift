@@ -164,7 +164,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    /// Frames that are no transactions move nothing: a checkpoint and a seal here, recovery and metadata frames come with transactions.
+    /// Frames that are no transactions move nothing: a checkpoint and a seal here, recovery and metadata frames come
+    /// with transactions.
     @Test func whatIsNoTransactionIsNotTold() throws {
         let store = try made()
         let watcher = try store.changeWatcher(after: 0)
@@ -307,7 +308,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    /// Without any watch, with none for this file, and with one that has lost everything but that it has lost something.
+    /// Without any watch, with none for this file, and with one that has lost everything but that it has lost
+    /// something.
     @Test(arguments: ["instances", "watches", "overflow"]) func withoutEventsNothingIsMissed(lack: String) throws {
         let watches = FakeWatches()
         if lack == "instances" { watches.refuse(true) }

@@ -209,7 +209,8 @@ import Testing
         try three.expectIntact()
     }
 
-    /// What was passed over because it had come from a third store is exported again all the same, and missed where it was lost.
+    /// What was passed over because it had come from a third store is exported again all the same, and missed where it
+    /// was lost.
     @Test func anotherHistoryShowsBehindWhatWasPassedOver() throws {
         let three = try ExchangeFolders(3, inAll: true)
         let (a, m) = (three.stores[0], three.stores[1])

@@ -4,12 +4,14 @@ import Annals
 import TestSupport
 import Testing
 
-/// Stores that change and exchange at random. Each changes only objects that it has inserted itself, so nothing contradicts.
+/// Stores that change and exchange at random. Each changes only objects that it has inserted itself, so nothing
+/// contradicts.
 private struct RandomExchange {
     let circle: ExchangeFolders
     var stores: [Store] { circle.stores }
     var random: SeededRandom
-    /// By the indices of who exports and who applies: nil for no way, else whether it leaves out what the receiver has made.
+    /// By the indices of who exports and who applies: nil for no way, else whether it leaves out what the receiver has
+    /// made.
     var ways: [[Bool?]]
     var turn = 0
     /// How often cleaning went beyond what a receiver was given last.
@@ -103,8 +105,8 @@ private struct RandomExchange {
 }
 
 @Suite struct ExchangeWaysTests {
-    /// Whatever way a transaction comes, it is applied once; and what a store leaves out of an export moves nobody's place, which must not be what cuts
-    /// the receiver off when it is cleaned.
+    /// Whatever way a transaction comes, it is applied once; and what a store leaves out of an export moves nobody's
+    /// place, which must not be what cuts the receiver off when it is cleaned.
     @Test(arguments: [1, 2, 3, 5, 6, 7, 9] as [UInt64]) func allStoresComeToHoldTheSame(seed: UInt64) throws {
         var exchange = try RandomExchange(seed: seed, 2 + Int(seed % 3))
         for _ in 0..<150 { try exchange.step() }

@@ -20,7 +20,8 @@ import Testing
     ) -> String {
         let before = previous.map { "\"previous\":\"\($0)\"," } ?? ""
         return
-            "{\"annals\":\(version),\"token\":\"\(token(number))\",\(before)\(extra)\"time\":1,\"shapes\":\(shapes),\"changes\":\(changes)}"
+            "{\"annals\":\(version),\"token\":\"\(token(number))\",\(before)\(extra)\"time\":1,\"shapes\":\(shapes),"
+            + "\"changes\":\(changes)}"
     }
 
     static func insert(_ value: String) -> String {
@@ -88,7 +89,8 @@ import Testing
     }
 
     static let schema =
-        "\"schema\":[{\"name\":\"Item\",\"keys\":[],\"attributes\":[{\"name\":\"name\",\"type\":\"string\",\"isOptional\":true,"
+        "\"schema\":[{\"name\":\"Item\",\"keys\":[],\"attributes\":[{\"name\":\"name\",\"type\":\"string\","
+        + "\"isOptional\":true,"
         + "\"isIndexed\":false,\"isUnique\":false,\"isPreservedOnDeletion\":false,\"deleteRule\":\"noAction\"}]}],"
 
     /// Lines that can be read, and contradict themselves or the store.
@@ -109,7 +111,9 @@ import Testing
             line(
                 extra: schema,
                 changes:
-                    "[{\"insert\":\"1:1\",\"shape\":0,\"values\":[\"a\"]},{\"insert\":\"1:1@00000000-0000-0000-0000-000000000001\",\"shape\":0,\"values\":[\"b\"]}]"
+                    "[{\"insert\":\"1:1\",\"shape\":0,"
+                    + "\"values\":[\"a\"]},{\"insert\":\"1:1@00000000-0000-0000-0000-000000000001\",\"shape\":0,"
+                    + "\"values\":[\"b\"]}]"
             ), .exportMalformed
         ),
         (
@@ -137,7 +141,8 @@ import Testing
         let high = Self.line(
             extra: Self.schema,
             changes:
-                "[{\"insert\":\"65535:281474976710655\",\"shape\":0,\"values\":[\"a\"]},{\"insert\":\"65535:281474976710654\",\"shape\":0,\"values\":[\"b\"]}]"
+                "[{\"insert\":\"65535:281474976710655\",\"shape\":0,"
+                + "\"values\":[\"a\"]},{\"insert\":\"65535:281474976710654\",\"shape\":0,\"values\":[\"b\"]}]"
         )
         #expect(try store.apply(try ExportedTransaction(jsonLine: high)).outcome == .applied)
         #expect(try store.snapshot().count(of: "Item") == 2)

@@ -42,7 +42,9 @@ import Testing
         let run = try apply(first, "--format", "json")
         #expect(
             run.status == 0
-                && run.output.hasPrefix("{\"applied\":2,\"changes\":2,\"passedOver\":0,\"conflicts\":0,\"place\":\"A1."),
+                && run.output.hasPrefix(
+                    "{\"applied\":2,\"changes\":2,\"passedOver\":0,\"conflicts\":0,"
+                        + "\"place\":\"A1."),
             "\(run.output)\(run.errors)")
         #expect(try dump(target) == dump(source))
         try load("{\"k\":\"a\",\"n\":2}\n{\"k\":\"c\"}\n", "--prune")
@@ -129,7 +131,8 @@ import Testing
         try target.expectIntact()
     }
 
-    /// The tool waits for more lines, and dies: what it had applied is there, whole, and the rest comes with the next one.
+    /// The tool waits for more lines, and dies: what it had applied is there, whole, and the rest comes with the next
+    /// one.
     @Test(arguments: [1, 3, 6]) func killedBetweenLinesItLeavesWholeTransactions(count: Int) throws {
         for number in 0..<8 {
             try load("{\"k\":\"a\",\"n\":\(number)}\n{\"k\":\"b\(number)\"}\n{\"k\":\"c\",\"m\":\(number)}\n")

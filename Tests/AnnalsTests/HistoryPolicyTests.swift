@@ -1,4 +1,5 @@
-// History of one entity turned off and on: declaring it, who is told of the gap, consumers, other handles, undoing, exporting, the tool.
+// History of one entity turned off and on: declaring it, who is told of the gap, consumers, other handles, undoing,
+// exporting, the tool.
 
 import Annals
 import Foundation

@@ -10,7 +10,8 @@ import Testing
     let all: [HistoryTransaction]
     let objects: [ObjectID]
 
-    /// 1 schema, 2 two inserts by app, 3 an update by widget, 4 a deletion and an insert by nobody in “import”, 5 an update by app.
+    /// 1 schema, 2 two inserts by app, 3 an update by widget, 4 a deletion and an insert by nobody in “import”, 5 an
+    /// update by app.
     init() throws {
         folder = try StoreFolder()
         let store = try folder.open([Sample.clip, RandomHistory.note])
@@ -31,7 +32,8 @@ import Testing
         try store.close()
     }
 
-    /// Where the last values of a transaction cannot be read, because they stand beside damage; also of a line too long to be held in memory.
+    /// Where the last values of a transaction cannot be read, because they stand beside damage; also of a line too long
+    /// to be held in memory.
     @Test(arguments: [300, 4000]) func aLineOfADamagedTransactionIsNotPrintedInPart(count: Int) throws {
         let store = try folder.open([Sample.clip, RandomHistory.note])
         try store.commit { transaction in
@@ -117,7 +119,9 @@ import Testing
             changes.map { $0["id"] as? String } == objects.map(\.description).sorted { ObjectID($0)! < ObjectID($1)! })
         #expect(
             run.output.hasPrefix(
-                "{\"kind\":\"update\",\"entity\":\"Clip\",\"id\":\"1:1\",\"attributes\":[\"title\",\"rank\"],\"first\":3,\"last\":5,\"before\":{\"title\":\"A\",\"rank\":1},\"after\":{\"title\":\"B\",\"rank\":3}}\n"
+                "{\"kind\":\"update\",\"entity\":\"Clip\",\"id\":\"1:1\",\"attributes\":[\"title\",\"rank\"],"
+                    + "\"first\":3,\"last\":5,\"before\":{\"title\":\"A\",\"rank\":1},\"after\":{\"title\":\"B\","
+                    + "\"rank\":3}}\n"
             ), "\(run.output)")
         #expect(
             try self.run("history", "--net", "--after", "2", "--format", "text").output == """

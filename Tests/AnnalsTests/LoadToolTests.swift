@@ -25,7 +25,8 @@ import Testing
 
     @Test func recordsComeBack() throws {
         let lines =
-            "{\"name\":\"a\",\"n\":1,\"x\":0.5,\"ok\":true,\"tags\":[1, 2]}\n{\"name\":\"b\",\"n\":null}\n\n{\"later\":\"é\\n\"}"
+            "{\"name\":\"a\",\"n\":1,\"x\":0.5,\"ok\":true,\"tags\":[1, "
+            + "2]}\n{\"name\":\"b\",\"n\":null}\n\n{\"later\":\"é\\n\"}"
         let run = try loadFile(lines)
         #expect(
             run.status == 0
@@ -61,11 +62,13 @@ import Testing
         #expect(history.count == 2 && history[0].contains("\"author\":\"me\",\"context\":\"test\""))
         #expect(
             history[0].contains(
-                "{\"kind\":\"update\",\"entity\":\"Item\",\"id\":\"1:2\",\"attributes\":[\"n\"],\"before\":{\"n\":2},\"after\":{\"n\":5}}"
+                "{\"kind\":\"update\",\"entity\":\"Item\",\"id\":\"1:2\",\"attributes\":[\"n\"],\"before\":{\"n\":2},"
+                    + "\"after\":{\"n\":5}}"
             ))
         #expect(
             history[1].contains(
-                "{\"kind\":\"delete\",\"entity\":\"Item\",\"id\":\"1:3\",\"attributes\":[],\"before\":{\"k\":\"c\",\"n\":3},\"after\":null"
+                "{\"kind\":\"delete\",\"entity\":\"Item\",\"id\":\"1:3\",\"attributes\":[],\"before\":{\"k\":\"c\","
+                    + "\"n\":3},\"after\":null"
             ))
         #expect(try load("{\"n\":1}", "--key", "k").errors.contains("Line 1"))
         try folder.expectIntact()
@@ -111,7 +114,8 @@ import Testing
         #expect(try runTool(["load", store, "-", "--entity", "Item"] + batches, input: lines).status == 0)
         #expect(
             try dump("--bare")
-                == "{\"a\":1,\"b\":true,\"c\":null}\n{\"a\":0.5,\"b\":2,\"c\":\"x\"}\n{\"a\":\"s\",\"b\":{},\"c\":null}\n"
+                == "{\"a\":1,\"b\":true,\"c\":null}\n{\"a\":0.5,\"b\":2,\"c\":\"x\"}\n{\"a\":\"s\",\"b\":{},"
+                + "\"c\":null}\n"
         )
         #expect(try load("{\"c\":5,\"d\":null}").status == 0)
         let info = try runTool(["info", store, "--format", "json"]).output

@@ -112,7 +112,8 @@ import Testing
         try close()
     }
 
-    /// Keys that move in a circle are free once all of them move back; with one kept from moving, those behind it are, too.
+    /// Keys that move in a circle are free once all of them move back; with one kept from moving, those behind it are,
+    /// too.
     @Test func keysThatWereExchangedGoBackTogetherOrNotAtAll() throws {
         let ids = try insert(["url": "a", "rank": 0], ["url": "b", "rank": 0], ["url": "c", "rank": 0])
         let token = try commit { transaction in

@@ -213,7 +213,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    /// Texts of all short lengths, with a byte that is not ASCII at each place: looking at eight bytes at a time must see every one.
+    /// Texts of all short lengths, with a byte that is not ASCII at each place: looking at eight bytes at a time must
+    /// see every one.
     @Test func whatIsNotUTF8IsRefusedWhereverItStands() throws {
         let folder = try StoreFolder()
         let store = try folder.open([Self.wide(1)])

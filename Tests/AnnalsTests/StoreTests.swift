@@ -62,7 +62,8 @@ import Testing
         #expect(try snapshot.row(ids[0])?["title"] == "A")
     }
 
-    /// The row before a change is what the state before the transaction shows, also of attributes that are younger than the row.
+    /// The row before a change is what the state before the transaction shows, also of attributes that are younger than
+    /// the row.
     @Test func beforeAChangeIsTheStateBeforeIt() throws {
         let (store, ids) = try filled()
         try store.changeSchema([
@@ -80,7 +81,8 @@ import Testing
         try store.close()
     }
 
-    /// An object that is older than an attribute reads as its default: setting that is no change, of whatever type it is.
+    /// An object that is older than an attribute reads as its default: setting that is no change, of whatever type it
+    /// is.
     @Test func settingWhatAYoungerAttributeReadsAsChangesNothing() throws {
         let (store, ids) = try filled()
         let defaults: [(name: String, type: AttributeType, value: Value, other: Value)] = [
@@ -125,7 +127,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    /// The way to an object leads over frames that are verified on the way: a bad one there is the matter of who reads it.
+    /// The way to an object leads over frames that are verified on the way: a bad one there is the matter of who reads
+    /// it.
     @Test func damageConcernsOnlyWhoReadsIt() throws {
         let store = try folder.open([Sample.clip])
         let filler = String(repeating: "x", count: 400)

@@ -1,4 +1,5 @@
-// A transaction's object is of one body: who keeps it against the rules holds nothing that works, and never another transaction.
+// A transaction's object is of one body: who keeps it against the rules holds nothing that works, and never another
+// transaction.
 
 import Annals
 import TestSupport

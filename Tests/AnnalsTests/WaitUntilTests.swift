@@ -52,7 +52,8 @@ import Testing
         try folder.expectIntact()
     }
 
-    /// Cleaning says nothing of durability. Where a second passes in between, a sync in the background makes all of it durable: so more than once.
+    /// Cleaning says nothing of durability. Where a second passes in between, a sync in the background makes all of it
+    /// durable: so more than once.
     @Test func whatWasCleanedIsNotDurableForThat() throws {
         let isAhead = try (0..<5).contains { (_) in
             let folder = try StoreFolder()

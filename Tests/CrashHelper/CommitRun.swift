@@ -3,7 +3,8 @@
 import Annals
 import Glibc
 
-/// `commit STORE COUNT AUTHOR full|relaxed`: inserts COUNT objects of the first entity, one a transaction, and prints number and tag of the last.
+/// `commit STORE COUNT AUTHOR full|relaxed`: inserts COUNT objects of the first entity, one a transaction, and prints
+/// number and tag of the last.
 enum CommitRun {
     static func run(_ store: String, count: Int, author: String, durability: Durability) throws {
         let engine = try Engine.open(store, files: RealFileSystem(), environment: RealEnvironment())

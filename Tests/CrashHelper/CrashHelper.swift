@@ -1,10 +1,11 @@
-// The program whose power is cut (Tests/ext4cut.sh): it commits, notes what was acknowledged, and later checks what is left.
+// The program whose power is cut (Tests/ext4cut.sh): it commits, notes what was acknowledged, and later checks what is
+// left.
 
 import Annals
 import Glibc
 
-/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` (ForkCheck.swift); `commit STORE COUNT AUTHOR full|relaxed`
-/// (CommitRun.swift); and those of LimitedProcess.swift.
+/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` (ForkCheck.swift);
+/// `commit STORE COUNT AUTHOR full|relaxed` (CommitRun.swift); and those of LimitedProcess.swift.
 @main struct CrashHelper {
     static func main() {
         let arguments = CommandLine.arguments
@@ -24,7 +25,8 @@ import Glibc
             case ("fuzz", 5): try LimitedProcess.fuzz(arguments[2], arguments[3], arguments[4])
             default:
                 fail(
-                    "usage: crash-helper create|run STORE ACKFILE SEED, check STORE ACKFILE, fork STORE, commit STORE COUNT "
+                    "usage: crash-helper create|run STORE ACKFILE SEED, check STORE ACKFILE, fork STORE, commit STORE "
+                        + "COUNT "
                         + "AUTHOR full|relaxed, descriptors|file-limit DIRECTORY, or fuzz file|records INPUT [PLANTED]",
                     status: 64)
             }

@@ -13,7 +13,8 @@ enum ForkCheck {
 
     private typealias Fork = @convention(c) () -> pid_t
 
-    /// The module marks it as not to be called from Swift, which programs that embed libraries of other languages do all the same.
+    /// The module marks it as not to be called from Swift, which programs that embed libraries of other languages do
+    /// all the same.
     private static func fork() throws -> pid_t {
         guard let symbol = dlsym(nil, "fork") else { throw Failure("there is no fork") }
         let child = unsafeBitCast(symbol, to: Fork.self)()
@@ -107,7 +108,8 @@ enum ForkCheck {
 
     private final class Flag: Sendable { let value = Atomic<Bool>(false) }
 
-    /// A transaction that has put frames aside: what the child opens meanwhile gets the numbers that were closed in it, and stays open and as it is.
+    /// A transaction that has put frames aside: what the child opens meanwhile gets the numbers that were closed in it,
+    /// and stays open and as it is.
     private static func forkInATransaction(_ store: String) throws {
         var options = EngineOptions()
         options.log.limits.spoolBytes = 1 << 16

@@ -5,7 +5,8 @@ import FoundationEssentials
 import FuzzTargets
 import Glibc
 
-/// `descriptors DIRECTORY`, `file-limit DIRECTORY`, and `fuzz file|records INPUT [PLANTED]`. What is wrong ends the process with a status other than 0.
+/// `descriptors DIRECTORY`, `file-limit DIRECTORY`, and `fuzz file|records INPUT [PLANTED]`. What is wrong ends the
+/// process with a status other than 0.
 enum LimitedProcess {
     /// Without standard streams no file of a store takes their numbers.
     static func descriptors(_ path: String) throws -> Never {

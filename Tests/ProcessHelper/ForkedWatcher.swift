@@ -1,4 +1,5 @@
-// The program that forks while a thread of it waits for changes, or tells them: its child is told that the store is not its own.
+// The program that forks while a thread of it waits for changes, or tells them: its child is told that the store is not
+// its own.
 
 import Annals
 import Foundation

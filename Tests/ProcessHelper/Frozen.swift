@@ -3,7 +3,8 @@
 import Annals
 import Glibc
 
-/// `hold STORE`: takes a snapshot and says its number and checksum; for every line of standard input it says them again, and those of a new snapshot.
+/// `hold STORE`: takes a snapshot and says its number and checksum; for every line of standard input it says them
+/// again, and those of a new snapshot.
 enum FrozenReader {
     static func run(_ path: String) throws {
         let store = try World.open(path, access: .readOnly)
@@ -18,8 +19,8 @@ enum FrozenReader {
     }
 }
 
-/// `rounds STORE COUNT`: for every line of standard input commits so many transactions, relaxed, and says how many microseconds they took, and the
-/// last number.
+/// `rounds STORE COUNT`: for every line of standard input commits so many transactions, relaxed, and says how many
+/// microseconds they took, and the last number.
 enum RoundsWriter {
     static func run(_ path: String, count: Int) throws {
         let store = try World.open(path)

@@ -7,8 +7,8 @@ import Glibc
 /// `cut create STORE ACKFILE SEED`, `cut run STORE ACKFILE SEED`, `cut check STORE ACKFILE`.
 ///
 /// Step N inserts entry N, removes entry N - 60, and sets the counter to N, in one transaction. So the counter says
-/// which entries there are. What has succeeded is noted in the ackfile: `acked N` for a step, `cleaned NUMBER` for history
-/// before that transaction, `backup NAME N` for a copy beside the store that has step N.
+/// which entries there are. What has succeeded is noted in the ackfile: `acked N` for a step, `cleaned NUMBER` for
+/// history before that transaction, `backup NAME N` for a copy beside the store that has step N.
 struct PowerCut {
     private let path: String
     private let acks: String

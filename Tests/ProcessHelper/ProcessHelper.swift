@@ -39,7 +39,8 @@ import Glibc
             case ("fork", 2): try ForkedWatcher.run(arguments[1])
             default:
                 throw Wrong(
-                    "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED WATCHERLOG..., "
+                    "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED "
+                        + "WATCHERLOG..., "
                         + "reader STORE LOG SEED mapped|copied, consumer STORE LOG NUMBER, "
                         + "watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
                         + "cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE, hold STORE, "

@@ -1,8 +1,9 @@
 // What the processes of Tests/processes.sh write, and what must be there afterwards.
 //
 // Tally: a row for each consumer says how many transactions of writers it has read.
-// Accounts: transactions move amounts between them, so their sum stays. One counter, which `store.write` increments. Notes: each belongs to one
-// writer, which logs what it is about to do to its notes and afterwards that it was done; so the log says what the notes must be.
+// Accounts: transactions move amounts between them, so their sum stays. One counter, which `store.write` increments.
+// Notes: each belongs to one writer, which logs what it is about to do to its notes and afterwards that it was done; so
+// the log says what the notes must be.
 
 import Annals
 
@@ -35,7 +36,8 @@ enum World {
         try store.close()
     }
 
-    /// The text of a note of this writer that transaction `version` of that writer has set. Some are long, and stand outside their rows.
+    /// The text of a note of this writer that transaction `version` of that writer has set. Some are long, and stand
+    /// outside their rows.
     static func text(_ writer: Int, _ sequence: Int, _ version: Int) -> String {
         let length = version % 50 == 0 ? 20_000 + version % 977 : version &* 37 % 300
         return "\(writer).\(sequence).\(version)." + String(repeating: "x", count: length)
@@ -136,7 +138,8 @@ struct WriterLog {
         if plan.counts { counted += 1 }
     }
 
-    /// Throws where the notes are not those that the log tells. The transaction that is open may be there, but only whole.
+    /// Throws where the notes are not those that the log tells. The transaction that is open may be there, but only
+    /// whole.
     func compare(_ found: [Int: (object: ObjectID, text: String)], writer: Int) throws {
         for (sequence, version) in notes {
             guard let note = found[sequence] else {
@@ -144,7 +147,8 @@ struct WriterLog {
             }
             guard note.text == World.text(writer, sequence, version) else {
                 throw Wrong(
-                    "writer \(writer): note \(sequence) is not as transaction \(version) has left it: \(note.text.prefix(40))"
+                    "writer \(writer): note \(sequence) is not as transaction \(version) has left it: "
+                        + "\(note.text.prefix(40))"
                 )
             }
         }
@@ -168,7 +172,8 @@ struct WriterLog {
     }
 }
 
-/// `check STORE WRITERLOG...`: the rows are what the logs of all writers say; the last name of a log is its writer's number.
+/// `check STORE WRITERLOG...`: the rows are what the logs of all writers say; the last name of a log is its writer's
+/// number.
 struct WorldCheck {
     private let path: String
     private let logs: [String]

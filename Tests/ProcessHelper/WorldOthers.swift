@@ -28,7 +28,8 @@ struct WorldCompactor {
                 let began = Clock.microseconds
                 let result = try store.compact()
                 lines.add(
-                    "c \(result.horizon) \(result.bytesBefore) \(result.bytesAfter) \(began) \(Clock.microseconds - began)"
+                    "c \(result.horizon) \(result.bytesBefore) \(result.bytesAfter) \(began) "
+                        + "\(Clock.microseconds - began)"
                 )
             } catch let error as StoreError where error.code == .busy {
                 lines.add("n busy")
@@ -37,8 +38,8 @@ struct WorldCompactor {
     }
 }
 
-/// `consumer STORE LOG NUMBER`: reads history, and counts what it has read in the transaction that advances it, until it
-/// is killed. So each transaction of a writer is counted once.
+/// `consumer STORE LOG NUMBER`: reads history, and counts what it has read in the transaction that advances it, until
+/// it is killed. So each transaction of a writer is counted once.
 struct WorldConsumer {
     private let path: String
     private let lines: Lines
@@ -153,8 +154,8 @@ struct WorldReader {
     }
 }
 
-/// `watcher STORE LOG STOPFILE signals|history`: logs every number that it is told of, in a line of its own that begins with it, until the stop file
-/// is there and everything up to the number in it was told.
+/// `watcher STORE LOG STOPFILE signals|history`: logs every number that it is told of, in a line of its own that begins
+/// with it, until the stop file is there and everything up to the number in it was told.
 struct WorldWatcher {
     private let path: String
     private let lines: Lines

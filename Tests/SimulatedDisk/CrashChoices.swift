@@ -117,8 +117,8 @@ func sizeCombinations(_ sizes: [[Int]]) -> [[Int]] {
     return combinations
 }
 
-/// What the names of a directory may be after a power cut, without repetition: first what was durable, then after each change
-/// in their order, and then, if any are allowed, other subsets.
+/// What the names of a directory may be after a power cut, without repetition: first what was durable, then after each
+/// change in their order, and then, if any are allowed, other subsets.
 func nameOutcomes(of directory: Directory, options: CrashOptions) -> [NameTable] {
     let pending = directory.pending
     var subsets: [[Bool]] = (0...pending.count).map { end in pending.indices.map { $0 < end } }

@@ -11,9 +11,10 @@ extension SimulatedDisk {
 
 /// The legal outcomes of a power cut at one moment.
 ///
-/// What is durable is in all of them. Of each file any of the pending sectors may be there, in any of the contents they have
-/// had since they were last durable, one of them torn; the size may be any that the file has had since, or between; holes hold a
-/// fill. Of each directory the changes up to some point are there, or any of them. Files without a name are gone.
+/// What is durable is in all of them. Of each file any of the pending sectors may be there, in any of the contents they
+/// have had since they were last durable, one of them torn; the size may be any that the file has had since, or
+/// between; holes hold a fill. Of each directory the changes up to some point are there, or any of them. Files without
+/// a name are gone.
 ///
 /// The order, and so the number of an image, depends only on the state of the disk and the options.
 package struct CrashImages: Sendable {

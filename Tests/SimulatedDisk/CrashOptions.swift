@@ -13,8 +13,9 @@ package struct CrashOptions: Sendable {
     package var seed: UInt64
     package var fills: [CrashFill] = [.zeros, .garbage]
     package var tearing = CrashTearing.sampled(1)
-    /// Of so many pending sectors all subsets are gone through, and if all choices of their versions are no more than that,
-    /// these too. Otherwise there are none, all, prefixes, suffixes, all but one, only one, the order of writing, and a sample.
+    /// Of so many pending sectors all subsets are gone through, and if all choices of their versions are no more than
+    /// that, these too. Otherwise there are none, all, prefixes, suffixes, all but one, only one, the order of writing,
+    /// and a sample.
     package var exhaustiveBits = 10
     /// Random choices, where they are sampled.
     package var randomChoices = 64

@@ -206,7 +206,8 @@ final class CrashState {
         return bytes
     }
 
-    /// For each file with pending sectors or sizes: its names, its size, and for each pending sector the chosen version.
+    /// For each file with pending sectors or sizes: its names, its size, and for each pending sector the chosen
+    /// version.
     var description: String {
         var parts = names.flatMap { $0.entries }.compactMap { entry -> String? in
             guard let file = files.firstIndex(where: { $0.inode == entry.inode }) else { return nil }

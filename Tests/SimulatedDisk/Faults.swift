@@ -58,8 +58,8 @@ package struct Call: Equatable, Sendable {
 package enum SynchronizeOutcome: Equatable, Sendable {
     /// They become durable.
     case honest
-    /// They are dropped from the pending ones and never become durable, the cache goes on showing them, and an error goes
-    /// once to each descriptor open at the time (ext4, XFS). Writing the bytes again makes them pending again.
+    /// They are dropped from the pending ones and never become durable, the cache goes on showing them, and an error
+    /// goes once to each descriptor open at the time (ext4, XFS). Writing the bytes again makes them pending again.
     case cleanAndLost
     /// They are dropped, the cache goes back to what is durable, and the error is reported in the same way (Btrfs).
     case cacheReverted
@@ -72,7 +72,8 @@ package enum SynchronizeOutcome: Equatable, Sendable {
 /// A rule: the n-th call of a kind goes wrong in some way.
 package struct Fault: Equatable, Sendable {
     package enum Effect: Equatable, Sendable {
-        /// The call throws the error of this number without any effect (`map` gives nil; `close` and `unmap` ignore it).
+        /// The call throws the error of this number without any effect (`map` gives nil; `close` and `unmap` ignore
+        /// it).
         case failure(Int32)
         /// A read or write moves at most so many bytes and returns their count; other calls ignore it.
         case short(Int)

@@ -107,7 +107,8 @@ struct Inode: Sendable {
         pending.removeFirst(covered)
     }
 
-    /// A write-back failed: the operations up to `sequence` never become durable, and an error waits for each descriptor.
+    /// A write-back failed: the operations up to `sequence` never become durable, and an error waits for each
+    /// descriptor.
     mutating func lose(through sequence: UInt64, revertingCache: Bool) {
         pending.removeAll { $0.sequence <= sequence }
         if revertingCache {

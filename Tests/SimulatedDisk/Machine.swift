@@ -7,7 +7,8 @@ internal import Glibc
 package struct SimulatedDiskConfiguration: Sendable {
     /// The directories that exist, durably, from the beginning.
     package var directories = ["/data"]
-    /// How much memory a file gets when it is first mapped, at least; it cannot grow beyond what it got while it is mapped.
+    /// How much memory a file gets when it is first mapped, at least; it cannot grow beyond what it got while it is
+    /// mapped.
     package var regionBytes = 64 << 20
     /// `map` gives nil for more than this.
     package var maximumMappingBytes = 64 << 30
@@ -20,8 +21,8 @@ package struct SimulatedDiskConfiguration: Sendable {
 }
 
 /// Invariants:
-/// - an inode is in use if and only if a descriptor is open on it, a name leads to it, or some power cut would bring back a
-///   name that does;
+/// - an inode is in use if and only if a descriptor is open on it, a name leads to it, or some power cut would bring
+///   back a name that does;
 /// - every open file belongs to a life that is not over.
 struct Machine: Sendable {
     struct Life: Sendable {

@@ -4,8 +4,8 @@ package import Annals
 
 /// A simulated machine: directories and files with a durable and a cached state, processes, locks and faults.
 ///
-/// It is itself a file system, for process 1; `process(_:)` gives the view of another one. Every method may be called from
-/// any thread. One lock guards all state, and no hook runs under it, so hooks may call the disk.
+/// It is itself a file system, for process 1; `process(_:)` gives the view of another one. Every method may be called
+/// from any thread. One lock guards all state, and no hook runs under it, so hooks may call the disk.
 package final class SimulatedDisk: Sendable {
     private let machine: Guarded<Machine>
     private let hooks = Guarded(Hooks())
@@ -37,11 +37,12 @@ package final class SimulatedDisk: Sendable {
     /// Runs before every call has any effect; what it throws is thrown by the call. It may block: a scheduler's place.
     package func setOnCall(_ hook: CallHook?) { hooks.withLock { $0.onCall = hook } }
 
-    /// Runs inside every synchronize of a file or a directory, after it was decided which operations are covered and before
-    /// any becomes durable.
+    /// Runs inside every synchronize of a file or a directory, after it was decided which operations are covered and
+    /// before any becomes durable.
     package func setDuringSynchronize(_ hook: ChangeHook?) { hooks.withLock { $0.duringSynchronize = hook } }
 
-    /// Runs after every call that changed bytes, sizes, names, or what of them is durable: the place to enumerate crash images.
+    /// Runs after every call that changed bytes, sizes, names, or what of them is durable: the place to enumerate crash
+    /// images.
     package func setOnChange(_ hook: ChangeHook?) { hooks.withLock { $0.onChange = hook } }
 
     package func addFault(_ fault: Fault) { withMachine { $0.faults.add(fault) } }

@@ -41,7 +41,8 @@ struct AppliedOrigins {
         return tokens.sorted()
     }
 
-    /// Notes what was applied last from a store. What the transaction is that does so stands in the first one that it writes.
+    /// Notes what was applied last from a store. What the transaction is that does so stands in the first one that it
+    /// writes.
     func write(_ record: AppliedRecord, to pending: PendingTransaction) throws(StoreError) {
         let known = try self.record(of: record.token.storeIdentifier)
         guard let written = try ReservedEntity.handle(ReservedEntity.origins, pending.catalog) else { return }
@@ -55,8 +56,8 @@ struct AppliedOrigins {
 }
 
 extension Store {
-    /// The places up to which transactions of other stores were applied here, one for each store that any came from, also by way of a third. To be
-    /// exported from there next is what comes after its place.
+    /// The places up to which transactions of other stores were applied here, one for each store that any came from,
+    /// also by way of a third. To be exported from there next is what comes after its place.
     ///
     /// Throws `StoreError`.
     public var appliedOrigins: [HistoryToken] {

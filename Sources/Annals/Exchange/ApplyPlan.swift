@@ -124,7 +124,8 @@ struct ApplyPlan {
         try base.view.contains(object)
     }
 
-    /// The object that the change will be made to; nil where it is left out, which is a conflict or needs nothing to be done.
+    /// The object that the change will be made to; nil where it is left out, which is a conflict or needs nothing to be
+    /// done.
     private mutating func target(of change: ExportedChange) throws(StoreError) -> ObjectID? {
         let local = try local(change.object)
         if change.kind == .insert {
@@ -276,7 +277,8 @@ struct ApplyPlan {
         else {
             throw StoreError(
                 .schemaMismatch,
-                "The store has no entity “\(name)”, which the transaction inserts into: add it, or export from the beginning."
+                "The store has no entity “\(name)”, which the transaction inserts into: add it, or export from the "
+                    + "beginning."
             )
         }
         return layout
@@ -295,8 +297,8 @@ struct ApplyPlan {
         positions.map { layout.entity.attributes[$0].name.text }
     }
 
-    /// The values as this store has them, by position; nil for one that refers to what is unknown, whose positions are given back too. Of lists only
-    /// what is unknown is missing.
+    /// The values as this store has them, by position; nil for one that refers to what is unknown, whose positions are
+    /// given back too. Of lists only what is unknown is missing.
     mutating func values(
         _ change: ExportedChange, _ values: [ExportedValue], _ layout: RowLayout
     ) throws(StoreError) -> (values: [(position: Int, value: StoredValue?)], unknown: [Int]) {
@@ -312,14 +314,16 @@ struct ApplyPlan {
             guard let position else {
                 throw StoreError(
                     .schemaMismatch,
-                    "“\(layout.entity.name)” has no attribute “\(name)” here, which the transaction writes: add it, or export from the beginning."
+                    "“\(layout.entity.name)” has no attribute “\(name)” here, which the transaction writes: add it, "
+                        + "or export from the beginning."
                 )
             }
             let (translated, isWhole) = try translated(value)
             if let translated, !translated.fits(layout.slots[position].type) {
                 throw StoreError(
                     .schemaMismatch,
-                    "“\(name)” of “\(layout.entity.name)” is of the type \(layout.slots[position].type) here, and the transaction "
+                    "“\(name)” of “\(layout.entity.name)” is of the type \(layout.slots[position].type) here, and the "
+                        + "transaction "
                         + "writes a value of another type.")
             }
             if !isWhole { unknown.append(position) }

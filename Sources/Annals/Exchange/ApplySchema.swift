@@ -1,8 +1,9 @@
 // What a store lacks of the schema that an exported transaction comes with. Pure.
 
 enum ApplySchema {
-    /// The definitions of the next version: what the transaction renames, what it has and the store lacks, and the store's own entities where they
-    /// are missing; last, so that entities of a new store have the numbers that they have where they come from. Throws `schemaMismatch`, `schemaRefused`.
+    /// The definitions of the next version: what the transaction renames, what it has and the store lacks, and the
+    /// store's own entities where they are missing; last, so that entities of a new store have the numbers that they
+    /// have where they come from. Throws `schemaMismatch`, `schemaRefused`.
     ///
     /// - Parameter transaction: Nil where nothing but the store's own entities is asked for.
     static func definitions(
@@ -61,8 +62,10 @@ enum ApplySchema {
                 guard let there = present[attribute.name], there.type != attribute.type else { continue }
                 return StoreError(
                     .schemaMismatch,
-                    "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction and \(there.type) in this store, "
-                        + "and applying changes no type: replace the attribute in this store first (“annals load” widens it), or clean the "
+                    "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction and "
+                        + "\(there.type) in this store, "
+                        + "and applying changes no type: replace the attribute in this store first (“annals load” "
+                        + "widens it), or clean the "
                         + "other store's history up to here and apply its export to a new store.")
             }
         }

@@ -1,12 +1,14 @@
 // How far back the transactions reach that an export leaves out.
 //
-// A receiver's place stays where the last transaction was that it was given. Where those behind it are left out, and are cleaned, that place is one
-// that history does not have any more, and yet nothing is missing. So the store notes with each transaction that it applies or passes over which one
-// is the last that is not left out.
+// A receiver's place stays where the last transaction was that it was given. Where those behind it are left out, and
+// are cleaned, that place is one that history does not have any more, and yet nothing is missing. So the store notes
+// with each transaction that it applies or passes over which one is the last that is not left out.
 //
 // Invariants:
-// LX1  There is at most one record. It speaks of the transaction that wrote it, so it is looked for in the state right behind that.
-// LX2  What is noted is exact: all behind `whole` are left out for whoever, `whole` itself is not; the same of `other` and `store`.
+// LX1  There is at most one record. It speaks of the transaction that wrote it, so it is looked for in the state right
+//     behind that.
+// LX2  What is noted is exact: all behind `whole` are left out for whoever, `whole` itself is not; the same of `other`
+//     and `store`.
 
 internal import FoundationEssentials
 

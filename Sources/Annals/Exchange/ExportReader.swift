@@ -1,9 +1,10 @@
 // From history to exported transactions, one at a time.
 //
 // Invariants:
-// ER1  Each exported transaction names the one exported before it, so that who applies them notices when one is missing. Those that are left out
-//     hold nothing that the receiver does not have.
-// ER2  Objects are named by where they were first inserted, whatever way they came: so a name means the same object in every store.
+// ER1  Each exported transaction names the one exported before it, so that who applies them notices when one is
+//     missing. Those that are left out hold nothing that the receiver does not have.
+// ER2  Objects are named by where they were first inserted, whatever way they came: so a name means the same object in
+//     every store.
 
 internal import FoundationEssentials
 
@@ -14,7 +15,8 @@ struct ExportReader {
     /// The store that needs nothing of what was first made there; nil for whoever.
     let target: UUID?
     private var map: ObjectMap
-    /// The state whose objects are exported: a reference to what is not in it could be followed by nobody. Nil for history.
+    /// The state whose objects are exported: a reference to what is not in it could be followed by nobody. Nil for
+    /// history.
     private var state: View?
     /// The names of attributes by entity, schema version and positions, shared by all changes that have the same.
     private var shapes: [Shape: (entity: String, attributes: [String])] = [:]
@@ -66,8 +68,8 @@ struct ExportReader {
             renames: changesSchema ? renames(version) : [], changes: changes)
     }
 
-    /// All objects of a state as the insertions of one transaction: for who has nothing of what came before. References to objects that were deleted
-    /// before are left out.
+    /// All objects of a state as the insertions of one transaction: for who has nothing of what came before. References
+    /// to objects that were deleted before are left out.
     mutating func readState(_ state: Snapshot) throws(StoreError) -> ExportedTransaction {
         let version = state.view.catalog.newestVersion
         self.state = state.view
@@ -249,7 +251,8 @@ struct ExportReader {
 }
 
 extension View {
-    /// The value of the attribute at that position of a layout, whichever version the row is of. In the closure that was lent the row.
+    /// The value of the attribute at that position of a layout, whichever version the row is of. In the closure that
+    /// was lent the row.
     func value(of layout: RowLayout, at position: Int, in row: RowImage) throws(StoreError) -> StoredValue {
         let attribute = layout.entity.attributes[position]
         guard let place = row.layout.position(ofAttribute: attribute.number) else {

@@ -121,7 +121,7 @@ extension ExportedValue: Hashable {
 // | none | `null` |
 // | bool, string | `true`, `"text"` |
 // | int | `42` |
-// | double | `{"double": "1.5"}`: the shortest text that reads as the same bits, `{"double": "#7ff8000000000001"}` where it is not finite |
+// | double | `{"double": "1.5"}`: the shortest text for these bits; not finite: `{"double": "#7ff8000000000001"}` |
 // | data | `{"data": "base 64"}` |
 // | date | `{"date": 1700000000000000}`: microseconds since 1970 |
 // | uuid | `{"uuid": "…"}` |

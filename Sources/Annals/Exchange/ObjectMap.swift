@@ -17,7 +17,8 @@ struct ObjectMap {
         var foreign: ObjectID
         var local: ObjectID
         var count: UInt64
-        /// Whether the objects have names of their own, so that `foreign` is only another one: they were first inserted here, or came from elsewhere.
+        /// Whether the objects have names of their own, so that `foreign` is only another one: they were first inserted
+        /// here, or came from elsewhere.
         var isAlias: Bool
 
         init?(_ row: Row) {

@@ -3,23 +3,27 @@
 internal import FoundationEssentials
 
 extension Store {
-    /// Applies a transaction of another store: by a new transaction, which names it as its origin, on the newest state, under the writer lock.
+    /// Applies a transaction of another store: by a new transaction, which names it as its origin, on the newest state,
+    /// under the writer lock.
     ///
-    /// The transactions of a store are applied in the order in which they are exported, each once: one that was applied before does nothing, and one
-    /// that comes too early throws `applyGap`, and so does a state that holds what partly is here. What was first made here, or came from a third store
-    /// already, is passed over and noted. Objects get
-    /// IDs of this store, references are translated. What the store lacks of the entities (entities, attributes, indexes, keys) is added, and what was
-    /// renamed gets its new name; nothing is removed, and types do not change: `schemaMismatch`.
+    /// The transactions of a store are applied in the order in which they are exported, each once: one that was applied
+    /// before does nothing, and one that comes too early throws `applyGap`, and so does a state that holds what partly
+    /// is here. What was first made here, or came from a third store already, is passed over and noted. Objects get IDs
+    /// of this store, references are translated. What the store lacks of the entities (entities, attributes, indexes,
+    /// keys) is added, and what was renamed gets its new name; nothing is removed, and types do not change:
+    /// `schemaMismatch`.
     ///
-    /// An update contradicts where an attribute has neither the value that it found nor the one that it wrote; see `ApplyConflict`. A deletion deletes
-    /// what the object has become here, and does nothing where it was deleted here too. A reference to an object that was deleted here stays as it is.
+    /// An update contradicts where an attribute has neither the value that it found nor the one that it wrote; see
+    /// `ApplyConflict`. A deletion deletes what the object has become here, and does nothing where it was deleted here
+    /// too. A reference to an object that was deleted here stays as it is.
     ///
     /// Takes memory for the changes of the transaction. Logarithmic for each change.
     ///
     /// - Parameters:
     ///   - transaction: What the other store has exported.
     ///   - policy: What to do if it contradicts what was changed here.
-    ///   - author: Who makes the change, as history says it; nil for who made it there, and for nobody where it is only noted.
+    ///   - author: Who makes the change, as history says it; nil for who made it there, and for nobody where it is only
+    ///     noted.
     ///   - contextName: The same for the context.
     ///   - durability: What the call waits for; nil for the store's own choice.
     ///
@@ -66,8 +70,10 @@ extension Store {
         } catch  where error.code == .tokenUnknown || error.code == .tokenDiverged {
             throw StoreError(
                 .originDiverged,
-                "Transaction \(token.number) was made in this store, and is not in it: it was lost with the power, or the store was "
-                    + "replaced by an older copy. What it changed cannot be brought back into this store: apply it to a new one.",
+                "Transaction \(token.number) was made in this store, and is not in it: it was lost with the power, or "
+                    + "the store was "
+                    + "replaced by an older copy. What it changed cannot be brought back into this store: apply it to "
+                    + "a new one.",
                 path: path)
         }
     }
@@ -100,14 +106,16 @@ extension Store {
         let more = conflicts.count > 5 ? " And \(conflicts.count - 5) more." : ""
         return StoreError(
             .applyConflict,
-            "Transaction \(transaction.token.number) of the store \(transaction.store) contradicts what was changed here: \(listed)\(more) Apply it "
+            "Transaction \(transaction.token.number) of the store \(transaction.store) contradicts what was changed "
+                + "here: \(listed)\(more) Apply it "
                 + "with the policy “theirs” or “ours”, or change what is here first.", applyConflicts: conflicts)
     }
 }
 
 extension AppliedOrigins {
-    /// Whether it came before. Throws `originDiverged` where another one with its number did, as far as that is known: of the last one and the one
-    /// before it. Tags tell everything before them, so another history shows at the last one at the latest.
+    /// Whether it came before. Throws `originDiverged` where another one with its number did, as far as that is known:
+    /// of the last one and the one before it. Tags tell everything before them, so another history shows at the last
+    /// one at the latest.
     func isApplied(_ transaction: ExportedTransaction) throws(StoreError) -> Bool {
         guard let last = try record(of: transaction.store)?.record else { return false }
         for token in [transaction.previous, transaction.token].compactMap(\.self) where last.contradicts(token) {
@@ -126,8 +134,10 @@ extension AppliedOrigins {
             guard last == nil || mayFollow else {
                 throw StoreError(
                     .applyGap,
-                    "Transactions of the store \(transaction.store) up to \(last?.number ?? 0) were applied, and this one begins anew with "
-                        + "\(transaction.token.number): export what comes after \(last?.number ?? 0). If its history does not reach back to that any "
+                    "Transactions of the store \(transaction.store) up to \(last?.number ?? 0) were applied, and this "
+                        + "one begins anew with "
+                        + "\(transaction.token.number): export what comes after \(last?.number ?? 0). If its history "
+                        + "does not reach back to that any "
                         + "more, apply everything to a new store.")
             }
             return
@@ -137,10 +147,13 @@ extension AppliedOrigins {
                 .applyGap,
                 last.map { last in
                     "Of the store \(transaction.store) the transaction after \(last.number) is next, and this one, "
-                        + "\(transaction.token.number), comes behind \(previous.number): apply those between first, or export what comes "
-                        + "after \(last.number). If its history does not reach back to that any more, apply everything to a new store."
+                        + "\(transaction.token.number), comes behind \(previous.number): apply those between first, "
+                        + "or export what comes "
+                        + "after \(last.number). If its history does not reach back to that any more, apply "
+                        + "everything to a new store."
                 }
-                    ?? "Nothing was applied from the store \(transaction.store) yet, and transaction \(transaction.token.number) comes behind "
+                    ?? "Nothing was applied from the store \(transaction.store) yet, and transaction "
+                    + "\(transaction.token.number) comes behind "
                     + "\(previous.number): export from the beginning.")
         }
         guard let record, previous.number < record.token.number, record.isAlwaysExported(to: storeIdentifier) else {
@@ -148,20 +161,23 @@ extension AppliedOrigins {
         }
         throw StoreError(
             .originDiverged,
-            "Transaction \(transaction.token.number) of the store \(transaction.store) comes behind \(previous.number), and \(record.token.number) was "
-                + "applied here: that store has lost it with the power, or is another copy, or this was exported for another store. Export up to "
+            "Transaction \(transaction.token.number) of the store \(transaction.store) comes behind "
+                + "\(previous.number), and \(record.token.number) was "
+                + "applied here: that store has lost it with the power, or is another copy, or this was exported for "
+                + "another store. Export up to "
                 + "what is durable, and begin with a new store.")
     }
 
     private static func diverged(_ token: HistoryToken) -> StoreError {
         StoreError(
             .originDiverged,
-            "The store \(token.storeIdentifier) has another transaction \(token.number) than the one that was applied here: it lost that one with the "
+            "The store \(token.storeIdentifier) has another transaction \(token.number) than the one that was applied "
+                + "here: it lost that one with the "
                 + "power, or is another copy. Export up to what is durable, and begin with a new store.")
     }
 
-    /// Whether the store has what the transaction was at first. Throws `originDiverged` where it has another one of that number, as far as that is
-    /// known: of the last one and the one before it.
+    /// Whether the store has what the transaction was at first. Throws `originDiverged` where it has another one of
+    /// that number, as far as that is known: of the last one and the one before it.
     func hasOrigin(of transaction: ExportedTransaction) throws(StoreError) -> Bool {
         guard let origin = transaction.origin else { return false }
         if origin.storeIdentifier == storeIdentifier { return true }
@@ -181,15 +197,16 @@ extension AppliedOrigins {
             guard let here else { continue }
             throw StoreError(
                 .applyGap,
-                "Transaction \(transaction.token.number) of the store \(transaction.store) is a state that holds what was made in "
+                "Transaction \(transaction.token.number) of the store \(transaction.store) is a state that holds what "
+                    + "was made in "
                     + (isOwn ? "this store" : "the store \(place.storeIdentifier)")
                     + " up to \(place.number), and here is what was made there up to "
                     + "\(here): what became of it in between is not known. Apply it to a new store.")
         }
     }
 
-    /// Notes that the transaction was applied or passed over. What comes by way of a third store counts as come from where it was made: who exports
-    /// it has exported first what came before it there, but for what was made here.
+    /// Notes that the transaction was applied or passed over. What comes by way of a third store counts as come from
+    /// where it was made: who exports it has exported first what came before it there, but for what was made here.
     func note(
         _ transaction: ExportedTransaction, isSkipped: Bool, in pending: PendingTransaction
     ) throws(StoreError) {

@@ -3,30 +3,37 @@
 public import FoundationEssentials
 
 extension Store {
-    /// Gives `body` the transactions after a place as values that another store can apply, oldest first, until it returns false.
+    /// Gives `body` the transactions after a place as values that another store can apply, oldest first, until it
+    /// returns false.
     ///
-    /// Without a place it gives everything: where history was cleaned it begins with one transaction that inserts all objects as they were behind what
-    /// was cleaned, and has the number of that place; it goes into a store that has nothing of what it holds, its own or others' (`holds`). The first
-    /// transaction and those that change the schema have the entities with them.
+    /// Without a place it gives everything: where history was cleaned it begins with one transaction that inserts all
+    /// objects as they were behind what was cleaned, and has the number of that place; it goes into a store that has
+    /// nothing of what it holds, its own or others' (`holds`). The first transaction and those that change the schema
+    /// have the entities with them.
     ///
-    /// Entities whose history is off are in that first transaction only, which then is of the newest state; of later transactions their changes are left
-    /// out, and what then remains may be nothing. A reference to an object that another store never got is there one to an unknown object
-    /// (`ApplyConflict`). An entity whose history was turned on since `place` throws `historyGap`: export everything anew.
+    /// Entities whose history is off are in that first transaction only, which then is of the newest state; of later
+    /// transactions their changes are left out, and what then remains may be nothing. A reference to an object that
+    /// another store never got is there one to an unknown object (`ApplyConflict`). An entity whose history was turned
+    /// on since `place` throws `historyGap`: export everything anew.
     ///
-    /// Transactions that were applied from elsewhere are exported like all others, and name their origin; the store that has them already passes them
-    /// over. Transactions that only note that something was passed over are left out. Objects keep the name that they have in the store in which they
-    /// were first inserted. So stores may export to each other, in chains and in circles. A place that was cleaned is right as long as nothing behind
-    /// it was cleaned that would be exported; for what `target` leaves out that holds where it was named each time, and where it was not cleaned by
-    /// its author.
+    /// Transactions that were applied from elsewhere are exported like all others, and name their origin; the store
+    /// that has them already passes them over. Transactions that only note that something was passed over are left out.
+    /// Objects keep the name that they have in the store in which they were first inserted. So stores may export to
+    /// each other, in chains and in circles. A place that was cleaned is right as long as nothing behind it was cleaned
+    /// that would be exported; for what `target` leaves out that holds where it was named each time, and where it was
+    /// not cleaned by its author.
     ///
-    /// Takes memory for one transaction at a time, and for all objects where it begins with these. What is not durable yet is exported too: export
-    /// up to the snapshot of a durable place where a loss of power must not take what others have.
+    /// Takes memory for one transaction at a time, and for all objects where it begins with these. What is not durable
+    /// yet is exported too: export up to the snapshot of a durable place where a loss of power must not take what
+    /// others have.
     ///
     /// Throws as `forEachTransaction`, and what `body` throws.
     ///
     /// - Parameters:
-    ///   - place: Behind which transaction to begin. What the other store's `lastApplied` gives is right; nil for everything.
-    ///   - target: The identifier of the store that they are for: what was first made there is left out. Nil for whoever.
+    ///   - place: Behind which transaction to begin. What the other store's `lastApplied` gives is right; nil for
+    ///     everything.
+    ///   - target: The identifier of the store that they are for: what was first made there is left out. Nil for
+    ///     whoever.
     ///   - snapshot: Where to stop; nil for the newest state.
     ///   - body: Called with each transaction. False ends the export.
     public func forEachExportedTransaction(
@@ -70,8 +77,8 @@ extension Store {
         return oldest.exported.number == 0 && state.view.number == oldest.number ? nil : state
     }
 
-    /// The state behind which history holds every transaction whole; nil where it holds all that there ever were. The end, where there is an entity of
-    /// which no history is kept.
+    /// The state behind which history holds every transaction whole; nil where it holds all that there ever were. The
+    /// end, where there is an entity of which no history is kept.
     private func oldestWhole(_ end: Snapshot) throws(StoreError) -> Snapshot? {
         let (engine, view) = (end.engine, end.view)
         let coverage = try reading(nil, engine).coverage
@@ -96,8 +103,8 @@ extension Store {
         return (number, try ExportReach(oldest)?.last(for: target) ?? oldest.token)
     }
 
-    /// What comes after a place; nil for nothing. One that was cleaned is right all the same where nothing behind it would be exported of what was
-    /// cleaned too.
+    /// What comes after a place; nil for nothing. One that was cleaned is right all the same where nothing behind it
+    /// would be exported of what was cleaned too.
     private func resolve(
         _ place: HistoryRequest.Place?, to target: UUID?, _ end: Snapshot
     ) throws(StoreError) -> (request: ResolvedRequest, oldest: Oldest)? {
@@ -125,7 +132,8 @@ extension Store {
                 if end.engine.oldestNumber > oldest.number { continue }
                 throw StoreError(
                     .tokenExpired,
-                    "History does not hold all that comes after that place: some of it up to \(error.oldestToken?.number ?? oldest.number) was "
+                    "History does not hold all that comes after that place: some of it up to "
+                        + "\(error.oldestToken?.number ?? oldest.number) was "
                         + "cleaned. Export everything, and apply it to a new store.", path: path,
                     oldestToken: error.oldestToken)
             }

@@ -16,15 +16,16 @@ public struct ChangeSignal: Hashable, Sendable, Codable {
     public let includesUnnamedAuthor: Bool
     /// The processes that committed them, as their own systems number them; each once, ascending.
     public let processIDs: [UInt32]
-    /// The names of the entities whose objects were changed, each once, sorted; those without history too, until compaction has passed them. See
-    /// `isExact`.
+    /// The names of the entities whose objects were changed, each once, sorted; those without history too, until
+    /// compaction has passed them. See `isExact`.
     public let entities: [String]
-    /// False where a transaction has so many changes (over 65,536) that they were not all looked at: `entities` are then all that the schema has.
+    /// False where a transaction has so many changes (over 65,536) that they were not all looked at: `entities` are
+    /// then all that the schema has.
     public let isExact: Bool
     /// Whether the schema was changed: entities and handles are to be asked for again.
     public let changesSchema: Bool
-    /// Whether this process made all of them, through whichever of its stores. It goes by process ID and program name, which two containers may have
-    /// in common: to leave one's own commits out, leave out their author.
+    /// Whether this process made all of them, through whichever of its stores. It goes by process ID and program name,
+    /// which two containers may have in common: to leave one's own commits out, leave out their author.
     public let isOwn: Bool
 
     /// The store's identifier.

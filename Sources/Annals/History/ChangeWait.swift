@@ -1,7 +1,8 @@
 // Waiting until a store shows what one waits for: look, wait for news, look again.
 //
 // Invariants:
-// H1  What is looked for is looked for after the watch is there, and again after every waking: news are a hint, what the file says is the truth.
+// H1  What is looked for is looked for after the watch is there, and again after every waking: news are a hint, what
+//     the file says is the truth.
 
 /// One listener of a store. Kept by who waits; the store stays open as long.
 final class ChangeWait: Sendable {

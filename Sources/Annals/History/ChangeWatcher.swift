@@ -2,8 +2,8 @@
 
 /// A place in history that moves on with every signal it gives: each transaction is told exactly once, in order.
 ///
-/// Made by `Store.changeWatcher`. Any thread may call it; threads that call `next` at the same time share the signals. It keeps its store
-/// open.
+/// Made by `Store.changeWatcher`. Any thread may call it; threads that call `next` at the same time share the signals.
+/// It keeps its store open.
 public final class ChangeWatcher: Sendable {
     private struct Position {
         /// The last transaction that was told or passed over.
@@ -31,16 +31,17 @@ public final class ChangeWatcher: Sendable {
 
     /// Waits until there are transactions behind the position, and moves the position behind them.
     ///
-    /// The thread waits in the system and costs nothing meanwhile. Where the system has no watch left (`fs.inotify`), it looks four times a
-    /// second; nothing is missed then either.
+    /// The thread waits in the system and costs nothing meanwhile. Where the system has no watch left (`fs.inotify`),
+    /// it looks four times a second; nothing is missed then either.
     ///
     /// - Parameter timeout: How long to wait at most; nil for as long as it takes.
     /// - Returns: nil when the time has passed or `stop` was called.
     ///
     /// Throws `StoreError`: `tokenExpired` where history does not reach back to the position any more, `closed`,
     /// `storeRemoved`, `storeReplaced`, `diverged`,
-    /// `damaged`; `invalidArgument` in the body of a write; `forked` in a child process. Linear in the transactions and changes that it
-    /// tells, at most 65,536 of either but for one longer transaction, whose changes it does not look at.
+    /// `damaged`; `invalidArgument` in the body of a write; `forked` in a child process. Linear in the transactions and
+    /// changes that it tells, at most 65,536 of either but for one longer transaction, whose changes it does not look
+    /// at.
     public func next(timeout: Duration? = nil) throws -> ChangeSignal? {
         let engine = wait.store.engine
         try engine.requireNotWriting()

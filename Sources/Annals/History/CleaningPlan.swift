@@ -7,7 +7,8 @@ extension Store {
     public struct Retention: Hashable, Sendable {
         /// Nil for any age.
         public var age: Duration?
-        /// What compaction would give back if all history were cleaned, about; rows of objects that there are do not count. Nil for any size.
+        /// What compaction would give back if all history were cleaned, about; rows of objects that there are do not
+        /// count. Nil for any size.
         public var bytes: UInt64?
 
         /// What is older, or more, goes.
@@ -38,7 +39,8 @@ extension Store {
         public let transactions: UInt64
         /// What compaction would give back then, about.
         public let regainedBytes: UInt64
-        /// The readers that have not read everything, the one that is furthest behind first; since when: its `lastSeen`.
+        /// The readers that have not read everything, the one that is furthest behind first; since when: its
+        /// `lastSeen`.
         public let waitingFor: [Consumer]
         /// Those among them that retention does not wait for: they would be lost.
         public let overtaken: [Consumer]
@@ -53,18 +55,18 @@ extension Store {
 
     /// Says how long history stays, for everybody who uses the store, from now on. Throws as committing does.
     ///
-    /// Ages are measured with the machine's clock and the times that transactions were committed at. A jump of more than an
-    /// hour is not believed at once: until the new time has lasted for an hour, nothing goes by itself because of the
-    /// jump. It goes with the first commit after that. If the clock is set back, the age that the jump added is gone.
-    /// A clock that stays wrong for longer than an hour is believed. `clean` believes the clock as it is.
+    /// Ages are measured with the machine's clock and the times that transactions were committed at. A jump of more
+    /// than an hour is not believed at once: until the new time has lasted for an hour, nothing goes by itself because
+    /// of the jump. It goes with the first commit after that. If the clock is set back, the age that the jump added is
+    /// gone. A clock that stays wrong for longer than an hour is believed. `clean` believes the clock as it is.
     public func setRetention(_ retention: Retention) throws {
         try generations.onNewest { (engine) throws(StoreError) in
             try engine.setRetention(retention.file, durability: options.durability)
         }
     }
 
-    /// What `clean` would do now: everything goes that all registered readers have read, and what retention does not keep. Where no reader is registered,
-    /// only the latter. Logarithmic in the number of transactions.
+    /// What `clean` would do now: everything goes that all registered readers have read, and what retention does not
+    /// keep. Where no reader is registered, only the latter. Logarithmic in the number of transactions.
     ///
     /// - Parameter number: Instead of that, what `deleteHistory(before:)` would do.
     ///

@@ -31,8 +31,8 @@ extension HistoryTransactionView {
         return records
     }
 
-    /// The transaction of another store that this one is the applied form of, as it was first made; nil for one that was made here. Throws
-    /// `damaged`.
+    /// The transaction of another store that this one is the applied form of, as it was first made; nil for one that
+    /// was made here. Throws `damaged`.
     public func origin() throws(StoreError) -> HistoryToken? {
         guard let record = try appliedRecord(), !record.isSkipped else { return nil }
         return record.origin

@@ -1,8 +1,8 @@
 // History looked at where it stands: nothing is made into a value before it is asked for.
 //
 // Invariants:
-// HV1  A view refers by address to what the function that hands it out has in its frame, and cannot be copied or kept: so it does not
-//     outlive that function, and handing out a change costs no reference count.
+// HV1  A view refers by address to what the function that hands it out has in its frame, and cannot be copied or kept:
+//     so it does not outlive that function, and handing out a change costs no reference count.
 
 internal import FoundationEssentials
 

@@ -14,7 +14,8 @@ struct ResolvedRequest {
     private let takesAnyChanges: Bool
     let limit: Int
 
-    /// Throws the five token errors, `historyGap`, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date that is none.
+    /// Throws the five token errors, `historyGap`, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date
+    /// that is none.
     ///
     /// `named` are the entities that are asked for by name, where the request alone does not tell.
     init(

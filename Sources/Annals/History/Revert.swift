@@ -117,13 +117,15 @@ extension Store {
         guard !isCleaned else {
             throw StoreError(
                 .tokenExpired,
-                "Transaction \(number) was cleaned with others of its author: undo what can be undone by a transaction of your own.",
+                "Transaction \(number) was cleaned with others of its author: undo what can be undone by a "
+                    + "transaction of your own.",
                 path: path, oldestToken: try oldestToken(engine))
         }
         guard !changesSchema else {
             throw StoreError(
                 .notRevertible,
-                "Transaction \(number) changes the schema, which cannot be undone: make the opposite schema change instead.",
+                "Transaction \(number) changes the schema, which cannot be undone: make the opposite schema change "
+                    + "instead.",
                 path: path)
         }
     }
@@ -158,7 +160,8 @@ extension Store {
         let name = found.map { base.catalog.lastDefinition(ofEntity: $0.entity)?.name.text ?? "entity \($0.entity)" }
         throw StoreError(
             .historyGap,
-            "Transaction \(number) has changed objects \(name.map { "of “\($0)”, " } ?? "")of which no history was kept then, and undoing the rest would not "
+            "Transaction \(number) has changed objects \(name.map { "of “\($0)”, " } ?? "")of which no history was "
+                + "kept then, and undoing the rest would not "
                 + "undo it: undo what can be undone by a transaction of your own.", path: path)
     }
 }

@@ -3,10 +3,11 @@
 extension Store {
     /// Signals of every transaction after now, from this store, others of this process, and other processes.
     ///
-    /// Many transactions may come as one signal, none is missed and none comes twice. Commits of this process are told as well: leave their
-    /// authors out where that is not wanted.
+    /// Many transactions may come as one signal, none is missed and none comes twice. Commits of this process are told
+    /// as well: leave their authors out where that is not wanted.
     ///
-    /// - Parameter authors: Whose transactions are not told; the position moves on over them. Transactions without an author are always told.
+    /// - Parameter authors: Whose transactions are not told; the position moves on over them. Transactions without an
+    ///   author are always told.
     ///
     /// Throws `StoreError`: `closed`, `damaged`, `diverged`.
     public func ownAndRemoteChanges(excluding authors: Set<String> = []) throws -> OwnAndRemoteChanges {

@@ -97,8 +97,9 @@ extension Store {
     ///
     /// - Parameters:
     ///   - path: The new file: nothing of that name may be there. It gets its name when it is complete and durable.
-    ///   - newIdentity: Without it the copy is the same store: tokens of the one are good for the other as long as it has the same transactions. With it the
-    ///     copy is a store of its own, with no consumers; its history tells what had happened in this one.
+    ///   - newIdentity: Without it the copy is the same store: tokens of the one are good for the other as long as it
+    ///     has the same transactions. With it the copy is a store of its own, with no consumers; its history tells what
+    ///     had happened in this one.
     ///   - progress: Called every few MiB, on this thread; false cancels.
     /// - Returns: the place in the copy's history that it is of.
     ///

@@ -3,8 +3,9 @@
 internal import FoundationEssentials
 
 extension Store {
-    /// The place that an entity's history begins at: `oldestToken` where it was never off, nil while it is off, else the place before the
-    /// transaction that turned it on. Throws `StoreError`: `unknownEntity`. Logarithmic in the number of transactions.
+    /// The place that an entity's history begins at: `oldestToken` where it was never off, nil while it is off, else
+    /// the place before the transaction that turned it on. Throws `StoreError`: `unknownEntity`. Logarithmic in the
+    /// number of transactions.
     public func oldestToken(ofEntity name: String) throws -> HistoryToken? {
         let (engine, view) = try newest()
         guard !IdentifierName(name).isReserved, let number = view.catalog.number(ofEntity: name) else {
@@ -65,12 +66,14 @@ struct GapReport {
         let message =
             switch (gap.end, last) {
             case (.resumed, let last?):
-                "The history of “\(name)” begins behind transaction \(last), and it is asked for from before: ask for what comes after \(last), leave "
+                "The history of “\(name)” begins behind transaction \(last), and it is asked for from before: ask for "
+                    + "what comes after \(last), leave "
                     + "the entity out, or read everything anew and go on from there."
             case (.removed, _):
                 "No history of “\(name)” was kept when it was removed: leave the entity out."
             default:
-                "No history of “\(name)” is kept: leave the entity out, read its objects anew, or turn its history on, which "
+                "No history of “\(name)” is kept: leave the entity out, read its objects anew, or turn its history "
+                    + "on, which "
                     + "begins then."
             }
         return StoreError(.historyGap, message, path: path, oldestToken: begin)

@@ -1,12 +1,13 @@
 // History: every transaction, in order, from any place that it still reaches back to.
 
 extension Store {
-    /// Gives `body` every transaction after a number, oldest first, up to those that the snapshot contains, until it returns false.
+    /// Gives `body` every transaction after a number, oldest first, up to those that the snapshot contains, until it
+    /// returns false.
     ///
-    /// Nothing is missed, nothing comes twice, and nothing is made into a value: a hundred million changes a second can be looked through
-    /// this way. Changes of entities whose history is off are left out. Throws `StoreError`: `tokenUnknown`,
-    /// `tokenExpired`, `historyGap` where the history of
-    /// an entity begins later, `damaged`, `closed`, and what `body` throws.
+    /// Nothing is missed, nothing comes twice, and nothing is made into a value: a hundred million changes a second can
+    /// be looked through this way. Changes of entities whose history is off are left out. Throws `StoreError`:
+    /// `tokenUnknown`, `tokenExpired`, `historyGap` where the history of an entity begins later, `damaged`, `closed`,
+    /// and what `body` throws.
     ///
     /// - Parameters:
     ///   - number: The last transaction that is known already; 0 for the beginning.

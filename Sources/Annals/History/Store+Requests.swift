@@ -38,9 +38,9 @@ struct HistoryLending: ~Copyable {
 extension Store {
     /// Gives `body` the transactions that a request chooses, with the changes that match, until it returns false.
     ///
-    /// Nothing is missed, nothing comes twice, and nothing is made into a value. Logarithmic to find the first transaction (the first date that is
-    /// asked for costs a look at the header of every frame), then linear in the change tables of what the request passes or gives out; takes
-    /// no memory that grows with history.
+    /// Nothing is missed, nothing comes twice, and nothing is made into a value. Logarithmic to find the first
+    /// transaction (the first date that is asked for costs a look at the header of every frame), then linear in the
+    /// change tables of what the request passes or gives out; takes no memory that grows with history.
     ///
     /// Throws `StoreError`: `tokenForeign`, `tokenExpired` (with the oldest token), `tokenUnknown`, `tokenDiverged`,
     /// `historyGap` (with the token to go on from, if
@@ -76,8 +76,9 @@ extension Store {
         }
     }
 
-    /// Gives `body` the changes that a request chooses, each with its transaction, until it returns false. In the request's order of transactions;
-    /// within a transaction always in the order in which they were made. Else as `forEachTransaction`.
+    /// Gives `body` the changes that a request chooses, each with its transaction, until it returns false. In the
+    /// request's order of transactions; within a transaction always in the order in which they were made. Else as
+    /// `forEachTransaction`.
     ///
     /// Throws `StoreError`.
     public func forEachChange(
@@ -98,8 +99,9 @@ extension Store {
         }
     }
 
-    /// Gives `body` the objects that a request finds changes of, each once, by ascending ID (descending where it asks for the newest first), until
-    /// it returns false. Sorted in 32 MiB of memory and, beyond some 600,000 changes, a temporary file. Throws as `forEachTransaction`.
+    /// Gives `body` the objects that a request finds changes of, each once, by ascending ID (descending where it asks
+    /// for the newest first), until it returns false. Sorted in 32 MiB of memory and, beyond some 600,000 changes, a
+    /// temporary file. Throws as `forEachTransaction`.
     public func forEachChangedObject(
         _ request: HistoryRequest, in snapshot: Snapshot? = nil, _ body: (ObjectID) throws -> Bool
     ) throws {
@@ -140,8 +142,9 @@ extension Store {
 
     // MARK: Values
 
-    /// The transactions that a request chooses as values, with the changes that match, and with the objects before and after each where
-    /// `includingValues` says so. They are all in memory at once: give the request a limit. Throws as `forEachTransaction`.
+    /// The transactions that a request chooses as values, with the changes that match, and with the objects before and
+    /// after each where `includingValues` says so. They are all in memory at once: give the request a limit. Throws as
+    /// `forEachTransaction`.
     public func history(
         _ request: HistoryRequest, includingValues: Bool = false
     ) throws -> [HistoryTransaction] {
@@ -153,8 +156,8 @@ extension Store {
         return transactions
     }
 
-    /// The changes that a request chooses as values. They are all in memory at once: give the request a limit. Throws as
-    /// `forEachTransaction`.
+    /// The changes that a request chooses as values. They are all in memory at once: give the request a limit. Throws
+    /// as `forEachTransaction`.
     public func changes(
         _ request: HistoryRequest, includingValues: Bool = false
     ) throws -> [HistoryChange] {
@@ -166,7 +169,8 @@ extension Store {
         return changes
     }
 
-    /// The objects that a request finds changes of, each once, by ascending ID, or descending. Throws as `forEachTransaction`.
+    /// The objects that a request finds changes of, each once, by ascending ID, or descending. Throws as
+    /// `forEachTransaction`.
     public func changedObjects(_ request: HistoryRequest) throws -> [ObjectID] {
         var objects: [ObjectID] = []
         try forEachChangedObject(request) { (object) in

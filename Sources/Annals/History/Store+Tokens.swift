@@ -8,9 +8,9 @@ extension Store {
         get throws { try snapshot().token }
     }
 
-    /// The place up to which everything is known to survive the loss of power: where what was cleaned is not durable yet, history does not
-    /// reach back to it. Linear in what stands from the MiB in which that ends to the first transaction behind it.
-    /// Throws `StoreError`: `closed`, `damaged`.
+    /// The place up to which everything is known to survive the loss of power: where what was cleaned is not durable
+    /// yet, history does not reach back to it. Linear in what stands from the MiB in which that ends to the first
+    /// transaction behind it. Throws `StoreError`: `closed`, `damaged`.
     public var durableToken: HistoryToken {
         get throws {
             let (engine, newest) = try newest()
@@ -35,8 +35,8 @@ extension Store {
         return try snapshot(asOf: token.number)
     }
 
-    /// A state to read everything from, and the place behind it, to go on from: for who has no token, or one that is no place in history any more.
-    /// The snapshot contains exactly the transactions up to the token.
+    /// A state to read everything from, and the place behind it, to go on from: for who has no token, or one that is no
+    /// place in history any more. The snapshot contains exactly the transactions up to the token.
     ///
     /// Throws `StoreError`.
     public func resync() throws -> (snapshot: Snapshot, token: HistoryToken) {
@@ -56,7 +56,8 @@ extension Store {
         return HistoryToken(storeIdentifier: identifier, number: oldest.number, tag: oldest.tag)
     }
 
-    /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
+    /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`,
+    /// `tokenDiverged`.
     public func validate(_ token: HistoryToken) throws { try require(token, engine) }
 
     func require(_ token: HistoryToken, _ engine: Engine) throws(StoreError) {
@@ -66,7 +67,8 @@ extension Store {
         guard try self.token(ofNumber: token.number, engine, newest).tag == token.tag else {
             throw StoreError(
                 .tokenDiverged,
-                "The store has another transaction \(token.number) than the token: what it saw was lost with the power, or the store was replaced by an older copy. Read "
+                "The store has another transaction \(token.number) than the token: what it saw was lost with the "
+                    + "power, or the store was replaced by an older copy. Read "
                     + "everything anew and go on from the current token.", path: path)
         }
     }
@@ -76,7 +78,8 @@ extension Store {
         guard token.storeIdentifier == identifier else {
             throw StoreError(
                 .tokenForeign,
-                "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with its own store.",
+                "The token is of the store \(token.storeIdentifier), and this is \(identifier): use each token with "
+                    + "its own store.",
                 path: path)
         }
     }
@@ -96,7 +99,8 @@ extension Store {
         StoreError(
             .tokenExpired,
             what
-                + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the state that was read.",
+                + ": it begins behind transaction \(engine.oldestNumber). Read everything anew and go on from the "
+                + "state that was read.",
             path: path, oldestToken: try? oldestToken(engine))
     }
 

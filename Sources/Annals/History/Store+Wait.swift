@@ -9,17 +9,20 @@ extension Store {
         case durable
     }
 
-    /// Waits until the store contains a token's transaction, whichever process commits it: afterwards every snapshot has it.
+    /// Waits until the store contains a token's transaction, whichever process commits it: afterwards every snapshot
+    /// has it.
     ///
     /// - Parameters:
     ///   - token: As another process or thread was given it.
-    ///   - isDurable: Whether to wait until it survives the loss of power. A store open for writing sees to that itself; one that is open for
-    ///     reading waits until the file says so, which may be only when somebody commits again.
+    ///   - isDurable: Whether to wait until it survives the loss of power. A store open for writing sees to that
+    ///     itself; one that is open for reading waits until the file says so, which may be only when somebody commits
+    ///     again.
     ///   - timeout: How long to wait at most; nil for as long as it takes.
     ///
     /// Throws `StoreError`: `timeout`; `durabilityUnknown` where it is there but not known to be durable, in time or at
     /// all; `tokenForeign`, `tokenDiverged`, `tokenExpired`
-    /// (it is older than history); `closed`, `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body of a write.
+    /// (it is older than history); `closed`, `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body
+    /// of a write.
     public func waitUntil(
         _ token: HistoryToken, durable isDurable: Bool = false, timeout: Duration? = nil
     ) throws {
@@ -91,12 +94,14 @@ extension Store {
         if case .visible = try arrival(of: token, engine) {
             return StoreError(
                 .durabilityUnknown,
-                "Transaction \(token.number) is there, and the file does not say yet that it survives the loss of power: wait longer, or "
+                "Transaction \(token.number) is there, and the file does not say yet that it survives the loss of "
+                    + "power: wait longer, or "
                     + "open the store for writing, which can see to that.", path: path)
         }
         return StoreError(
             .timeout,
-            "Transaction \(token.number) has not come in time: wait longer, or ask whoever gave the token whether it was committed.",
+            "Transaction \(token.number) has not come in time: wait longer, or ask whoever gave the token whether it "
+                + "was committed.",
             path: path)
     }
 

@@ -6,7 +6,8 @@ public import FoundationEssentials
 ///
 /// A token survives compaction, closing and copying of the store. It can be kept as its text,
 /// `A1.<32 digits of the store>.<number>.<16 digits of the tag>.<8 check digits>`, which is also how it is coded.
-/// Tokens of one store order as its transactions do. Between stores the order is some order, always the same, that means nothing.
+/// Tokens of one store order as its transactions do. Between stores the order is some order, always the same, that
+/// means nothing.
 public struct HistoryToken: Hashable, Sendable {
     /// The store's identifier.
     public let storeIdentifier: UUID

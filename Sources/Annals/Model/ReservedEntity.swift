@@ -1,15 +1,15 @@
-// The entities that a store keeps for itself: which transactions of other stores were applied, which exports leave them out, and which objects are
-// whose.
+// The entities that a store keeps for itself: which transactions of other stores were applied, which exports leave them
+// out, and which objects are whose.
 //
-// Their objects are rows like all others, so that one commit covers them and compaction keeps them; nobody but this library sees them. They are
-// made when the first transaction is applied.
+// Their objects are rows like all others, so that one commit covers them and compaction keeps them; nobody but this
+// library sees them. They are made when the first transaction is applied.
 //
 // Invariants:
-// OR1  A transaction that changes the store's own objects changes one of `origins` first, which says what was applied. Where that was a state, what the
-//     state holds of other stores follows.
+// OR1  A transaction that changes the store's own objects changes one of `origins` first, which says what was applied.
+//     Where that was a state, what the state holds of other stores follows.
 // OR2  Each origin has one record. Its number only grows, and everything of that store up to it is here.
-// OR3  No two records of `objects` speak of the same foreign object. Records are never taken away: an object that has one and is not there was
-//     deleted.
+// OR3  No two records of `objects` speak of the same foreign object. Records are never taken away: an object that has
+//     one and is not there was deleted.
 
 internal import FoundationEssentials
 
@@ -57,7 +57,8 @@ enum ReservedEntity {
             AttributeDescription("isAlias", .bool, isOptional: false),
         ], keys: [IndexDescription(["store", "foreign"], isUnique: true), IndexDescription(["isAlias", "local"])])
 
-    /// One of them as a catalog has it; nil where nothing was ever applied. Throws `unsupportedVersion` where it is made in another way.
+    /// One of them as a catalog has it; nil where nothing was ever applied. Throws `unsupportedVersion` where it is
+    /// made in another way.
     static func handle(_ description: EntityDescription, _ catalog: SchemaCatalog) throws(StoreError) -> EntityHandle? {
         guard let number = catalog.number(ofEntity: description.name),
             let layout = catalog.layout(version: catalog.newestVersion, entity: number)
@@ -68,7 +69,8 @@ enum ReservedEntity {
         else {
             throw StoreError(
                 .unsupportedVersion,
-                "What the store notes of other stores has a form that this version does not know: use a newer version of Annals."
+                "What the store notes of other stores has a form that this version does not know: use a newer version "
+                    + "of Annals."
             )
         }
         return handle
@@ -83,7 +85,8 @@ struct AppliedRecord {
     var previous: HistoryToken?
     /// Whether its changes were here already, and were not applied.
     var isSkipped: Bool
-    /// The transaction that it was at first, in a store that it did not come from directly; nil where it was made where it came from.
+    /// The transaction that it was at first, in a store that it did not come from directly; nil where it was made where
+    /// it came from.
     var first: HistoryToken?
     var firstPrevious: HistoryToken?
     /// Whether it was no transaction, but the state behind one, or is a place that such a state holds.
@@ -126,7 +129,8 @@ struct AppliedRecord {
         [token, previous].contains { $0?.number == place.number && $0?.tag != place.tag }
     }
 
-    /// Whether each export to a store that goes beyond the transaction has it, or names it: not one that was made there, nor the place of a state.
+    /// Whether each export to a store that goes beyond the transaction has it, or names it: not one that was made
+    /// there, nor the place of a state.
     func isAlwaysExported(to store: UUID) -> Bool {
         origin.storeIdentifier != store && !(isState && first == nil)
     }

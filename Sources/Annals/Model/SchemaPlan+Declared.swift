@@ -3,12 +3,13 @@
 extension SchemaPlan {
     /// The changes that add what is declared and not there: entities, attributes, indexes, keys.
     ///
-    /// Nothing is ever taken away. If the store allows more (an attribute that may be null) or demands more by an index (a unique attribute),
-    /// it stays so. A declaration without a default says nothing about the default; one without target, inverse and delete rule says nothing
-    /// about these. Whether history is kept stays as the store says: a program that says nothing must not turn it on.
+    /// Nothing is ever taken away. If the store allows more (an attribute that may be null) or demands more by an index
+    /// (a unique attribute), it stays so. A declaration without a default says nothing about the default; one without
+    /// target, inverse and delete rule says nothing about these. Whether history is kept stays as the store says: a
+    /// program that says nothing must not turn it on.
     ///
-    /// Throws `schemaMismatch` if an attribute of the store has another type, target, inverse, delete rule or default, or is required while
-    /// it is declared optional.
+    /// Throws `schemaMismatch` if an attribute of the store has another type, target, inverse, delete rule or default,
+    /// or is required while it is declared optional.
     package static func additions(
         of declared: [EntityDescription], to catalog: SchemaCatalog
     ) throws(StoreError) -> [SchemaChange] {
@@ -47,7 +48,8 @@ extension SchemaPlan {
         guard declared.type == there.type else {
             throw mismatch(
                 declared, of: entity, "has the type \(there.type)", "the type \(declared.type)",
-                "types do not change, so declare it as it is, or add an attribute under another name and carry the values over."
+                "types do not change, so declare it as it is, or add an attribute under another name and carry the "
+                    + "values over."
             )
         }
         guard !declared.isOptional || there.isOptional else {

@@ -29,7 +29,8 @@ package struct SchemaPlan {
         entities = catalog.entities(version: catalog.newestVersion)
     }
 
-    /// The definitions of the next version; none where nothing differs. Throws `schemaRefused`, `unknownEntity`, `unknownAttribute`.
+    /// The definitions of the next version; none where nothing differs. Throws `schemaRefused`, `unknownEntity`,
+    /// `unknownAttribute`.
     package static func definitions(
         for changes: [SchemaChange], catalog: SchemaCatalog, addsReserved: Bool = false
     ) throws(StoreError) -> [EntityDefinition] {
@@ -152,7 +153,8 @@ package struct SchemaPlan {
         guard addsReserved || !IdentifierName(name).isReserved else {
             throw StoreError(
                 .schemaRefused,
-                "“\(name)” begins with “\(EntityDefinition.reservedPrefix)”, which stands before the names of what a store keeps for itself: "
+                "“\(name)” begins with “\(EntityDefinition.reservedPrefix)”, which stands before the names of what a "
+                    + "store keeps for itself: "
                     + "choose another name.")
         }
         guard let holder = entities.firstIndex(where: { $0.name == IdentifierName(name) }), holder != index else {
@@ -175,7 +177,8 @@ package struct SchemaPlan {
         guard entity.attributes.count < FormatLimits.maximumAttributes else {
             throw StoreError(
                 .schemaRefused,
-                "An entity has at most \(FormatLimits.maximumAttributes) attributes, and “\(entity.name)” would have more: make two of it."
+                "An entity has at most \(FormatLimits.maximumAttributes) attributes, and “\(entity.name)” would have "
+                    + "more: make two of it."
             )
         }
         try requireFreeAttribute(attribute.name, in: index, except: nil)
@@ -188,7 +191,8 @@ package struct SchemaPlan {
         guard attribute.type.isReference || (attribute.target == nil && attribute.deleteRule == .noAction) else {
             throw StoreError(
                 .schemaRefused,
-                "“\(attribute.name)” of “\(entity.name)” refers to no objects, and has a target or a delete rule: take it "
+                "“\(attribute.name)” of “\(entity.name)” refers to no objects, and has a target or a delete rule: "
+                    + "take it "
                     + "away, or give it a type that refers to objects.")
         }
         guard attribute.inverse == nil || attribute.target != nil else {
@@ -251,7 +255,8 @@ package struct SchemaPlan {
             }
             throw StoreError(
                 .schemaRefused,
-                "The key over \(names.joined(separator: ", ")) of “\(entity.name)” names “\(attribute)”: remove the key first."
+                "The key over \(names.joined(separator: ", ")) of “\(entity.name)” names “\(attribute)”: remove the "
+                    + "key first."
             )
         }
         for other in entities {
@@ -262,7 +267,8 @@ package struct SchemaPlan {
             guard let referring else { continue }
             throw StoreError(
                 .schemaRefused,
-                "“\(attribute)” of “\(entity.name)” is the inverse of “\(referring.name)” of “\(other.name)”: remove that first."
+                "“\(attribute)” of “\(entity.name)” is the inverse of “\(referring.name)” of “\(other.name)”: remove "
+                    + "that first."
             )
         }
         lastNumbers[entity.number] = max(lastNumbers[entity.number] ?? 0, number)
@@ -306,7 +312,8 @@ package struct SchemaPlan {
         guard !entities[index].keys.contains(where: { $0.attributes == definition.attributes }) else {
             throw StoreError(
                 .schemaRefused,
-                "“\(entities[index].name)” has a key over \(key.attributes.joined(separator: ", ")) already: remove it first."
+                "“\(entities[index].name)” has a key over \(key.attributes.joined(separator: ", ")) already: remove "
+                    + "it first."
             )
         }
         entities[index].keys.append(definition)

@@ -11,8 +11,8 @@ extension StoreError {
         public let since: Date
     }
 
-    /// Of `busy`: the process that did not finish in time. Nil if another thread of this process or a foreign program held the
-    /// lock, and for other errors.
+    /// Of `busy`: the process that did not finish in time. Nil if another thread of this process or a foreign program
+    /// held the lock, and for other errors.
     public var lockHolder: LockHolder? {
         (facts as? LockFacts).map {
             LockHolder(processID: $0.processID, since: Microseconds.date($0.sinceMicroseconds))

@@ -7,8 +7,8 @@ private struct TokenFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// The oldest place that can be continued from. For `tokenExpired` and `consumerLost`, the oldest place that history still holds.
-    /// For `historyGap`, the place where the entity's history begins; nil if it is off.
+    /// The oldest place that can be continued from. For `tokenExpired` and `consumerLost`, the oldest place that
+    /// history still holds. For `historyGap`, the place where the entity's history begins; nil if it is off.
     public var oldestToken: HistoryToken? {
         get { (facts as? TokenFacts)?.oldestToken }
         set { facts = newValue.map { TokenFacts(oldestToken: $0) } }

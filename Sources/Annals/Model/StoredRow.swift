@@ -1,8 +1,9 @@
 // One object where it stands in the store: an attribute is read without decoding the others.
 //
 // Invariants:
-// R1  The row's view in the file layer, `view` and `layout` live as long as the row: who hands a row out holds them until the closure has
-//     returned, and a row can neither be copied nor kept. So referring to them without counting is sound, and costs a scan nothing.
+// R1  The row's view in the file layer, `view` and `layout` live as long as the row: who hands a row out holds them
+//     until the closure has returned, and a row can neither be copied nor kept. So referring to them without counting
+//     is sound, and costs a scan nothing.
 // R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is
 // translated.
 

@@ -1,7 +1,9 @@
 // Between the model's values and the file's: exactly, or with an error that says why not.
 //
-// 1. A value that comes out of the file and goes back is the same bytes, dates far from today excepted (see `Microseconds`).
-// 2. Nothing is cut, rounded or put right in silence, but that dates are kept to the nearest microsecond, which is documented.
+// 1. A value that comes out of the file and goes back is the same bytes, dates far from today excepted (see
+//    `Microseconds`).
+// 2. Nothing is cut, rounded or put right in silence, but that dates are kept to the nearest microsecond, which is
+//    documented.
 
 internal import FoundationEssentials
 
@@ -17,7 +19,8 @@ enum Microseconds {
         return Date(timeIntervalSinceReferenceDate: Double(seconds) + Double(microseconds % perSecond) / 1e6)
     }
 
-    /// The nearest microsecond; nil where 64 bits do not hold it: before the year -290,308, after 294,247, and for no number.
+    /// The nearest microsecond; nil where 64 bits do not hold it: before the year -290,308, after 294,247, and for no
+    /// number.
     static func from(_ date: Date) -> Int64? {
         let interval = date.timeIntervalSinceReferenceDate
         let whole = interval.rounded(.down)
@@ -53,7 +56,8 @@ extension DecimalValue {
             mantissa = product
             exponent -= 1
         }
-        // By the text: the initializer that takes the parts gives up at exponents that a `Decimal` can have. The comparison makes sure.
+        // By the text: the initializer that takes the parts gives up at exponents that a `Decimal` can have. The
+        // comparison makes sure.
         let text = "\(isNegative ? "-" : "")\(mantissa)e\(exponent)"
         guard exponent >= -128, let decimal = Decimal(string: text), DecimalValue(decimal) == self else { return nil }
         return decimal
@@ -105,7 +109,8 @@ extension Value {
         }
     }
 
-    /// From the file's value, which must be whole, not a reference. Throws `valueOutOfRange` where `Decimal` cannot hold a decimal.
+    /// From the file's value, which must be whole, not a reference. Throws `valueOutOfRange` where `Decimal` cannot
+    /// hold a decimal.
     package init(_ value: StoredValue) throws(StoreError) {
         switch value {
         case .absent: self = .null
@@ -124,7 +129,8 @@ extension Value {
             guard let decimal = value.decimal else {
                 throw StoreError(
                     .valueOutOfRange,
-                    "A decimal in the store has an exponent that “Decimal” cannot hold: it was written by another program."
+                    "A decimal in the store has an exponent that “Decimal” cannot hold: it was written by another "
+                        + "program."
                 )
             }
             self = .decimal(decimal)

@@ -1,4 +1,5 @@
-// The two ends of a range over an index, as the engine wants them, and what it leaves to its caller: values too long for a key.
+// The two ends of a range over an index, as the engine wants them, and what it leaves to its caller: values too long
+// for a key.
 
 /// Bounds of a range. Where they are not exact, the engine lends more rows than belong to it, and `contains` tells.
 struct IndexRange {
@@ -21,7 +22,8 @@ struct IndexRange {
             key.lexicographicallyPrecedes(self.key) || !isIncluded && key == self.key
         }
 
-        /// Whether a key of as many attributes comes after the range that ends here. Keys that begin with the key are in the range, too.
+        /// Whether a key of as many attributes comes after the range that ends here. Keys that begin with the key are
+        /// in the range, too.
         func isBefore(_ key: [UInt8]) -> Bool {
             isIncluded
                 ? self.key.lexicographicallyPrecedes(key) && !key.starts(with: self.key)
@@ -29,7 +31,8 @@ struct IndexRange {
         }
     }
 
-    /// Throws `typeMismatch` where a value is not of its attribute's type, `invalidArgument` where there are more values than attributes.
+    /// Throws `typeMismatch` where a value is not of its attribute's type, `invalidArgument` where there are more
+    /// values than attributes.
     init(_ index: IndexID, _ layout: RowLayout, _ lower: RangeBound, _ upper: RangeBound) throws(StoreError) {
         attributes = index.attributes.compactMap { number in layout.entity.attributes.first { $0.number == number } }
         let (low, isLowExact) = try Self.bound(lower, attributes)

@@ -8,8 +8,9 @@ public enum RangeBound: Sendable, Hashable {
     case including([Value])
     /// The range does not contain the keys that begin with these values.
     case excluding([Value])
-    /// The range contains the keys that begin with these values, where the last value, a string or data, is only the beginning of the key's.
-    /// Used for both ends, it selects by prefix. Bytes are compared, so “e” is also a beginning of an “é” that is composed of two characters.
+    /// The range contains the keys that begin with these values, where the last value, a string or data, is only the
+    /// beginning of the key's. Used for both ends, it selects by prefix. Bytes are compared, so “e” is also a beginning
+    /// of an “é” that is composed of two characters.
     case prefix([Value])
 
     var values: [Value] {
@@ -23,11 +24,11 @@ public enum RangeBound: Sendable, Hashable {
 extension Snapshot {
     /// Calls `body` with the objects in a range of an index, in its order or the reverse one, until it returns false.
     ///
-    /// The order is: null first; false before true; numbers and dates by size, NaN last, -0 as 0; texts and data by their bytes, which for
-    /// texts is the order of Unicode scalars; objects with equal keys by their IDs.
+    /// The order is: null first; false before true; numbers and dates by size, NaN last, -0 as 0; texts and data by
+    /// their bytes, which for texts is the order of Unicode scalars; objects with equal keys by their IDs.
     ///
-    /// To read a range in pages, pass the last object of a page as `object` for the next one. This takes logarithmic time, wherever the page
-    /// is, while an offset takes time for each index entry that it passes over.
+    /// To read a range in pages, pass the last object of a page as `object` for the next one. This takes logarithmic
+    /// time, wherever the page is, while an offset takes time for each index entry that it passes over.
     ///
     /// - Parameters:
     ///   - entity: The entity of the objects.
@@ -35,14 +36,16 @@ extension Snapshot {
     ///   - lower: Where the range begins: values for some of these attributes, from the first on.
     ///   - upper: Where it ends.
     ///   - object: The range continues after this object, in the direction of reading. The snapshot must contain it.
-    ///   - offset: How many objects are passed over first. They are not read, unless their keys are longer than 240 bytes.
+    ///   - offset: How many objects are passed over first. They are not read, unless their keys are longer than 240
+    ///     bytes.
     ///   - reversed: Whether the range is read from its end.
     ///   - body: Called with each row, in place. False ends the reading.
     ///
     /// In a state of the past, which has no indexes, the objects are sorted.
     ///
-    /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` if there is no such index; `typeMismatch`;
-    ///   `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`; and what `body` throws.
+    /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` if there is no such index;
+    ///   `typeMismatch`; `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`; and what
+    ///   `body` throws.
     public func forEachRow(
         of entity: EntityHandle, by attributes: [String], from lower: RangeBound = .unbounded,
         to upper: RangeBound = .unbounded, after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
@@ -79,8 +82,9 @@ extension Snapshot {
         }
     }
 
-    /// How many objects lie in a range of an index. Reads only the index: constant time for the whole index, otherwise linear in its nodes that
-    /// lie in the range. Values over 240 bytes among the bounds make it read rows; a state of the past reads all objects of the entity.
+    /// How many objects lie in a range of an index. Reads only the index: constant time for the whole index, otherwise
+    /// linear in its nodes that lie in the range. Values over 240 bytes among the bounds make it read rows; a state of
+    /// the past reads all objects of the entity.
     ///
     /// - Throws: As `rows(of:by:from:to:after:offset:limit:reversed:)`.
     public func count(
@@ -137,8 +141,8 @@ extension Snapshot {
     ///   - limit: How many objects are read at most; nil for all.
     ///   - reversed: Whether the range is read from its end.
     ///
-    /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` if there is no such index; `typeMismatch`;
-    ///   `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`.
+    /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` if there is no such index;
+    ///   `typeMismatch`; `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`.
     public func rows(
         of entity: String, by attributes: [String], from lower: RangeBound = .unbounded,
         to upper: RangeBound = .unbounded, after object: ObjectID? = nil, offset: Int = 0, limit: Int? = nil,
@@ -183,7 +187,8 @@ extension Snapshot {
         guard let index = view.indexes(entity: entity.number).first(where: { $0.attributes == numbers }) else {
             throw StoreError(
                 .invalidArgument,
-                "There is no index over \(attributes.joined(separator: ", ")) of “\(entity.name)”: make the attribute indexed, "
+                "There is no index over \(attributes.joined(separator: ", ")) of “\(entity.name)”: make the attribute "
+                    + "indexed, "
                     + "add a key, or scan.")
         }
         return index

@@ -5,20 +5,20 @@ internal import FoundationEssentials
 extension Store {
     /// Removes the file of a store and everything in it.
     ///
-    /// Handles on it that are open, here or in other processes, read on what they have and throw `storeRemoved` when they write. Throws
-    /// `notFound`; `notAStore` for a file that is something else; `busy` while somebody is writing; and what the system says. A store that is
-    /// damaged behind its header can be destroyed.
+    /// Handles on it that are open, here or in other processes, read on what they have and throw `storeRemoved` when
+    /// they write. Throws `notFound`; `notAStore` for a file that is something else; `busy` while somebody is writing;
+    /// and what the system says. A store that is damaged behind its header can be destroyed.
     public static func destroy(at path: String) throws {
         _ = try destroy(path) { (_) in true }
     }
 
-    /// Closes the store, and removes it where there was none before this handle and nobody else has written to it: for who could not do what the
-    /// store was made for.
+    /// Closes the store, and removes it where there was none before this handle and nobody else has written to it: for
+    /// who could not do what the store was made for.
     ///
     /// Throws what `close` and `destroy` throw; the store is closed all the same.
     ///
-    /// - Parameter ownTransactions: How many the caller has committed to it, as far as they may go too. Where there are more, they are somebody else's,
-    ///   and keep the store.
+    /// - Parameter ownTransactions: How many the caller has committed to it, as far as they may go too. Where there are
+    ///   more, they are somebody else's, and keep the store.
     /// - Returns: Whether it was removed.
     @discardableResult
     public func abandon(ownTransactions: UInt64 = 0) throws -> Bool {

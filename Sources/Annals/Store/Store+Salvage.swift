@@ -121,7 +121,8 @@ extension Store {
     /// - Parameters:
     ///   - source: The damaged store.
     ///   - target: Where nothing may be yet.
-    ///   - progress: Called every few MiB, on this thread, with the bytes of the damaged file that were gone through; false cancels.
+    ///   - progress: Called every few MiB, on this thread, with the bytes of the damaged file that were gone through;
+    ///     false cancels.
     ///
     /// Throws `StoreError`: `notFound`; `notARegularFile`; `alreadyExists` for what stands at `target`; `busy` where
     /// another process salvages to it; `cancelled`; `notAStore`, `truncated` or `damaged` where nothing can be read:

@@ -61,8 +61,8 @@ public final class Store: Sendable {
     ///
     /// - Parameters:
     ///   - path: The file. Its directory must exist.
-    ///   - entities: What the program expects. What the store lacks of it (entities, attributes, indexes, keys) is added in one transaction;
-    ///     nothing is removed.
+    ///   - entities: What the program expects. What the store lacks of it (entities, attributes, indexes, keys) is
+    ///     added in one transaction; nothing is removed.
     ///   - options: See `Options`.
     ///
     /// Throws `StoreError`: `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`,
@@ -122,7 +122,8 @@ public final class Store: Sendable {
         guard options.access == .readWrite else {
             throw StoreError(
                 .schemaMismatch,
-                "The store lacks entities, attributes or indexes that are declared, and is open for reading only: open it "
+                "The store lacks entities, attributes or indexes that are declared, and is open for reading only: "
+                    + "open it "
                     + "for writing once.", path: path)
         }
         do {

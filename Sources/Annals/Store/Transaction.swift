@@ -2,7 +2,8 @@
 
 internal import FoundationEssentials
 
-/// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One thread uses it.
+/// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One
+/// thread uses it.
 public final class Transaction {
     private let pending: PendingTransaction
     private let store: Store
@@ -16,7 +17,8 @@ public final class Transaction {
     static func run<Result>(
         _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        // Never one that was used before: whoever has kept that against the rules, be it weakly, must not meet another transaction in it.
+        // Never one that was used before: whoever has kept that against the rules, be it weakly, must not meet another
+        // transaction in it.
         let transaction = Transaction(pending, store)
         defer { transaction.isOver = true }
         return try body(transaction)
@@ -48,11 +50,11 @@ public final class Transaction {
         return Snapshot(base, store.engine(of: base), store.identifier)
     }
 
-    /// Moves a consumer on together with what this transaction changes: both, or neither. What a consumer does with each transaction that it reads is
-    /// so done exactly once, whenever it is killed.
+    /// Moves a consumer on together with what this transaction changes: both, or neither. What a consumer does with
+    /// each transaction that it reads is so done exactly once, whenever it is killed.
     ///
-    /// Throws what `Store.validate` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`, and `consumerConflict` where the consumer does not stand at `from`
-    /// (any more): then nothing has changed.
+    /// Throws what `Store.validate` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`, and
+    /// `consumerConflict` where the consumer does not stand at `from` (any more): then nothing has changed.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         let pending = open()
         try store.requireOwner(from)
@@ -186,7 +188,8 @@ public final class Transaction {
         return try pending.update(object, try Self.withoutSameLargeValues(changes, object, pending))
     }
 
-    /// Leaves out long values that are there already: they stand outside the row, where the engine does not compare them.
+    /// Leaves out long values that are there already: they stand outside the row, where the engine does not compare
+    /// them.
     private static func withoutSameLargeValues(
         _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ pending: PendingTransaction
     ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
@@ -213,7 +216,8 @@ public final class Transaction {
     /// Shorter values leave their row only where it is very long.
     private static let longValueBytes = 4096
 
-    /// Sets values one by one: the fastest way. Positions are those of the newest schema, and values must be set in ascending position.
+    /// Sets values one by one: the fastest way. Positions are those of the newest schema, and values must be set in
+    /// ascending position.
     ///
     /// - Returns: Whether anything differs. Where nothing does, nothing is written.
     ///
@@ -300,7 +304,8 @@ extension EntityHandle {
         guard type == types[position] else {
             throw StoreError(
                 .typeMismatch,
-                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), and a value of the type \(type) was given.",
+                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), and a value of the type "
+                    + "\(type) was given.",
                 ObjectFacts(name, [attributes[position]]))
         }
         return try value.storedValue()

@@ -1,4 +1,5 @@
-// A workload under the eyes of an oracle: what was attempted, what was acknowledged, and what every power cut must leave of it.
+// A workload under the eyes of an oracle: what was attempted, what was acknowledged, and what every power cut must
+// leave of it.
 
 import Annals
 import SimulatedDisk
@@ -60,7 +61,8 @@ final class CrashRun: @unchecked Sendable {
         return log
     }
 
-    /// Opens the store in another process, as it stands in the cache, and takes from it what became of unknown transactions.
+    /// Opens the store in another process, as it stands in the cache, and takes from it what became of unknown
+    /// transactions.
     func open(_ process: UInt32) throws -> Log {
         let log = try machine.open(process)
         let found = try Self.read(log)

@@ -1,4 +1,5 @@
-// A workload of the engine under the eyes of an oracle: the rows after each transaction, and how many of them must survive.
+// A workload of the engine under the eyes of an oracle: the rows after each transaction, and how many of them must
+// survive.
 
 import Annals
 import SimulatedDisk

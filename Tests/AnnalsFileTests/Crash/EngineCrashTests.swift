@@ -1,4 +1,5 @@
-// Every power cut, at every step of workloads that write index nodes, checkpoints and hints; and an error of every call of one of them.
+// Every power cut, at every step of workloads that write index nodes, checkpoints and hints; and an error of every call
+// of one of them.
 
 import Annals
 import FoundationEssentials
@@ -115,7 +116,8 @@ enum EngineCrashWorkloads {
         run.everythingIsDurable()
     }
 
-    /// Of an entity without history, whose rows stand behind a transaction; the second time the process dies in the rename, and another one does it.
+    /// Of an entity without history, whose rows stand behind a transaction; the second time the process dies in the
+    /// rename, and another one does it.
     private static func folded(_ run: EngineCrashRun) throws {
         let engine = try run.create()
         var definition = EngineNote.definition
@@ -360,7 +362,8 @@ enum EngineCrashWorkloads {
         try last.close()
     }
 
-    /// The disk is full in turn when keys are sorted, when nodes are written, and when the transaction is; at last the checkpoint is missing.
+    /// The disk is full in turn when keys are sorted, when nodes are written, and when the transaction is; at last the
+    /// checkpoint is missing.
     private static func noSpaceInIndexBuild(_ run: EngineCrashRun) throws {
         let engine = try run.create()
         try withObjects(run, engine)

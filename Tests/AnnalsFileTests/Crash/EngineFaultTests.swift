@@ -1,4 +1,5 @@
-// An error of every call that the engine makes, once and for ever: what was acknowledged is there, the indexes are those of the rows.
+// An error of every call that the engine makes, once and for ever: what was acknowledged is there, the indexes are
+// those of the rows.
 
 import Annals
 import SimulatedDisk
@@ -101,7 +102,8 @@ import Testing
         if fault?.effect == .synchronize(.cacheReverted) { run.expectation.visible = run.expectation.durable }
     }
 
-    /// Takes the steps; after an error the handle must go on, or refuse, as designed, and read on in any case. False where it refuses.
+    /// Takes the steps; after an error the handle must go on, or refuse, as designed, and read on in any case. False
+    /// where it refuses.
     private static func take(
         _ steps: [(Engine) throws -> Void], _ engine: Engine, _ run: EngineCrashRun, _ fault: Fault?
     ) throws -> Bool {
@@ -111,7 +113,8 @@ import Testing
             } catch let error as StoreError {
                 guard let fault else { throw error }
                 if fault.effect == .synchronize(.cacheReverted) {
-                    // A file system that drops what it could not write takes what was only acknowledged as relaxed with it.
+                    // A file system that drops what it could not write takes what was only acknowledged as relaxed with
+                    // it.
                     run.expectation.visible = run.expectation.durable
                     return false
                 }

@@ -1,4 +1,5 @@
-// An error of every call that the log makes, of every kind, once and for ever: nothing acknowledged is lost, nothing is reported wrongly.
+// An error of every call that the log makes, of every kind, once and for ever: nothing acknowledged is lost, nothing is
+// reported wrongly.
 
 import Annals
 import SimulatedDisk

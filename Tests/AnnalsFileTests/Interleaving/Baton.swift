@@ -2,8 +2,8 @@
 //
 // Invariants:
 // B1  Between `start` and `finish` of both, only the thread that has the baton runs; the other one waits in here.
-// B2  The baton goes over at a preemption of the schedule, when a process sleeps, and when one has ended: nothing else decides, so equal schedules give
-//     equal runs.
+// B2  The baton goes over at a preemption of the schedule, when a process sleeps, and when one has ended: nothing else
+//     decides, so equal schedules give equal runs.
 
 import Annals
 import SimulatedDisk

@@ -15,9 +15,9 @@ enum Sabotage: Sendable {
 
 /// Hands every call on, once the process has the baton.
 ///
-/// Calls that no other process can tell from none are no steps: what is read and written in a file that only this process has open and that has
-/// another name than the store (what compaction writes), looking for a directory, and mapping. Whether the other process goes on before such a call
-/// or before the next one makes no difference.
+/// Calls that no other process can tell from none are no steps: what is read and written in a file that only this
+/// process has open and that has another name than the store (what compaction writes), looking for a directory, and
+/// mapping. Whether the other process goes on before such a call or before the next one makes no difference.
 final class InterleavedFiles: FileSystem {
     let process: SimulatedProcess
     private let baton: Baton

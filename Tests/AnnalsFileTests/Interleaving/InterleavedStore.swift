@@ -11,14 +11,16 @@ struct InterleavingFailure: Error, CustomStringConvertible {
 
 /// The store that every scenario begins with, and what each transaction does to its rows.
 ///
-/// A transaction is known by its author: it inserts a note with that title, deletes the note “old” of that author, and adds one to the counter, which it
-/// reads. So the rows tell which transactions are in them, and whether one was overlooked.
+/// A transaction is known by its author: it inserts a note with that title, deletes the note “old” of that author, and
+/// adds one to the counter, which it reads. So the rows tell which transactions are in them, and whether one was
+/// overlooked.
 struct InterleavedStore: Sendable {
     /// What the file is like before anybody begins.
     enum Beginning: Sendable {
         /// Closed, with all of it durable.
         case sealed
-        /// Behind the sealed part: a relaxed commit of “D1”, and the beginning of another one, whose writer has died. None of it is durable.
+        /// Behind the sealed part: a relaxed commit of “D1”, and the beginning of another one, whose writer has died.
+        /// None of it is durable.
         case torn
     }
 
@@ -138,8 +140,8 @@ struct InterleavedStore: Sendable {
 
     // MARK: Looking at it
 
-    /// Throws where a view is not a state that can be: whole transactions, one behind the other, with the rows, indexes and tags that they make, and
-    /// among them all that were acknowledged up to `known`. Gives back whose they are.
+    /// Throws where a view is not a state that can be: whole transactions, one behind the other, with the rows, indexes
+    /// and tags that they make, and among them all that were acknowledged up to `known`. Gives back whose they are.
     @discardableResult
     func check(_ view: View, _ engine: Engine, _ journal: Journal, known: UInt64) throws -> [String] {
         var authors: [String] = []
@@ -202,7 +204,8 @@ struct InterleavedStore: Sendable {
         }
     }
 
-    /// Throws where the file breaks a rule of the format, or something is left beside it. A hint is never synchronised: a power cut may tear it.
+    /// Throws where the file breaks a rule of the format, or something is left beside it. A hint is never synchronised:
+    /// a power cut may tear it.
     static func checkFile(_ disk: SimulatedDisk) throws {
         let report = try AnnalsFileTests.check(disk)
         guard report.isIntact || !report.findings.contains(where: { $0.isDamage && $0.rule != "F3" }),
@@ -214,7 +217,8 @@ struct InterleavedStore: Sendable {
     }
 }
 
-/// What was attempted and what was promised. Sound although it is shared: only who has the baton touches it, and a test only when both have ended.
+/// What was attempted and what was promised. Sound although it is shared: only who has the baton touches it, and a test
+/// only when both have ended.
 final class Journal: @unchecked Sendable {
     var attempted: Set<String> = []
     /// Whether a process dies by the schedule: then others may wait for it in vain.

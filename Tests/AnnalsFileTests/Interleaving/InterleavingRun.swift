@@ -3,7 +3,8 @@
 import Annals
 import SimulatedDisk
 
-/// What the schedules of a scenario have come to. Sound although it is shared: only who has the baton touches it, and a test while nobody runs.
+/// What the schedules of a scenario have come to. Sound although it is shared: only who has the baton touches it, and a
+/// test while nobody runs.
 final class InterleavingTally: @unchecked Sendable {
     var seen: Set<String> = []
     /// The most that a schedule had, and the most calls.
@@ -66,7 +67,8 @@ struct InterleavingRun: Sendable {
         return Outcome(steps: steps, bytes: bytes)
     }
 
-    /// Who was not killed has done what it was to do, or, where it had to wait for too long, has met an error that may be.
+    /// Who was not killed has done what it was to do, or, where it had to wait for too long, has met an error that may
+    /// be.
     private func check(_ players: [Player], hasStalled: Bool) throws {
         for player in players {
             tally.seen.formUnion(player.seen)
@@ -83,7 +85,8 @@ struct InterleavingRun: Sendable {
         }
     }
 
-    /// Both handles, and one that is opened now, see the same; the next commit works and leaves nothing beside the store.
+    /// Both handles, and one that is opened now, see the same; the next commit works and leaves nothing beside the
+    /// store.
     private func agree(_ players: [Player], _ disk: SimulatedDisk, _ journal: Journal) throws {
         let fresh = StoreFiles(try open(disk, 13))
         let (engine, view) = try fresh.newest()

@@ -7,7 +7,8 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
     var name: String
     var beginning = InterleavedStore.Beginning.sealed
     var isMapped = true
-    /// Whether handles keep the writer lock behind every relaxed commit, look at each whether somebody waits, and give it back when told to.
+    /// Whether handles keep the writer lock behind every relaxed commit, look at each whether somebody waits, and give
+    /// it back when told to.
     var keepsLock = false
     /// Both do the same: it makes no difference which one begins.
     var isSymmetric = false

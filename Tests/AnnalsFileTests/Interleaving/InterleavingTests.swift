@@ -1,4 +1,5 @@
-// Two processes at once: every order of their calls with up to two preemptions, a sample of those with three, deaths and power cuts in them.
+// Two processes at once: every order of their calls with up to two preemptions, a sample of those with three, deaths
+// and power cuts in them.
 //
 // All with three preemptions: Tests/interleavings.sh.
 
@@ -133,7 +134,8 @@ import Testing
         #expect(Schedule("C:1") == nil)
     }
 
-    /// Where locks, names and syncs do not do what the store relies on, schedules with one preemption and power cuts show it.
+    /// Where locks, names and syncs do not do what the store relies on, schedules with one preemption and power cuts
+    /// show it.
     @Test(arguments: [
         ("commit-commit", Sabotage.noLocks), ("compact-compact", .noLocks), ("recover-recover", .noLocks),
         ("commit-compact", .oldNames), ("commit-commit", .noSynchronize), ("commit-compact", .noSynchronizeDirectory),

@@ -108,7 +108,8 @@ final class Player: @unchecked Sendable {
         guard authors == earlier.authors else { throw InterleavingFailure("a snapshot has changed") }
     }
 
-    /// Reads history as a consumer does that has a token: all that came after it, or word that it is no place in history any more.
+    /// Reads history as a consumer does that has a token: all that came after it, or word that it is no place in
+    /// history any more.
     func readHistory(after number: UInt64, tag: UInt64) throws {
         let known = journal.last
         let (engine, view) = try opened().newest()
@@ -140,8 +141,8 @@ final class Player: @unchecked Sendable {
         seen.insert("complete")
     }
 
-    /// Waits as who listens for changes does: the watch first, then look, then wait for news and look again. Returns when it has seen so many, each
-    /// once and in order.
+    /// Waits as who listens for changes does: the watch first, then look, then wait for news and look again. Returns
+    /// when it has seen so many, each once and in order.
     func watch(for count: Int) throws {
         baton.watch(index)
         if store == nil { try open() }

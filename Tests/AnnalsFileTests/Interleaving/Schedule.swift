@@ -2,7 +2,8 @@
 
 import SimulatedDisk
 
-/// A schedule of two processes. A step is a call that the other process can tell from none: steps are counted from 1, over both.
+/// A schedule of two processes. A step is a call that the other process can tell from none: steps are counted from 1,
+/// over both.
 ///
 /// Who runs goes on until a step that is named here, until it has to wait, or until it has ended.
 struct Schedule: Hashable, Sendable, CustomStringConvertible {
@@ -15,7 +16,8 @@ struct Schedule: Hashable, Sendable, CustomStringConvertible {
     /// Before these steps the disk is looked at as a power cut would leave it.
     var cuts: [Int] = []
 
-    /// As `ANNALS_INTERLEAVING` takes it, behind the scenario's name and a colon: `A`, `B:12,40`, `A:12:kill=30`, `A:12:cut=33`.
+    /// As `ANNALS_INTERLEAVING` takes it, behind the scenario's name and a colon: `A`, `B:12,40`, `A:12:kill=30`,
+    /// `A:12:cut=33`.
     var description: String {
         var text = first == 0 ? "A" : "B"
         if !preemptions.isEmpty { text += ":" + preemptions.map(String.init).joined(separator: ",") }

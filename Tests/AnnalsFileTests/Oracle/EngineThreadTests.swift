@@ -1,4 +1,5 @@
-// Real threads on one engine and the real file system: every view is one state, no read fails, and no increment is lost.
+// Real threads on one engine and the real file system: every view is one state, no read fails, and no increment is
+// lost.
 
 import Annals
 import Synchronization

@@ -168,8 +168,8 @@ struct OracleModel {
         return false
     }
 
-    /// An index that is new, or whose attributes have other defaults, is built over the rows as they were before; so these must not have
-    /// duplicates either.
+    /// An index that is new, or whose attributes have other defaults, is built over the rows as they were before; so
+    /// these must not have duplicates either.
     private func violatesWithSchema(_ draft: OracleDraft) -> Bool {
         for entity in draft.schema.entities.values {
             for id in IndexID.all(of: entity) where id.isUnique {

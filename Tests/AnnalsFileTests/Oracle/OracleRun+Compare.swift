@@ -240,7 +240,8 @@ extension OracleRun {
         let found = try view.first(id, key: Array(key.bytes))
         guard let found, expected.contains(found) else {
             throw OracleFailure(
-                "by the key \(values) of index \(id.attributes) \(found.map { "\($0)" } ?? "nothing") was found, not \(expected)"
+                "by the key \(values) of index \(id.attributes) \(found.map { "\($0)" } ?? "nothing") was found, not "
+                    + "\(expected)"
             )
         }
     }

@@ -5,7 +5,8 @@ import FoundationEssentials
 import Testing
 
 @Suite struct OracleTests {
-    /// With small limits, so that everything that is cut, spilled or checkpointed happens all the time; and with those of a product.
+    /// With small limits, so that everything that is cut, spilled or checkpointed happens all the time; and with those
+    /// of a product.
     private static let limits: [(name: String, options: EngineOptions)] = [
         ("small", .lowered), ("default", EngineOptions()),
     ]
@@ -25,8 +26,10 @@ import Testing
             } catch {
                 Issue.record(
                     """
-                    seed \(first), store \(store), \(name) limits, operation \(total.operations + run.counts.operations): \(error)
-                      replay: ANNALS_ORACLE_SEED=\(first) ANNALS_ORACLE_OPERATIONS=\(operations) swift test -c release --filter OracleTests
+                    seed \(first), store \(store), \(name) limits, operation \
+                    \(total.operations + run.counts.operations): \(error)
+                      replay: ANNALS_ORACLE_SEED=\(first) ANNALS_ORACLE_OPERATIONS=\(operations) \
+                    swift test -c release --filter OracleTests
                     """)
                 return
             }
@@ -34,7 +37,8 @@ import Testing
             store += 1
         }
         print(
-            "oracle, seed \(first), \(name) limits: \(total.operations) operations on \(store) stores, \(total.transactions) transactions, \(total.compactions) compactions, "
+            "oracle, seed \(first), \(name) limits: \(total.operations) operations on \(store) stores, "
+                + "\(total.transactions) transactions, \(total.compactions) compactions, "
                 + "\(total.comparisons) comparisons, \(total.refusals) refusals, \(total.conflicts) conflicts, "
                 + "\(total.openings) openings, \(total.kills) kills, \(total.crashes) power cuts")
     }

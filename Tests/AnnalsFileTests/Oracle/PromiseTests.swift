@@ -105,7 +105,8 @@ import Testing
         let read = UInt64(counting.bytesRead)
         print("opening a store of \(end) bytes after a kill reads \(read), tail \(tail), reserved \(fileBytes - end)")
         #expect(end > 15 << 20 && tail > 1 << 20 && tail < 3 << 20)
-        // What is reserved above the end is looked through up to three times; reading by copies verifies the newest nodes.
+        // What is reserved above the end is looked through up to three times; reading by copies verifies the newest
+        // nodes.
         #expect(read < tail + 3 * (fileBytes - end) + (reading == .copied ? 1500 << 10 : 300 << 10))
         #expect(try engine.view().count(entity: 1) == 66_000)
         // One row costs the block that it stands in.

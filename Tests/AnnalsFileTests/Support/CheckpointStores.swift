@@ -24,7 +24,8 @@ enum CheckpointStores {
         }
     }
 
-    /// All kinds of keys, cut ones too, nodes on two levels of both kinds of index, two checkpoints, and a transaction behind the last.
+    /// All kinds of keys, cut ones too, nodes on two levels of both kinds of index, two checkpoints, and a transaction
+    /// behind the last.
     static func golden() throws -> [UInt8] {
         try store { engine in
             let (ids, _) = try engine.commit(author: "golden") { transaction in

@@ -10,7 +10,8 @@ struct CheckpointedStore {
     var bytes: [UInt8]
     let frames: [ListedFrame]
 
-    /// Notes in some transactions, every third one changed, every fifth one deleted, then a checkpoint and a clean close.
+    /// Notes in some transactions, every third one changed, every fifth one deleted, then a checkpoint and a clean
+    /// close.
     static func make(notes: Int, author: (Int) -> String = { _ in "tests" }) throws -> CheckpointedStore {
         var machine = EngineMachine()
         machine.options.checkpointTailBytes = 1 << 30

@@ -14,8 +14,9 @@ enum CompactedStores {
     private static let importer = ConsumerRecord(
         name: "import", kind: [.reads, .writes], cursor: 0, tag: 0, lastSeen: 0, registered: 0, processID: 12)
 
-    /// A base with two schema versions, a large value, a deleted object that had the highest number, and an entity of which nothing is left; behind it
-    /// copied transactions, one of a hidden author, consumers, and a checkpoint that holds all of it; then a cursor within a transaction.
+    /// A base with two schema versions, a large value, a deleted object that had the highest number, and an entity of
+    /// which nothing is left; behind it copied transactions, one of a hidden author, consumers, and a checkpoint that
+    /// holds all of it; then a cursor within a transaction.
     static func golden() throws -> [UInt8] {
         let machine = machine()
         try withEngine(machine) { engine in try fill(engine) }
@@ -47,8 +48,8 @@ enum CompactedStores {
         return try contents(machine)
     }
 
-    /// Two entities without history, one of which has it again: their rows stand behind different transactions, and what they were before is left out of
-    /// some; a large value, an object that was deleted, and changes behind.
+    /// Two entities without history, one of which has it again: their rows stand behind different transactions, and
+    /// what they were before is left out of some; a large value, an object that was deleted, and changes behind.
     static func folded() throws -> [UInt8] {
         let machine = machine()
         func definition(_ number: UInt16, _ name: String, isOff: Bool) -> EntityDefinition {

@@ -48,7 +48,8 @@ enum EngineNote {
 
 struct EngineMachine {
     let machine = Machine()
-    /// Without threads: they would run on the real clock beside the simulated one. What the background would do is done when a test says so.
+    /// Without threads: they would run on the real clock beside the simulated one. What the background would do is done
+    /// when a test says so.
     var options = {
         var options = EngineOptions.lowered
         options.log.synchronizesInBackground = false

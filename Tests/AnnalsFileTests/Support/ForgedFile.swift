@@ -209,7 +209,8 @@ struct ForgedFile {
         return record
     }
 
-    /// Entries and rows with the offsets that they have from each other. The result's offsets count from the frame's start.
+    /// Entries and rows with the offsets that they have from each other. The result's offsets count from the frame's
+    /// start.
     private func layOut(
         _ changes: [ForgedChange], _ edits: Edits, recordBytes: Int
     ) -> (content: (table: [UInt8], body: [UInt8]), frame: ForgedFrame) {

@@ -38,7 +38,8 @@ enum GoldenStores {
         for number in 1...3 { try log.insertNote(number, Note.row("n\(number)", Int64(number)), durability: .relaxed) }
     }
 
-    /// Every type, with boundary values, absent ones, updates, deletions with preserved values, and an insert after a deletion.
+    /// Every type, with boundary values, absent ones, updates, deletions with preserved values, and an insert after a
+    /// deletion.
     private static func types(_ log: Log) throws {
         let types = AttributeType.allCases
         let attributes = types.enumerated().map { index, type in

@@ -1,5 +1,5 @@
-// Seeded stores to be damaged, what their frames held before, and what salvage must find of them then. Nothing here asks for checksums: what was not
-// damaged is known by comparing bytes.
+// Seeded stores to be damaged, what their frames held before, and what salvage must find of them then. Nothing here
+// asks for checksums: what was not damaged is known by comparing bytes.
 
 import Annals
 import SimulatedDisk
@@ -207,8 +207,8 @@ enum SalvageStores {
         return options
     }
 
-    /// Notes and folders, changed and deleted over some 20 transactions of one frame or several, with large values, checkpoints, schema changes and,
-    /// for some seeds, a compaction.
+    /// Notes and folders, changed and deleted over some 20 transactions of one frame or several, with large values,
+    /// checkpoints, schema changes and, for some seeds, a compaction.
     static func make(_ seed: UInt64) throws -> [UInt8] {
         let machine = Machine(seed: seed, limits: .lowered)
         let engine = try Engine.create(

@@ -1,9 +1,11 @@
-// Prints what a store holds, a JSON object a line, from the project's own reader: what a second reader is compared with.
+// Prints what a store holds, a JSON object a line, from the project's own reader: what a second reader is compared
+// with.
 
 import Annals
 
-/// A line for each transaction: number, tag, time, names, and the changes with their rows. Before them one for each frame of rows without history, at
-/// last one with the horizon, hidden authors and consumers, where there is anything to tell of them.
+/// A line for each transaction: number, tag, time, names, and the changes with their rows. Before them one for each
+/// frame of rows without history, at last one with the horizon, hidden authors and consumers, where there is anything
+/// to tell of them.
 enum TransactionDump {
     static func lines(_ log: Log) throws -> [String] {
         var lines: [String] = []
@@ -41,7 +43,8 @@ enum TransactionDump {
                 + ",\"registered\":\(consumer.registered),\"processID\":\(consumer.processID)}"
         }
         return [
-            "{\"horizon\":\(tracking.horizon),\"retention\":[\(tracking.retention.microseconds),\(tracking.retention.bytes)],\"hidden\":["
+            "{\"horizon\":\(tracking.horizon),"
+                + "\"retention\":[\(tracking.retention.microseconds),\(tracking.retention.bytes)],\"hidden\":["
                 + hidden.joined(separator: ",") + "],\"consumers\":["
                 + consumers.joined(separator: ",") + "]}"
         ]
@@ -52,7 +55,8 @@ enum TransactionDump {
     {
         func name(_ number: UInt32) -> String { number == 0 ? "null" : quoted(names[Int(number) - 1]) }
         return "{\"transaction\":\(number),\"tag\":\"\(hex(record.tag))\",\"time\":\(record.time)"
-            + ",\"author\":\(name(record.author)),\"context\":\(name(record.context)),\"process\":\(name(record.process))"
+            + ",\"author\":\(name(record.author)),\"context\":\(name(record.context)),"
+            + "\"process\":\(name(record.process))"
             + ",\"processID\":\(record.processID),\"schemaVersion\":\(record.schemaVersion)"
             + ",\"changes\":[" + changes.joined(separator: ",") + "]}"
     }

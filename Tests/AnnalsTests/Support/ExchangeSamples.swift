@@ -21,8 +21,8 @@ func relay(
     }
 }
 
-/// The objects of a store whatever their IDs, those that they refer to by a value of their own: a line for each, sorted. `name` is an attribute that
-/// tells objects apart.
+/// The objects of a store whatever their IDs, those that they refer to by a value of their own: a line for each,
+/// sorted. `name` is an attribute that tells objects apart.
 func contents(of store: Store, name: String = "name", attributes: [String: [String]] = [:]) throws -> [String] {
     let snapshot = try store.snapshot()
     func text(_ object: ObjectID) throws -> String {

@@ -1,5 +1,5 @@
-// A store with an entity whose history is turned off and on, and beside it what the rule says of every question: worked out from what was done,
-// not from the store.
+// A store with an entity whose history is turned off and on, and beside it what the rule says of every question: worked
+// out from what was done, not from the store.
 
 import Annals
 import Foundation
@@ -129,7 +129,8 @@ struct PolicyModel {
         return first.map { number >= $0 } ?? false
     }
 
-    /// Whether changes of “Log” are left out of the transactions behind `after`, up to `last`, although they are asked for.
+    /// Whether changes of “Log” are left out of the transactions behind `after`, up to `last`, although they are asked
+    /// for.
     private func lacks(_ after: UInt64, _ last: UInt64, named: Bool) -> Bool {
         guard let first else { return named }
         return after + 1 <= last && max(after + 1, added) < first && last >= added && begin != nil

@@ -2,9 +2,9 @@
 
 /// A position in a piece of a file that is in memory.
 ///
-/// Whatever does not fit what is left is an error of code `damaged` that names the offset in the file. The memory must stay
-/// as it is while the reader or anything it gave out is used; that is the caller's promise, as for every buffer pointer.
-/// Sound because every access first compares its size with the bytes remaining, and sizes are never negative.
+/// Whatever does not fit what is left is an error of code `damaged` that names the offset in the file. The memory must
+/// stay as it is while the reader or anything it gave out is used; that is the caller's promise, as for every buffer
+/// pointer. Sound because every access first compares its size with the bytes remaining, and sizes are never negative.
 package struct ByteReader {
     package let bytes: UnsafeRawBufferPointer
     /// Where in the file the first of the bytes stands.

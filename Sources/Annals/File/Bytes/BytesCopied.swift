@@ -3,8 +3,8 @@
 enum BytesCopied {
     /// Copies `count` bytes, and gives back all of them or-ed together, each in some place of the word.
     ///
-    /// Without a loop up to 256: sizes differ from text to text, and each time that a loop ends where it was not foreseen costs more than some
-    /// bytes copied twice.
+    /// Without a loop up to 256: sizes differ from text to text, and each time that a loop ends where it was not
+    /// foreseen costs more than some bytes copied twice.
     @inline(__always)
     static func copy(_ source: UnsafeRawPointer, to target: UnsafeMutableRawPointer, _ count: Int) -> UInt64 {
         if count >= 32 {
@@ -28,7 +28,8 @@ enum BytesCopied {
         return count > 0 ? UInt64(copyAll(UInt8(), |, source, target, count)) : 0
     }
 
-    /// Copies so many words from the beginning on and so many up to the end, which overlap in the middle: twice as many hold all there is.
+    /// Copies so many words from the beginning on and so many up to the end, which overlap in the middle: twice as many
+    /// hold all there is.
     @inline(__always)
     static func copyEnds<Word: BitwiseCopyable>(
         _ words: Int, _ none: Word, _ or: (Word, Word) -> Word, _ source: UnsafeRawPointer,

@@ -28,8 +28,8 @@ package enum Checksum {
         return finish(a, 0, seed, count)
     }
 
-    /// Every load lies in the `count` (over 16) bytes: blocks are taken only while they fit, and the last 16 bytes may reach
-    /// back over bytes already used, never before the first.
+    /// Every load lies in the `count` (over 16) bytes: blocks are taken only while they fit, and the last 16 bytes may
+    /// reach back over bytes already used, never before the first.
     @inline(__always)
     private static func hashLong(_ base: UnsafeRawPointer, _ count: Int, _ seed: UInt64) -> UInt64 {
         var seed = seed

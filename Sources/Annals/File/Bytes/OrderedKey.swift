@@ -20,12 +20,12 @@ import Glibc
 /// | decimal | 01, then class 00 negative, 01 zero, 02 positive, 03 not a number; see below |
 ///
 /// Doubles: -0 equals 0, and all NaNs equal each other and come after +infinity. So decoding gives 0 for -0 and the one
-/// quiet NaN for all; every other value comes back as it was. Strings compare by their UTF-8 bytes, which is the order of
-/// Unicode scalars: not normalised, and the same in every locale.
+/// quiet NaN for all; every other value comes back as it was. Strings compare by their UTF-8 bytes, which is the order
+/// of Unicode scalars: not normalised, and the same in every locale.
 ///
-/// Decimals compare by their number, whatever the exponents. A positive one is 0.ddd x 10^scale with a first digit that is
-/// not 0: the scale as u32 big-endian plus 2^31, two digits a byte (their number plus 1), a last single digit as if a 0
-/// followed, then 00. A negative one has all those bytes inverted. Not-a-number comes last.
+/// Decimals compare by their number, whatever the exponents. A positive one is 0.ddd x 10^scale with a first digit that
+/// is not 0: the scale as u32 big-endian plus 2^31, two digits a byte (their number plus 1), a last single digit as if
+/// a 0 followed, then 00. A negative one has all those bytes inverted. Not-a-number comes last.
 package enum OrderedKey {
     package static let absent: UInt8 = 0
     package static let present: UInt8 = 1

@@ -57,7 +57,8 @@ extension UnsafeRawBufferPointer {
     /// Whether the bytes are valid UTF-8. Linear in the bytes.
     package var isText: Bool { isASCII || withValidText { _ in true } != nil }
 
-    /// Whether all bytes are below 128, or there are none: then they are valid UTF-8. Most texts are, and this asks less of each.
+    /// Whether all bytes are below 128, or there are none: then they are valid UTF-8. Most texts are, and this asks
+    /// less of each.
     @inline(__always)
     private var isASCII: Bool {
         guard let start = baseAddress else { return true }
@@ -77,7 +78,8 @@ extension UnsafeRawBufferPointer {
         return bits & 0x8080_8080_8080_8080 == 0
     }
 
-    /// Nil where they are not valid, or empty. Sound because bytes may always be read as `UInt8`, and the spans do not outlive the call.
+    /// Nil where they are not valid, or empty. Sound because bytes may always be read as `UInt8`, and the spans do not
+    /// outlive the call.
     @inline(__always)
     private func withValidText<Result>(_ body: (borrowing UTF8Span) -> Result) -> Result? {
         guard let first = baseAddress else { return nil }

@@ -84,7 +84,8 @@ package struct CheckReport: Equatable, Sendable {
     package var findings: [Finding] = []
     /// Findings beyond those that are kept.
     package var omittedFindings = 0
-    /// Where the chain of frames is broken, or goes on in a way that this program does not know: nothing above was checked.
+    /// Where the chain of frames is broken, or goes on in a way that this program does not know: nothing above was
+    /// checked.
     package var stoppedAt: UInt64?
     package var hasDamage = false
 

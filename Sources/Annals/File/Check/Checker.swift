@@ -2,11 +2,13 @@
 
 /// Checks a store file from its first byte to its last, in one pass and a few sorts.
 ///
-/// Rules F4 to F16 and F24 to F26 are those of the log itself: what opening a store refuses is found here in the same words. After a
-/// break in the chain of frames nothing above can be checked: `CheckReport.stoppedAt` says where that is.
+/// Rules F4 to F16 and F24 to F26 are those of the log itself: what opening a store refuses is found here in the same
+/// words. After a break in the chain of frames nothing above can be checked: `CheckReport.stoppedAt` says where that
+/// is.
 package enum Checker {
-    /// Throws only where the file cannot be read: `notFound`, `permissionDenied`, `notARegularFile`, `inputOutput` and the like, or where
-    /// there is no space to sort. Whatever is wrong with the content is in the report. Other processes may write to the store meanwhile.
+    /// Throws only where the file cannot be read: `notFound`, `permissionDenied`, `notARegularFile`, `inputOutput` and
+    /// the like, or where there is no space to sort. Whatever is wrong with the content is in the report. Other
+    /// processes may write to the store meanwhile.
     ///
     /// `progress` is told how many bytes of how many were read.
     package static func check(

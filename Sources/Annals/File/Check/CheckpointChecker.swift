@@ -1,4 +1,5 @@
-// F28, F29 and F32: nodes and checkpoint frames as they stand in the log, and whether a checkpoint says what the log says there.
+// F28, F29 and F32: nodes and checkpoint frames as they stand in the log, and whether a checkpoint says what the log
+// says there.
 //
 // Invariants:
 // CP1  `totals` and the counts that are handed in are those of the complete groups below the frame at hand.

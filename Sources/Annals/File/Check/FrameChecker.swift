@@ -1,5 +1,5 @@
-// Checks the frames that the log's state has accepted more deeply: entries, rows and values (F17, F20 to F22), and notes what can
-// only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31, F34).
+// Checks the frames that the log's state has accepted more deeply: entries, rows and values (F17, F20 to F22), and
+// notes what can only be checked when everything was read (F3, F10, F18, F19, F23, F30, F31, F34).
 //
 // Invariants:
 // CF1  `counts` holds the groups that are complete, `open` the members read since.

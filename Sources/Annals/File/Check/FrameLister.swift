@@ -35,7 +35,8 @@ package final class FrameLister {
     /// Set when the last frame was listed.
     package private(set) var ending: FrameListEnd?
 
-    /// Throws where the file cannot be opened, and `notAStore`, `unsupportedVersion`, `damaged` where its header page is none.
+    /// Throws where the file cannot be opened, and `notAStore`, `unsupportedVersion`, `damaged` where its header page
+    /// is none.
     package init(_ path: String, files: any FileSystem, windowBytes: Int = 1 << 20) throws(StoreError) {
         do throws(StoreError) {
             let place = try files.resolve(path)

@@ -2,7 +2,8 @@
 // the end.
 //
 // Invariants:
-// CI1  Of each checkpoint, changes above it are passed over: `newest` is the newest version of the object at hand as of the checkpoint.
+// CI1  Of each checkpoint, changes above it are passed over: `newest` is the newest version of the object at hand as of
+//     the checkpoint.
 // CI2  What of an index was found broken is not compared any further: one finding tells of it.
 
 /// A checkpoint whose indexes are being compared.
@@ -233,7 +234,8 @@ final class IndexChecker {
             {
                 findings.add(
                     "F34", at: record.row,
-                    "Objects \(other.number) and \(object.number) of entity \(object.entityNumber) have the same value in an "
+                    "Objects \(other.number) and \(object.number) of entity \(object.entityNumber) have the same "
+                        + "value in an "
                         + "index that is unique.")
             }
             last = record

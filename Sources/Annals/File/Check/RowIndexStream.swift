@@ -2,12 +2,13 @@
 //
 // Invariants:
 // RI1  Levels fall by one from node to node, so no path is longer than `maximumDepth`.
-// RI2  Every node but those on the way to the lowest numbers leads to an object: so nodes that are read are bounded by objects that are handed out.
+// RI2  Every node but those on the way to the lowest numbers leads to an object: so nodes that are read are bounded by
+//     objects that are handed out.
 
 /// Reads nodes below a checkpoint through copies, and notes where each should stand.
 ///
-/// Sound although it lends its memory: of each level of an ordered index the last two nodes stay as they are, which is as many as a walk
-/// looks at; deeper than possible is damage before anything else of the node is looked at.
+/// Sound although it lends its memory: of each level of an ordered index the last two nodes stay as they are, which is
+/// as many as a walk looks at; deeper than possible is damage before anything else of the node is looked at.
 final class CheckedNodes: NodeSource {
     private let window: ByteWindow
     private let nodes: ExternalSorter<NodeRecord>

@@ -38,7 +38,8 @@ struct VersionChain {
     /// The newest version of the object at hand.
     private var newest: ChangeRecord?
 
-    /// Checks changes that come sorted, but those of transactions after `lastNumber`, which do not count, and hands on the others.
+    /// Checks changes that come sorted, but those of transactions after `lastNumber`, which do not count, and hands on
+    /// the others.
     static func check(
         _ changes: ExternalSorter<ChangeRecord>, lastNumber: UInt64, into findings: inout FindingList,
         _ visit: (ChangeRecord) throws(StoreError) -> Void

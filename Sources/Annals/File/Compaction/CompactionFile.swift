@@ -1,9 +1,12 @@
-// The file that compaction writes: made beside the store under one fixed name, and given the store's name when it is complete.
+// The file that compaction writes: made beside the store under one fixed name, and given the store's name when it is
+// complete.
 //
 // Invariants:
-// P1  Only who holds the store's compaction lock makes, removes or renames the temporary file. The lock is the store's while the store's name stands
-//     for the file that is locked: once that was replaced, the temporary file belongs to who compacts the new one.
-// P2  The lock is held on a descriptor of its own, because unlocking a commit unlocks everything that the descriptor holds.
+// P1  Only who holds the store's compaction lock makes, removes or renames the temporary file. The lock is the store's
+//     while the store's name stands for the file that is locked: once that was replaced, the temporary file belongs to
+//     who compacts the new one.
+// P2  The lock is held on a descriptor of its own, because unlocking a commit unlocks everything that the descriptor
+//     holds.
 
 /// Holds the compaction lock of a store, and its temporary file if there is one.
 struct CompactionFile {

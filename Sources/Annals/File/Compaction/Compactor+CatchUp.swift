@@ -1,8 +1,9 @@
 // Catching up with those who write while the store is compacted.
 //
 // Invariants:
-// CU1  Nobody waits for longer than `holdMicroseconds`, and at the end for the copying and synchronising of little, however much is left and however
-//     fast others write: but where they write transactions that are as large as what is copied meanwhile.
+// CU1  Nobody waits for longer than `holdMicroseconds`, and at the end for the copying and synchronising of little,
+//     however much is left and however fast others write: but where they write transactions that are as large as what
+//     is copied meanwhile.
 // CU2  It ends: where others write about as fast as this copies, they wait for most of the time until little is left.
 
 internal import Synchronization
@@ -38,8 +39,8 @@ extension Compactor {
     }
 }
 
-/// Makes others wait, again and again and for most of the time, from a thread of its own: so that how long they wait does not depend on how long a
-/// write of this one takes.
+/// Makes others wait, again and again and for most of the time, from a thread of its own: so that how long they wait
+/// does not depend on how long a write of this one takes.
 private final class WriterThrottle: Sendable {
     private let log: Log
     private let options: CompactionOptions
@@ -52,8 +53,9 @@ private final class WriterThrottle: Sendable {
         holdMicroseconds = Atomic(options.holdMicroseconds)
     }
 
-    /// From now on, until it is released; `harder` where that did not make what is left less: others wait for longer then, because a transaction of
-    /// theirs may be as large as what is copied meanwhile. Where a handle has no threads nothing happens.
+    /// From now on, until it is released; `harder` where that did not make what is left less: others wait for longer
+    /// then, because a transaction of theirs may be as large as what is copied meanwhile. Where a handle has no threads
+    /// nothing happens.
     func press(harder: Bool) throws(StoreError) {
         guard log.options.synchronizesInBackground else { return }
         if harder, work.isStarted {

@@ -1,12 +1,14 @@
-// Compaction, which is history cleaning: what transactions up to the horizon have come to is written into a new file, every transaction behind it is
-// copied, and the new file takes the name of the old one.
+// Compaction, which is history cleaning: what transactions up to the horizon have come to is written into a new file,
+// every transaction behind it is copied, and the new file takes the name of the old one.
 //
 // Invariants:
-// O1  Until the rename the store's file is as it was, but for a replacing frame at its end; after it, the new file has everything that was acknowledged.
+// O1  Until the rename the store's file is as it was, but for a replacing frame at its end; after it, the new file has
+//     everything that was acknowledged.
 // O2  Only the last, short piece is copied while others wait.
 // O3  Memory is bounded: nodes of indexes go to the file when they take too much, keys are sorted in files; only the
 //     places of large values grow, 60 bytes for each.
-// O4  What was committed behind the state that compaction began with is copied whole, whatever the policy of its entity has become since.
+// O4  What was committed behind the state that compaction began with is copied whole, whatever the policy of its entity
+//     has become since.
 
 /// What compaction is to do, and who is told how far it is.
 package struct CompactionOptions: Sendable {
@@ -14,8 +16,8 @@ package struct CompactionOptions: Sendable {
     package var finalBytes: UInt64 = 1 << 20
     /// So much is copied in one hold of the new file's lock.
     package var sliceBytes: UInt64 = 4 << 20
-    /// How long others wait at a time, and how long they can write in between, where they write about as fast as this copies. Who waits for the lock
-    /// sleeps for less than a turn.
+    /// How long others wait at a time, and how long they can write in between, where they write about as fast as this
+    /// copies. Who waits for the lock sleeps for less than a turn.
     package var holdMicroseconds: UInt64 = 10_000
     package var turnMicroseconds: UInt64 = 2_000
     /// Told what was copied, of how much; false ends the compaction, and `cancelled` is thrown.
@@ -58,16 +60,16 @@ final class Compactor {
     private let copier: FrameCopier
     /// Up to here frames of the source were copied.
     private(set) var position: UInt64
-    /// Whether the first, long round is done. Then consumers and cleaning marks are written as they were at that time, indexes are built, and all of it
-    /// is kept up to date by what is copied further.
+    /// Whether the first, long round is done. Then consumers and cleaning marks are written as they were at that time,
+    /// indexes are built, and all of it is kept up to date by what is copied further.
     private var isCaughtUp = false
     /// Up to here the new file is on its way to the disk, and up to `arrivedEnd` it has left memory.
     private var (startedEnd, arrivedEnd): (UInt64, UInt64) = (0, 0)
 
     /// Compacts the store of an engine. Afterwards the engine is of a file that was replaced.
     ///
-    /// Throws `busy` where another process compacts or a writer does not end, `noSpace`, `cancelled` and what reading and writing throw: then the store
-    /// is as it was.
+    /// Throws `busy` where another process compacts or a writer does not end, `noSpace`, `cancelled` and what reading
+    /// and writing throw: then the store is as it was.
     static func compact(_ source: Engine, _ options: CompactionOptions) throws(StoreError) -> CompactionResult {
         guard source.log.access == .readWrite else {
             throw StoreError(
@@ -100,7 +102,8 @@ final class Compactor {
 
     /// Writes a compacted copy of the store, as it is now, to a new file. Others read and write meanwhile.
     ///
-    /// Gives back the state that it is of, and whose it is. Throws `alreadyExists` and what reading and writing throw: then nothing is left of it.
+    /// Gives back the state that it is of, and whose it is. Throws `alreadyExists` and what reading and writing throw:
+    /// then nothing is left of it.
     static func backUp(
         _ source: Engine, to path: String, newIdentity: Bool, _ options: CompactionOptions
     ) throws(StoreError) -> BackupResult {
@@ -164,7 +167,8 @@ final class Compactor {
         position = base.number == source.log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
     }
 
-    /// Runs `body` with room for a slice in the new file, and takes in what it appended. A checkpoint that is due then is not written while others wait.
+    /// Runs `body` with room for a slice in the new file, and takes in what it appended. A checkpoint that is due then
+    /// is not written while others wait.
     private func appending(
         othersWait: Bool = false, _ body: (inout Appender) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -195,8 +199,8 @@ final class Compactor {
         (arrivedEnd, startedEnd) = (startedEnd, end)
     }
 
-    /// Not if the new file is so small that reading it takes no longer than reading a checkpoint of it, which has a page
-    /// for each index, at least.
+    /// Not if the new file is so small that reading it takes no longer than reading a checkpoint of it, which has a
+    /// page for each index, at least.
     func writeCheckpoint() throws(StoreError) {
         let tail = target.log.current.end - target.indexes.checkpointEnd
         guard copier.needsCheckpoint || tail > target.options.closingTailBytes else { return }
@@ -221,7 +225,8 @@ final class Compactor {
             for (index, name) in names.enumerated() {
                 try writer.add(.name(number: UInt32(index + 1), text: name), &appender)
             }
-            // Of the state that this began with: what was deleted without history behind the base is not copied, and had numbers too.
+            // Of the state that this began with: what was deleted without history behind the base is not copied, and
+            // had numbers too.
             let totals = folded.state.totals ?? StoreTotals()
             for entity in 0..<totals.entityLimit {
                 let next = totals[UInt16(entity)].nextNumber

@@ -1,11 +1,13 @@
 // Entities of which no history is kept: what compaction leaves out of transactions, and where the rows stand instead.
 //
-// The base cannot hold them as of a later transaction than its own: their entity, or the schema version of their rows, may only come behind it. So
-// they stand behind the transaction up to which their changes are left out.
+// The base cannot hold them as of a later transaction than its own: their entity, or the schema version of their rows,
+// may only come behind it. So they stand behind the transaction up to which their changes are left out.
 //
 // Invariants:
-// L1  Behind transaction `through[entity]` the new file has the entity's objects as they were then, and no trace of what they were before.
-// L2  Nobody reads what they were before: the rule that refuses it (N1 of HistoryGap) reaches at least as far as `through`.
+// L1  Behind transaction `through[entity]` the new file has the entity's objects as they were then, and no trace of
+//     what they were before.
+// L2  Nobody reads what they were before: the rule that refuses it (N1 of HistoryGap) reaches at least as far as
+//     `through`.
 
 /// Worked out from one state, before anything is copied.
 struct FoldedHistory {

@@ -1,8 +1,9 @@
-// Copies transactions into another file: the same numbers, times, tags, changes and rows; what names places in the file names those of the other one.
+// Copies transactions into another file: the same numbers, times, tags, changes and rows; what names places in the file
+// names those of the other one.
 //
 // Invariants:
-// Q1  The target's row index holds the newest version of every object behind what was copied: so the previous version of a change is what the index
-//     says when the change is copied.
+// Q1  The target's row index holds the newest version of every object behind what was copied: so the previous version
+//     of a change is what the index says when the change is copied.
 // Q2  `values` knows where every large value went that a row copied later may name.
 // Q3  What is left out of a transaction is left out of its numbers too; its commit frame says that something is.
 
@@ -24,7 +25,8 @@ final class FrameCopier {
     private var values: [UInt64: CopiedValue] = [:]
     private var validator = ChangesValidator()
     private var buffer = ByteWriter(capacity: 1 << 16)
-    /// What rows that are copied next are encoded with, as the source knows it: it has every version that they can be of.
+    /// What rows that are copied next are encoded with, as the source knows it: it has every version that they can be
+    /// of.
     var catalog: SchemaCatalog
     /// Whether rows of that frame refer to large values.
     private var hasReferences = false
@@ -34,12 +36,12 @@ final class FrameCopier {
     private var changesSchema = false
     /// Of the value whose pieces are being copied: where it begins in the target and in the source, and what it is.
     private var openValue: (first: UInt64, source: UInt64, form: LargeValueForm) = (0, 0, LargeValueForm())
-    /// Whether the file needs a checkpoint, however small it is: an index has come of rows that were there, or there are
-    /// rows of no transaction, of which only a checkpoint tells salvage how many there were.
+    /// Whether the file needs a checkpoint, however small it is: an index has come of rows that were there, or there
+    /// are rows of no transaction, of which only a checkpoint tells salvage how many there were.
     var needsCheckpoint = false
 
-    /// Of the transaction that is being copied: how many changes its parts have kept, whether any was left out, and the large values that rows which are
-    /// kept name; nil where none was looked for.
+    /// Of the transaction that is being copied: how many changes its parts have kept, whether any was left out, and the
+    /// large values that rows which are kept name; nil where none was looked for.
     private var keptInParts: UInt64 = 0
     private var lacksChanges = false
     private var wantedValues: Set<UInt64>?
@@ -347,7 +349,8 @@ final class FrameCopier {
 
 /// Rows that stand elsewhere than they did.
 enum RowMove {
-    /// Writes into an entry where its row is, and into the row where its entry is; both count from the frame's start, as the buffer does.
+    /// Writes into an entry where its row is, and into the row where its entry is; both count from the frame's start,
+    /// as the buffer does.
     static func settle(_ buffer: inout ByteWriter, row: Int, entry: Int) throws(StoreError) {
         guard row > entry, (row - entry) % 8 == 0, let distance = UInt16(exactly: (row - entry) / 8),
             row + RowField.bytes <= buffer.count

@@ -1,4 +1,5 @@
-// Letting go of a file that was replaced: when nobody else has it any more, the system gives its space back, which takes a quarter of a second for a GB.
+// Letting go of a file that was replaced: when nobody else has it any more, the system gives its space back, which
+// takes a quarter of a second for a GB.
 
 /// Sees to it that the last to let go of an engine is a thread that nobody waits for.
 ///
@@ -10,7 +11,8 @@ final class ReplacedFile: @unchecked Sendable {
 
     private init(_ engine: Engine) { self.engine = engine }
 
-    /// Keeps the engine until its callers have gone. Who holds a snapshot of it for longer lets go of it last, as if this had not been.
+    /// Keeps the engine until its callers have gone. Who holds a snapshot of it for longer lets go of it last, as if
+    /// this had not been.
     static func begin(_ engine: Engine) {
         guard engine.options.log.synchronizesInBackground else { return }
         let retirement = ReplacedFile(engine)

@@ -2,15 +2,15 @@
 //
 // Invariants:
 // SF1  `current` is of the newest generation that this handle has met. Who holds an older engine reads on with it.
-// SF2  A file takes another one's place here only if it is of the same store, of a higher generation, and has the last transaction that the
-//     other one was known to have: else `storeReplaced`.
+// SF2  A file takes another one's place here only if it is of the same store, of a higher generation, and has the last
+//     transaction that the other one was known to have: else `storeReplaced`.
 
 internal import Synchronization
 
 /// An open store, whichever generation its file is of. Any thread may call it.
 ///
-/// Sound although it is shared: what changes is touched only with `monitor` locked, or in a child after `fork`, where one thread is left and changes
-/// nothing.
+/// Sound although it is shared: what changes is touched only with `monitor` locked, or in a child after `fork`, where
+/// one thread is left and changes nothing.
 package final class StoreFiles: @unchecked Sendable {
     private final class Weak {
         weak var engine: Engine?
@@ -179,7 +179,8 @@ package final class StoreFiles: @unchecked Sendable {
         if let failure { throw failure }
     }
 
-    /// Others have compacted the store while it was being closed, and this handle could not prove durable itself what it had begun with.
+    /// Others have compacted the store while it was being closed, and this handle could not prove durable itself what
+    /// it had begun with.
     private func closeBehindCompaction(of engine: Engine, _ error: StoreError) throws(StoreError) {
         let log = engine.log
         let next = try Engine.open(
@@ -191,7 +192,8 @@ package final class StoreFiles: @unchecked Sendable {
 
     // MARK: The next generation
 
-    /// The engine of the file that has taken an engine's place. Throws `storeReplaced` where that is not its compacted form.
+    /// The engine of the file that has taken an engine's place. Throws `storeReplaced` where that is not its compacted
+    /// form.
     private func successor(of old: Engine) throws(StoreError) -> Engine {
         try monitor.withLock { () throws(StoreError) -> Engine in
             guard engine === old, !isClosed else { return engine }

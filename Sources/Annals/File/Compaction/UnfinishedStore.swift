@@ -1,11 +1,14 @@
-// The file that a backup or a salvage is written to: under a name beside the one that it gets when it is complete and durable.
+// The file that a backup or a salvage is written to: under a name beside the one that it gets when it is complete and
+// durable.
 //
 // Invariants:
-// UF1  Nobody's file is replaced: both names are given only where they are free, or stand for what one that died has left.
+// UF1  Nobody's file is replaced: both names are given only where they are free, or stand for what one that died has
+//     left.
 // UF2  Who writes the temporary file holds its compaction lock; without a holder it is left over.
 
 package struct UnfinishedStore {
-    /// What is written, by the end of the temporary name: one that nobody gives to a file by chance, so that what has it is taken for a leftover.
+    /// What is written, by the end of the temporary name: one that nobody gives to a file by chance, so that what has
+    /// it is taken for a leftover.
     package enum Purpose: String, Sendable {
         case backup = ".annals-backup"
         case salvage = ".annals-salvage"
@@ -119,8 +122,8 @@ package struct UnfinishedStore {
         return engine
     }
 
-    /// Without the right to give files away the owner stays. If the group stays as well, it has no rights: they were for
-    /// another one.
+    /// Without the right to give files away the owner stays. If the group stays as well, it has no rights: they were
+    /// for another one.
     private func adoptPermissions() throws(StoreError) {
         let own = try files.status(file)
         for owner in [model.owner, own.owner] {

@@ -24,8 +24,9 @@ package struct LogLimits: Equatable, Sendable {
 
     package init() {}
 
-    /// Takes addresses for reading a file of that size, by a function that may refuse. Where a process may not have as many as asked for (`ulimit -v`,
-    /// valgrind), a quarter of what there is: other stores and the program need some too; and at least twice what the file needs.
+    /// Takes addresses for reading a file of that size, by a function that may refuse. Where a process may not have as
+    /// many as asked for (`ulimit -v`, valgrind), a quarter of what there is: other stores and the program need some
+    /// too; and at least twice what the file needs.
     func reserve<Memory>(fileBytes: UInt64, _ take: (Int) -> Memory?) -> Memory? {
         if let all = take(mappingReserveBytes) { return all }
         let least = Int(clamping: min(max(fileBytes, expectedFileBytes, 8 << 20), 1 << 60)) * 2

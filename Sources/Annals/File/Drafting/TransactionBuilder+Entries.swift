@@ -4,17 +4,20 @@ extension TransactionBuilder {
     /// What it takes in the file at least, names apart.
     var bytes: UInt64 { spool.count + UInt64(frameBytes) }
 
-    /// The table of the commit frame, its record first, as it stands in the file once the transaction is committed: row and entry offsets count
-    /// from `AppendedTransaction.commitFrame`. Lives as long as the transaction, which cannot change any more once this was asked for.
+    /// The table of the commit frame, its record first, as it stands in the file once the transaction is committed: row
+    /// and entry offsets count from `AppendedTransaction.commitFrame`. Lives as long as the transaction, which cannot
+    /// change any more once this was asked for.
     package var lastFrameTable: UnsafeRawBufferPointer {
         let start = completed?.start ?? lastFrame().start
         return UnsafeRawBufferPointer(body.mutableBytes(start..<body.count)).slice(FrameField.bytes, table.count)
     }
 
-    /// Hands out all changes in their order, until `body` returns false. Offsets count from the start of each change's frame.
+    /// Hands out all changes in their order, until `body` returns false. Offsets count from the start of each change's
+    /// frame.
     ///
-    /// With `withRows`, the row comes along where the change has one, with its padding; without, frames that wait in a file are read but for their
-    /// rows. `body` must not change the transaction; what it is given lives until it returns. Throws what it throws, and what reading throws.
+    /// With `withRows`, the row comes along where the change has one, with its padding; without, frames that wait in a
+    /// file are read but for their rows. `body` must not change the transaction; what it is given lives until it
+    /// returns. Throws what it throws, and what reading throws.
     package func forEachEntry(
         withRows: Bool = false,
         _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool

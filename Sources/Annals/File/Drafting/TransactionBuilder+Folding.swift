@@ -14,8 +14,9 @@ package struct RemovedChange: Equatable, Sendable {
 extension TransactionBuilder {
     /// Takes the object's change out of the frame in the making, and gives it back.
     ///
-    /// Nil where that frame has none: who knows that the object was changed then knows that its frame is complete and cannot change any more.
-    /// Large values stay in the transaction: a new row may name them. Linear in the size of the frame.
+    /// Nil where that frame has none: who knows that the object was changed then knows that its frame is complete and
+    /// cannot change any more. Large values stay in the transaction: a new row may name them. Linear in the size of the
+    /// frame.
     package func removeChange(of object: ObjectID) throws(StoreError) -> RemovedChange? {
         try requireUsable()
         guard let found = findEntry(of: object) else { return nil }

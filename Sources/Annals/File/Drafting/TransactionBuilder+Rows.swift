@@ -1,10 +1,12 @@
-// Rows that a closure writes straight behind the others, without values in between and without their size known before: the fast way in.
+// Rows that a closure writes straight behind the others, without values in between and without their size known before:
+// the fast way in.
 
 extension TransactionBuilder {
     /// Inserts an object whose row `set` writes slot by slot, in the entity's newest layout.
     ///
-    /// What `set` throws is thrown, and the transaction is as before. While it runs, of this transaction's methods only `addLargeValue` may be
-    /// called, for values over the inline limit. A row that is too long altogether loses its longest values to value frames.
+    /// What `set` throws is thrown, and the transaction is as before. While it runs, of this transaction's methods only
+    /// `addLargeValue` may be called, for values over the inline limit. A row that is too long altogether loses its
+    /// longest values to value frames.
     @inline(__always)
     package func insert(
         _ object: ObjectID, layout: RowLayout, afterDeletion previous: PreviousVersion? = nil,
@@ -16,7 +18,8 @@ extension TransactionBuilder {
         }
     }
 
-    /// Updates an object: `set` writes the whole new row, and returns the attributes that the update wrote. Else like `insert`.
+    /// Updates an object: `set` writes the whole new row, and returns the attributes that the update wrote. Else like
+    /// `insert`.
     @inline(__always)
     package func update(
         _ object: ObjectID, layout: RowLayout, previous: PreviousVersion,
@@ -73,10 +76,11 @@ extension TransactionBuilder {
         }
     }
 
-    /// Forgets a row that was begun, and the large values that were added for it. Their pieces stay in the spool, and belong to nothing.
+    /// Forgets a row that was begun, and the large values that were added for it. Their pieces stay in the spool, and
+    /// belong to nothing.
     private func rollBackRow(to before: RowBoundary) {
-        // A transaction whose frames could not be kept is not committed, whatever it holds. And a frame that was ended before the row was
-        // refused holds none of it; its large values then stay, and belong to nothing.
+        // A transaction whose frames could not be kept is not committed, whatever it holds. And a frame that was ended
+        // before the row was refused holds none of it; its large values then stay, and belong to nothing.
         if isBroken || changesInFrame != before.changesInFrame { return }
         body.truncate(to: before.row)
         frames.removeLast(frames.count - before.frames)
@@ -108,7 +112,8 @@ extension TransactionBuilder {
         try change(entry, values)
     }
 
-    /// Ends the frame in the making before its last row, whose entry is not there yet, and puts the row into the next one.
+    /// Ends the frame in the making before its last row, whose entry is not there yet, and puts the row into the next
+    /// one.
     ///
     /// - Returns: where the row begins now.
     private func moveLastRow(from start: Int, _ entry: Entry) throws(StoreError) -> Int {

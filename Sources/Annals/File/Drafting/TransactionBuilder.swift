@@ -1,20 +1,23 @@
 // Encodes a transaction before anybody is locked out: under the lock only numbers, offsets and names are settled.
 //
 // Invariants:
-// B1  Frames in the spool are complete but for what the commit settles; the frame in the making is in `table` and `body`.
+// B1  Frames in the spool are complete but for what the commit settles; the frame in the making is in `table` and
+//     `body`.
 // B2  The table and rows in the making fit a frame of the writer's limit, unless they are a single change.
 // B3  A row stands at `headroom` + its body offset in `body`; the table goes in front of it when the frame is complete.
-// B4  Entries and rows in the making are placed as if the table had no bytes: an entry names its row as if rows began behind the
-//     frame's header, and a row's distance to its entry lacks the table's size. Completing the frame adds it.
+// B4  Entries and rows in the making are placed as if the table had no bytes: an entry names its row as if rows began
+//     behind the frame's header, and a row's distance to its entry lacks the table's size. Completing the frame adds
+//     it.
 // B5  `relocations` has each reference in `body` to a value of this transaction, once.
 
 /// A transaction in the making: schema changes first, then inserts, updates and deletions in any order.
 ///
-/// For one thread at a time. Nothing is written to the store before `Log.append`. An object stands at most once in it (F19): who changes one
-/// again first takes the earlier change out (`removeChange`).
+/// For one thread at a time. Nothing is written to the store before `Log.append`. An object stands at most once in it
+/// (F19): who changes one again first takes the earlier change out (`removeChange`).
 ///
-/// Its accesses to its own memory are not checked for overlaps, which would cost as much as writing a row. Sound: one thread uses it, and while
-/// code of others writes a row, the memory is lent out (`lendBody`), so no access to it is under way.
+/// Its accesses to its own memory are not checked for overlaps, which would cost as much as writing a row. Sound: one
+/// thread uses it, and while code of others writes a row, the memory is lent out (`lendBody`), so no access to it is
+/// under way.
 package final class TransactionBuilder {
     @exclusivity(unchecked) package var author: String? { didSet { origin = nil } }
     @exclusivity(unchecked) package var context: String? { didSet { origin = nil } }
@@ -74,7 +77,8 @@ package final class TransactionBuilder {
         self.context = context
     }
 
-    /// Begins anew, as if nothing had been before but the names; with the catalog that it has, where none is given. Only while `isReusable`.
+    /// Begins anew, as if nothing had been before but the names; with the catalog that it has, where none is given.
+    /// Only while `isReusable`.
     func begin(expectedChanges: Int, catalog: SchemaCatalog?) {
         if let catalog {
             self.catalog = catalog

@@ -34,7 +34,8 @@ final class NodesWriter {
         try append(.nodes, tableBytes: NodesField.bytes)
     }
 
-    /// A frame with this content alone, padded to whole nodes, where no nodes wait to be written. Gives back where the frame stands.
+    /// A frame with this content alone, padded to whole nodes, where no nodes wait to be written. Gives back where the
+    /// frame stands.
     func addFrame(_ content: ArraySlice<UInt8>) throws(StoreError) -> UInt64 {
         let offset = appender.state.end
         frame.appendZeros(Self.front)
@@ -79,7 +80,8 @@ final class NodesWriter {
 /// What is written of a checkpoint behind a commit.
 enum CheckpointStep: Equatable {
     case none
-    /// Nodes of so many bytes, which no checkpoint names yet: those that are changed again before the end are written again.
+    /// Nodes of so many bytes, which no checkpoint names yet: those that are changed again before the end are written
+    /// again.
     case part(bytes: Int)
     /// What there is still to write, and the frame that names it all.
     case end
@@ -100,7 +102,8 @@ extension Engine {
         guard indexes.parts != nil || isCheckpointDue(end) else { return .none }
         let dirty = indexes.dirtyBytes
         let least = options.indexSliceBytes
-        // Who writes that much is waited for anyway; and where nodes come faster than parts take them away, that has to end.
+        // Who writes that much is waited for anyway; and where nodes come faster than parts take them away, that has to
+        // end.
         if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
         guard let parts = indexes.parts else {
             if dirty <= options.undividedCheckpointBytes { return .end }
@@ -158,8 +161,8 @@ extension Engine {
         return left == 0
     }
 
-    /// Lets `body` write at most so many nodes behind the end, which no checkpoint names yet. With the writer lock; what is behind it in the hold must not
-    /// fail before this was published.
+    /// Lets `body` write at most so many nodes behind the end, which no checkpoint names yet. With the writer lock;
+    /// what is behind it in the hold must not fail before this was published.
     func appendNodes(
         atMost count: Int, _ appender: inout Appender, _ body: (NodesWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -174,7 +177,8 @@ extension Engine {
         indexes.noteNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
     }
 
-    /// A writer behind the end, with room made for it; a recovery frame that this takes is a landmark too. Its appender is to be taken back.
+    /// A writer behind the end, with room made for it; a recovery frame that this takes is a landmark too. Its appender
+    /// is to be taken back.
     private func nodesWriter(room: UInt64, _ appender: inout Appender) throws(StoreError) -> NodesWriter {
         let start = appender.state.end
         try indexes.core.file.requireReach(start + room)
@@ -184,7 +188,8 @@ extension Engine {
         return NodesWriter(appender, landmarks)
     }
 
-    /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too much memory.
+    /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too
+    /// much memory.
     func isCheckpointDue(_ end: UInt64) -> Bool {
         let tail = end - min(end, indexes.checkpointEnd)
         // The common case first: asked behind every commit.
@@ -210,8 +215,8 @@ extension Engine {
         }
     }
 
-    /// With the writer lock: the indexes are those of the appender's state. If it fails they are as before. Does nothing
-    /// directly after a checkpoint that has everything.
+    /// With the writer lock: the indexes are those of the appender's state. If it fails they are as before. Does
+    /// nothing directly after a checkpoint that has everything.
     func writeCheckpoint(_ appender: inout Appender) throws(StoreError) {
         let sealBytes = appender.state.isSealed ? UInt64(FrameField.bytes + SealRecord.bytes) : 0
         if appender.state.checkpoint?.end == appender.state.end - sealBytes, !indexes.hasBuiltIndex { return }

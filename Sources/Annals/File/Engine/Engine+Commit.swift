@@ -3,10 +3,11 @@
 internal import Synchronization
 
 extension Engine {
-    /// Makes a transaction with `body` and commits it. `body` runs without any lock, and again when others have changed what it read; the third time
-    /// under the writer lock.
+    /// Makes a transaction with `body` and commits it. `body` runs without any lock, and again when others have changed
+    /// what it read; the third time under the writer lock.
     ///
-    /// - Returns: what `body` returned, and the transaction; nil where it changed nothing, and then nothing was written.
+    /// - Returns: what `body` returned, and the transaction; nil where it changed nothing, and then nothing was
+    ///   written.
     /// - Throws: what `body` throws, and what `Log.commit` throws.
     package func commit<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
@@ -30,8 +31,8 @@ extension Engine {
         return try write(author: author, context: context, durability: durability, body)
     }
 
-    /// Runs `body` once, with the writer lock, on the newest state: for counters and invariants. `body` may read; whatever else writes,
-    /// closes or counts throws from it.
+    /// Runs `body` once, with the writer lock, on the newest state: for counters and invariants. `body` may read;
+    /// whatever else writes, closes or counts throws from it.
     package func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
@@ -98,7 +99,8 @@ extension Engine {
         return appended.transaction
     }
 
-    /// A transaction that was appended, and what of a checkpoint should stand behind it: asked with the writer lock, which guards the indexes.
+    /// A transaction that was appended, and what of a checkpoint should stand behind it: asked with the writer lock,
+    /// which guards the indexes.
     struct Appended {
         var transaction: AppendedTransaction
         var checkpoint: CheckpointStep

@@ -4,7 +4,8 @@ extension Engine {
     /// Registers a consumer, or changes what a registered one does; its place stays then. Gives it back.
     ///
     /// - Parameters:
-    ///   - place: What it has seen already; nil for everything up to now. A place that cleaning has passed is for who wants to be told so.
+    ///   - place: What it has seen already; nil for everything up to now. A place that cleaning has passed is for who
+    ///     wants to be told so.
     ///   - isAtOldest: Whether it begins where history begins instead. Looked up with the writer lock, so that nobody
     ///     cleans meanwhile.
     package func register(
@@ -121,15 +122,16 @@ extension Engine {
 }
 
 extension PendingTransaction {
-    /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`, `consumerConflict`, `consumerLost` where that can
-    /// be told now already; what counts is told at the commit.
+    /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`,
+    /// `consumerConflict`, `consumerLost` where that can be told now already; what counts is told at the commit.
     package func advance(_ name: String, from: TransactionPlace, to: TransactionPlace) throws(StoreError) {
         try builder.requireUsable()
         if let index = builder.advances.firstIndex(where: { $0.name.hasSameBytes(as: name) }) {
             guard builder.advances[index].to == from else {
                 throw StoreError(
                     .consumerConflict,
-                    "The consumer “\(name)” was moved to transaction \(builder.advances[index].to.number) in this transaction already, and is "
+                    "The consumer “\(name)” was moved to transaction \(builder.advances[index].to.number) in this "
+                        + "transaction already, and is "
                         + "not at \(from.number).")
             }
             builder.advances[index].to = to

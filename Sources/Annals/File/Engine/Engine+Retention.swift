@@ -1,4 +1,5 @@
-// How much history there is beyond what its retention keeps, and what compaction would give back: estimates, worked out between commits.
+// How much history there is beyond what its retention keeps, and what compaction would give back: estimates, worked out
+// between commits.
 
 internal import Synchronization
 
@@ -53,12 +54,13 @@ extension Engine {
         garbage.store(Int(clamping: try space.regained(behind: tracking.horizon, self, view)), ordering: .relaxed)
     }
 
-    /// The time that ages are measured from when history goes by itself: the clock's, unless it is too new to be believed.
+    /// The time that ages are measured from when history goes by itself: the clock's, unless it is too new to be
+    /// believed.
     ///
-    /// Looks at the transactions of the last hour. If the time from the one before them to the first of them is more than
-    /// an hour, either nobody committed for that long or the clock jumped forward, and nothing tells which. Until the new
-    /// time has lasted for an hour, only the time since the jump is added to the time before it. A process that has just
-    /// opened the store finds the same in the file. Logarithmic in the number of transactions.
+    /// Looks at the transactions of the last hour. If the time from the one before them to the first of them is more
+    /// than an hour, either nobody committed for that long or the clock jumped forward, and nothing tells which. Until
+    /// the new time has lasted for an hour, only the time since the jump is added to the time before it. A process that
+    /// has just opened the store finds the same in the file. Logarithmic in the number of transactions.
     func believedTime(in view: View) throws(StoreError) -> Int64 {
         let now = log.environment.wallClockMicroseconds()
         let (hourAgo, overflow) = now.subtractingReportingOverflow(clockStepMicroseconds)
@@ -113,7 +115,8 @@ extension Engine {
         return first
     }
 
-    /// By doubling and halving: as times rise with numbers, but for clock steps, near which this may be some transactions off.
+    /// By doubling and halving: as times rise with numbers, but for clock steps, near which this may be some
+    /// transactions off.
     private func firstTransaction(
         youngerThan age: UInt64, at now: Int64, behind horizon: UInt64, in view: View
     ) throws(StoreError) -> UInt64 {
@@ -156,7 +159,8 @@ extension Engine {
         return start
     }
 
-    /// What the file is made of, about: rows of objects that there are, what only history needs, what compaction would give back, and indexes.
+    /// What the file is made of, about: rows of objects that there are, what only history needs, what compaction would
+    /// give back, and indexes.
     package func spaceByUse(
         in view: View
     ) throws(StoreError) -> (live: UInt64, history: UInt64, garbage: UInt64, index: UInt64) {

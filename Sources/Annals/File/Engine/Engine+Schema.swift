@@ -1,11 +1,12 @@
 // Committing a schema change: indexes that it asks for are built before the writer lock is taken.
 
 extension Engine {
-    /// Appends what changes the schema, and makes it durable as asked. Where it needs indexes over objects that are there, they are built
-    /// before, beside whoever reads and writes; an index is in a checkpoint before anybody else may write, so nobody else builds it.
+    /// Appends what changes the schema, and makes it durable as asked. Where it needs indexes over objects that are
+    /// there, they are built before, beside whoever reads and writes; an index is in a checkpoint before anybody else
+    /// may write, so nobody else builds it.
     ///
-    /// A failed build leaves the store as it was, but for nodes that nobody names. Throws what `Log.commit` throws, and `uniqueViolation`
-    /// with the objects that have the same key.
+    /// A failed build leaves the store as it was, but for nodes that nobody names. Throws what `Log.commit` throws, and
+    /// `uniqueViolation` with the objects that have the same key.
     @inline(never)
     func commitSchema(_ pending: PendingTransaction, _ durability: Durability) throws(StoreError) -> AppendedTransaction
     {
@@ -34,8 +35,9 @@ extension Engine {
         }
     }
 
-    /// Runs `body` with the writer lock. Where an index was built for what it appended, and stands in no checkpoint, a checkpoint follows
-    /// in the same hold: only a death in between leaves a store in which the next writer must build it.
+    /// Runs `body` with the writer lock. Where an index was built for what it appended, and stands in no checkpoint, a
+    /// checkpoint follows in the same hold: only a death in between leaves a store in which the next writer must build
+    /// it.
     @inline(__always)
     func appendingIndexes(
         _ durability: Durability, _ body: (inout Appender) throws(StoreError) -> Appended?
@@ -57,7 +59,8 @@ extension Engine {
         return appended
     }
 
-    /// Writes nodes of an index that is being built behind the end, where no checkpoint names them yet, in one short hold of the writer lock.
+    /// Writes nodes of an index that is being built behind the end, where no checkpoint names them yet, in one short
+    /// hold of the writer lock.
     ///
     /// Where it throws, the index is of no use any more, and the store is as it was.
     func appendSlice(of index: inout OrderedIndex, ofSchema version: UInt16) throws(StoreError) {

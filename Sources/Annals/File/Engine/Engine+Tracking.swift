@@ -4,8 +4,9 @@ extension Engine {
     /// Which transactions history returns, and who reads it: as of the last look at the file.
     package var tracking: TrackingState { log.current.tracking }
 
-    /// From now on transactions with numbers below `number` are no longer returned: all of them, or those of some authors (nil: those without one). One
-    /// frame; nothing is given back before compaction. A number above the last one's means all that there are. False where nothing changes.
+    /// From now on transactions with numbers below `number` are no longer returned: all of them, or those of some
+    /// authors (nil: those without one). One frame; nothing is given back before compaction. A number above the last
+    /// one's means all that there are. False where nothing changes.
     ///
     /// Throws what `Log.commit` throws.
     @discardableResult
@@ -28,7 +29,8 @@ extension Engine {
         }
     }
 
-    /// Appends the frames that `body` makes of the newest state, outside of transactions, and makes them durable as asked.
+    /// Appends the frames that `body` makes of the newest state, outside of transactions, and makes them durable as
+    /// asked.
     ///
     /// - Returns: false if `body` made none.
     @discardableResult
@@ -68,8 +70,8 @@ extension Engine {
         try log.process.requireOwn(path: log.path)
     }
 
-    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for none and an empty one. Behind
-    /// `requireNotForked`.
+    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for none and an
+    /// empty one. Behind `requireNotForked`.
     package func number(ofName name: String?) -> UInt32? {
         guard let name, !name.isEmpty else { return 0 }
         return log.current.nameNumbers[IdentifierName(name)]

@@ -17,7 +17,8 @@ package final class Engine: Sendable {
     let spare = TransactionRecycler()
     /// How many changes the last transaction had: the next one may have as many.
     let expectedChanges = Atomic<Int>(1)
-    /// When this handle next looks whether retention is exceeded: on the clock of transactions, and the end of the file.
+    /// When this handle next looks whether retention is exceeded: on the clock of transactions, and the end of the
+    /// file.
     let nextRetentionTime = Atomic<Int64>(.min)
     let nextRetentionEnd = Atomic<UInt64>(0)
     /// What compaction would have given back when this handle last looked, about.
@@ -92,10 +93,11 @@ package final class Engine: Sendable {
         }
     }
 
-    /// Writes a checkpoint where opening would else take long, makes everything durable and says in the file that it was closed cleanly.
+    /// Writes a checkpoint where opening would else take long, makes everything durable and says in the file that it
+    /// was closed cleanly.
     ///
-    /// Waits for calls under way on other threads, reads included; later ones throw `closed`. Closing twice does nothing. Not to be called
-    /// from a body that reads: it would wait for that body.
+    /// Waits for calls under way on other threads, reads included; later ones throw `closed`. Closing twice does
+    /// nothing. Not to be called from a body that reads: it would wait for that body.
     package func close() throws(StoreError) {
         if log.process.wasForked { return }
         try requireNotWriting()
@@ -110,13 +112,13 @@ package final class Engine: Sendable {
 
     // MARK: Views
 
-    /// The newest state: it contains everything that was acknowledged before the call, in any process. Takes no lock of other processes. Throws
-    /// `storeReplaced` where another file has taken this one's place.
+    /// The newest state: it contains everything that was acknowledged before the call, in any process. Takes no lock of
+    /// other processes. Throws `storeReplaced` where another file has taken this one's place.
     @inline(__always)
     package func view() throws(StoreError) -> View { try log.catchUp { _ in indexes.newest } }
 
-    /// The newest state of this file, for who has asked for the newest file and asks it for several things: where another one has taken its place
-    /// meanwhile, it is the last state that this one had.
+    /// The newest state of this file, for who has asked for the newest file and asks it for several things: where
+    /// another one has taken its place meanwhile, it is the last state that this one had.
     package func viewOfThisFile() throws(StoreError) -> View {
         try log.catchUp(looksAtPlace: false) { _ in indexes.newest }
     }
@@ -124,7 +126,8 @@ package final class Engine: Sendable {
     /// The newest state that this handle has seen, without looking at the file. Throws `closed`, `forked`.
     package func knownView() throws(StoreError) -> View { try log.whatIsKnown { indexes.newest } }
 
-    /// The state behind a transaction, as this file has it. Throws `invalidArgument` for a number above the last one's, or below what history holds.
+    /// The state behind a transaction, as this file has it. Throws `invalidArgument` for a number above the last one's,
+    /// or below what history holds.
     package func view(asOf number: UInt64) throws(StoreError) -> View {
         let newest = try viewOfThisFile()
         guard number <= newest.number, number >= log.header.baseNumber else {
@@ -153,7 +156,8 @@ package final class Engine: Sendable {
         }
         throw StoreError(
             .invalidArgument,
-            "Another commit, write, wait or close is not possible in the body of a write: it would wait for itself. Make all changes with the body's transaction.",
+            "Another commit, write, wait or close is not possible in the body of a write: it would wait for itself. "
+                + "Make all changes with the body's transaction.",
             path: log.path)
     }
 }

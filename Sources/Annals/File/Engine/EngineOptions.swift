@@ -3,7 +3,8 @@
 package struct EngineOptions: Sendable {
     package var log = LogOptions()
     package var reading = Reading.mapped
-    /// A checkpoint is begun when nodes that are not in the file take so much memory; half as much again is the most there is while it is written ...
+    /// A checkpoint is begun when nodes that are not in the file take so much memory; half as much again is the most
+    /// there is while it is written ...
     package var dirtyNodeBytes = 64 << 20
     /// ... or when so much stands behind the last one, and it is at least twice what the checkpoint would take.
     package var checkpointTailBytes: UInt64 = 16 << 20
@@ -13,7 +14,8 @@ package struct EngineOptions: Sendable {
     package var closingTailBytes: UInt64 = 64 << 10
     /// The keys of an index that is built take so much memory; what is more waits in a file.
     package var keySortBytes = 24 << 20
-    /// So much of an index that is built is written at once, while others wait, and of a checkpoint in parts, or there twice what has come anew: whole nodes.
+    /// So much of an index that is built is written at once, while others wait, and of a checkpoint in parts, or there
+    /// twice what has come anew: whole nodes.
     package var indexSliceBytes = 1 << 20
 
     /// Reading by copies forgets them when they have come to so much, and nobody reads.

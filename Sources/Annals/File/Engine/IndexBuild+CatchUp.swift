@@ -1,4 +1,5 @@
-// Catching up: what was committed while an index was built goes into it from the history, most of it beside whoever commits more.
+// Catching up: what was committed while an index was built goes into it from the history, most of it beside whoever
+// commits more.
 
 extension IndexBuild {
     /// Leaves little to do for `finish`: few transactions, and few nodes that are not in the file.
@@ -19,7 +20,8 @@ extension IndexBuild {
         }
     }
 
-    /// As others write faster than this reads, they wait: while a piece is taken, then while one twice as long is, until nothing is left.
+    /// As others write faster than this reads, they wait: while a piece is taken, then while one twice as long is,
+    /// until nothing is left.
     private func catchUpUnderLock() throws(StoreError) {
         var piece = UInt64(engine.options.indexSliceBytes / 4)
         var isDone = false
@@ -70,10 +72,11 @@ extension IndexBuild {
         repeat { _ = try apply(newest, atMost: .max) } while number < newest.number
     }
 
-    /// Takes the transactions up to a view, or some of them: until they are `bytes` long, or have changed as many nodes as memory may hold.
-    /// Gives back how long they are.
+    /// Takes the transactions up to a view, or some of them: until they are `bytes` long, or have changed as many nodes
+    /// as memory may hold. Gives back how long they are.
     ///
-    /// Duplicates refuse the index though a later transaction may have removed them: for a moment of the build it could not be unique.
+    /// Duplicates refuse the index though a later transaction may have removed them: for a moment of the build it could
+    /// not be unique.
     private func apply(_ newest: View, atMost bytes: UInt64) throws(StoreError) -> UInt64 {
         guard newest.catalog.newestVersion == version else { throw Self.overtaken }
         var taken: UInt64 = 0
@@ -87,7 +90,8 @@ extension IndexBuild {
         return taken
     }
 
-    /// All keys that go are taken out first, so that objects may exchange keys. Two passes, however long the transaction is.
+    /// All keys that go are taken out first, so that objects may exchange keys. Two passes, however long the
+    /// transaction is.
     private func apply(_ transaction: TransactionView, _ newest: View) throws(StoreError) {
         for isInserting in [false, true] {
             try transaction.forEachChange { (change) throws(StoreError) in

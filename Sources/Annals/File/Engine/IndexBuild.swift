@@ -1,8 +1,10 @@
 // Builds the ordered indexes that a schema change asks for over objects that are there, while others read and write.
 //
 // Invariants:
-// J1  Each index has exactly the keys of its entity's rows as of transaction `number`, as the schema to come makes them.
-// J2  What is here nobody else sees: the nodes that were written are named by no checkpoint until the schema change is in the store.
+// J1  Each index has exactly the keys of its entity's rows as of transaction `number`, as the schema to come makes
+//     them.
+// J2  What is here nobody else sees: the nodes that were written are named by no checkpoint until the schema change is
+//     in the store.
 // J3  The keys being sorted and the nodes in memory are bounded by options, however many objects there are.
 
 /// An index that is ready before the transaction is that asks for it.
@@ -13,9 +15,10 @@ struct PreparedIndex {
 
 /// One use of one thread: `run`, and then `finish` with the writer lock, in which the transaction is appended.
 ///
-/// The rows of a view are read in the order of their numbers, their keys are sorted, and the index is written from its least key on, by slices
-/// with a short hold of the lock each. Then it catches up: what was committed since the view is taken from the history, in rounds that
-/// become shorter, the last one in the hold in which the transaction is appended.
+/// The rows of a view are read in the order of their numbers, their keys are sorted, and the index is written from its
+/// least key on, by slices with a short hold of the lock each. Then it catches up: what was committed since the view is
+/// taken from the history, in rounds that become shorter, the last one in the hold in which the transaction is
+/// appended.
 final class IndexBuild {
     /// Those that have to be built, and those that were empty when it began: they may no longer be when it ends.
     var indexes: [PreparedIndex] = []
@@ -36,7 +39,8 @@ final class IndexBuild {
     private var duplicates: [(place: Int, pair: (ObjectID, ObjectID))] = []
     private static let maximumDuplicates = 10
 
-    /// Nil where nothing has to be built. Throws `schemaChanged` where the transaction's schema is not the newest one's successor.
+    /// Nil where nothing has to be built. Throws `schemaChanged` where the transaction's schema is not the newest one's
+    /// successor.
     init?(_ engine: Engine, _ transaction: TransactionBuilder) throws(StoreError) {
         // What cannot be written is refused where it is appended.
         guard engine.log.access == .readWrite else { return nil }

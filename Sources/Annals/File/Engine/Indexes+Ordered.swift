@@ -49,7 +49,8 @@ struct OrderedChanges: ~Copyable {
         }
     }
 
-    /// Takes out everything first, so that objects may exchange keys; then puts in, and asks `check` where a key of a unique index is to be put in.
+    /// Takes out everything first, so that objects may exchange keys; then puts in, and asks `check` where a key of a
+    /// unique index is to be put in.
     func apply(
         to ordered: inout [OrderedIndex?], _ shape: StoreShape, _ source: VerifiedFile,
         check: (OrderedIndex, IndexShape, UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Void
@@ -122,8 +123,9 @@ extension Indexes {
 
         init(shape: StoreShape, ordered: [OrderedIndex?]) { (self.shape, self.ordered) = (shape, ordered) }
 
-        /// What a new schema version makes of the indexes of a state: those that it adds are empty where the entity is, else still to be
-        /// built; and so are those whose keys it changes, of rows from before an attribute that now has another default.
+        /// What a new schema version makes of the indexes of a state: those that it adds are empty where the entity is,
+        /// else still to be built; and so are those whose keys it changes, of rows from before an attribute that now
+        /// has another default.
         init(behind catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
             let next = StoreShape(catalog)
             shape = next
@@ -144,8 +146,8 @@ extension Indexes {
 
     /// What a transaction makes of the schema and the ordered indexes; nil where there is nothing to change.
     ///
-    /// `prepared` are indexes of this state that its schema asks for; what else has still to be built is built here. Throws `uniqueViolation`
-    /// where a unique key would be two objects'. With the writer lock; changes nothing.
+    /// `prepared` are indexes of this state that its schema asks for; what else has still to be built is built here.
+    /// Throws `uniqueViolation` where a unique key would be two objects'. With the writer lock; changes nothing.
     func orderedState(
         behind transaction: TransactionBuilder, _ prepared: [PreparedIndex] = []
     ) throws(StoreError) -> OrderedState? {
@@ -193,15 +195,18 @@ extension Indexes {
         let listed = pairs.map { "\($0.1.number) and \($0.0.number)" }.joined(separator: ", ")
         return StoreError(
             .uniqueViolation,
-            "Objects \(listed) of “\(index.layout.entity.name)” have the same value of \(index.attributeNames), which must be unique: "
+            "Objects \(listed) of “\(index.layout.entity.name)” have the same value of \(index.attributeNames), which "
+                + "must be unique: "
                 + "give one of them another value, or delete it.",
             ObjectFacts(index.layout.entity.name.text, index.attributes, object: pairs.first?.1))
     }
 
-    /// Builds an index over the rows that there are while everybody else waits, and in as much memory as it takes; `IndexBuild` does neither.
+    /// Builds an index over the rows that there are while everybody else waits, and in as much memory as it takes;
+    /// `IndexBuild` does neither.
     ///
-    /// For what nobody could prepare: a schema change in the body of `write`, and an index that was still to be built when this handle
-    /// adopted it, because whoever added it died before the checkpoint that has it. Then the next commit builds it.
+    /// For what nobody could prepare: a schema change in the body of `write`, and an index that was still to be built
+    /// when this handle adopted it, because whoever added it died before the checkpoint that has it. Then the next
+    /// commit builds it.
     private func build(_ index: IndexShape, _ shape: StoreShape) throws(StoreError) -> OrderedIndex {
         var built = OrderedIndex()
         var key = ByteWriter(capacity: 256)

@@ -2,14 +2,16 @@
 //
 // Invariants:
 // I1  Between two calls the indexes are exactly those of the state that was published last, or adopted since.
-// I2  One thread changes them at a time: with the log's `follow` lock, or appending with the writer lock, which excludes the former.
+// I2  One thread changes them at a time: with the log's `follow` lock, or appending with the writer lock, which
+//     excludes the former.
 // I3  `newest` is replaced where anybody else holds it; whoever holds a view reads on.
 // I4  An entry of the row index may be newer than `newest.end`, never older: views leave it by the previous version.
 
 internal import Synchronization
 
-/// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `newest`, which is touched with `follow` locked only. For
-/// the same reason accesses cannot overlap, and are not checked for it, which would cost a tenth of a commit.
+/// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `newest`, which is touched
+/// with `follow` locked only. For the same reason accesses cannot overlap, and are not checked for it, which would cost
+/// a tenth of a commit.
 final class Indexes: LogFollower, @unchecked Sendable {
     let core: ReadCore
     /// Of `core`.
@@ -238,8 +240,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Taking in what this handle appended
 
-    /// Takes in a transaction that this handle has just written from `before` on, small frames in front of it included; `next` is nil where the schema and
-    /// the ordered indexes stay as they are.
+    /// Takes in a transaction that this handle has just written from `before` on, small frames in front of it included;
+    /// `next` is nil where the schema and the ordered indexes stay as they are.
     func apply(
         _ appended: AppendedTransaction, from before: UInt64, _ transaction: TransactionBuilder, _ next: OrderedState?
     ) throws(StoreError) {
@@ -279,7 +281,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Checkpoints
 
-    /// The state behind the checkpoint that a hint names; nil where there is none to be relied on: then the file is read from its beginning.
+    /// The state behind the checkpoint that a hint names; nil where there is none to be relied on: then the file is
+    /// read from its beginning.
     func restore(_ opening: FileBeingOpened) -> LogState {
         guard let offset = opening.hint?.checkpoint, offset != 0 else {
             return begin(opening)

@@ -1,7 +1,8 @@
 // Object numbers before there are objects: those of a transaction may refer to each other in circles.
 
 extension PendingTransaction {
-    /// Gives out the ID of an object that this transaction will insert. Each one must be inserted, once, and not be read before.
+    /// Gives out the ID of an object that this transaction will insert. Each one must be inserted, once, and not be
+    /// read before.
     package func reserve(entity: UInt16) throws(StoreError) -> ObjectID {
         _ = try layout(entity)
         return try drawNumber(entity)

@@ -1,4 +1,5 @@
-// A transaction in the making as its maker sees it: objects are read, inserted, changed and deleted; conflicts are found when it is committed.
+// A transaction in the making as its maker sees it: objects are read, inserted, changed and deleted; conflicts are
+// found when it is committed.
 //
 // Invariants:
 // T1  `builder` has each object at most once: a second change of an object is folded into the first.
@@ -9,7 +10,8 @@
 ///
 /// When it has ended it may begin anew, with the memory that it has (`TransactionRecycler`).
 package final class PendingTransaction {
-    /// What it reads, its own changes apart; nil once it is being written, so that the view may become the next state's.
+    /// What it reads, its own changes apart; nil once it is being written, so that the view may become the next
+    /// state's.
     @exclusivity(unchecked) private var heldBase: View?
     let builder: TransactionBuilder
     private let numbers: ObjectNumberSupply
@@ -18,7 +20,8 @@ package final class PendingTransaction {
     @exclusivity(unchecked) var changed = Set<UInt64>()
     /// Objects that were inserted and deleted here: they never were.
     @exclusivity(unchecked) private var vanished = Set<UInt64>()
-    /// By entity, but for the one of `lastDrawn`: the numbers that were taken for it, of which those below `next` are inserted objects.
+    /// By entity, but for the one of `lastDrawn`: the numbers that were taken for it, of which those below `next` are
+    /// inserted objects.
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
     @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
 
@@ -96,7 +99,8 @@ package final class PendingTransaction {
         shape = StoreShape(builder.catalog)
     }
 
-    /// How objects of the entity are written, this transaction's own schema changes included; nil where there is no such entity.
+    /// How objects of the entity are written, this transaction's own schema changes included; nil where there is no
+    /// such entity.
     @inline(__always)
     package func newestLayout(_ entity: UInt16) -> RowLayout? { shape.newestLayout(entity) }
 
@@ -248,7 +252,8 @@ package final class PendingTransaction {
             if vanished.contains(object.rawValue) { throw notFound(object) }
             throw StoreError(
                 .tooLarge,
-                "An object cannot be changed twice in a transaction of more than \(builder.limits.maximumFrameBytes) bytes: commit in "
+                "An object cannot be changed twice in a transaction of more than \(builder.limits.maximumFrameBytes) "
+                    + "bytes: commit in "
                     + "smaller transactions, or change the object once.")
         }
         return change
@@ -256,7 +261,8 @@ package final class PendingTransaction {
 
     // MARK: Deleting
 
-    /// Deletes an object. Attributes that are preserved on deletion stay readable in the history. Throws `objectNotFound`.
+    /// Deletes an object. Attributes that are preserved on deletion stay readable in the history. Throws
+    /// `objectNotFound`.
     package func delete(_ object: ObjectID) throws(StoreError) {
         let layout = try layout(object.entityNumber)
         if isChangedHere(object) { return try deleteAgain(object, layout) }
@@ -401,7 +407,8 @@ package final class PendingTransaction {
     /// Nothing can be changed any more: what does not depend on the others is worked out before anybody is locked out.
     func complete() { _ = builder.lastFrame() }
 
-    /// Throws `conflict` where a version that this transaction replaces is no longer the newest one, or a number is taken. With the writer lock.
+    /// Throws `conflict` where a version that this transaction replaces is no longer the newest one, or a number is
+    /// taken. With the writer lock.
     func requireStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
         let areNumbersFree =
             taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.lowest }

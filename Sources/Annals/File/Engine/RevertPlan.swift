@@ -1,4 +1,5 @@
-// Undoing a transaction: what the next one would have to write, and what stands against it, worked out before anything is written.
+// Undoing a transaction: what the next one would have to write, and what stands against it, worked out before anything
+// is written.
 //
 // Invariants:
 // U1  A step writes only what the transaction wrote: attributes that it did not touch keep the value of now.
@@ -10,7 +11,8 @@ package struct RevertObstacle: Equatable, Sendable {
     package enum Reason: Equatable, Sendable {
         /// The attributes have other values than the transaction gave them.
         case changedSince
-        /// It changed an object that was deleted later; or deleted one that was inserted and deleted again with other values.
+        /// It changed an object that was deleted later; or deleted one that was inserted and deleted again with other
+        /// values.
         case deletedSince
         /// It deleted an object that is there again, with other values.
         case insertedSince
@@ -34,7 +36,8 @@ package struct RevertObstacle: Equatable, Sendable {
     package let attributes: [UInt16]
 }
 
-/// The steps that undo one transaction in the state that a pending one begins from. They are all in memory, long values apart.
+/// The steps that undo one transaction in the state that a pending one begins from. They are all in memory, long values
+/// apart.
 package struct RevertPlan {
     private enum Step {
         case delete
@@ -127,7 +130,8 @@ package struct RevertPlan {
         var replaced: [UInt16] = []
         for place in change.attributePositions where place < written.layout.count {
             let number = written.layout.entity.attributes[place].number
-            // An attribute that is not there any more has nothing to be set back, unless another one has taken its place.
+            // An attribute that is not there any more has nothing to be set back, unless another one has taken its
+            // place.
             guard let position = layout.position(ofAttribute: number) else {
                 if let other = replacement(of: written.layout.entity.attributes[place], in: layout),
                     try !isEqual(value(written.layout.entity.attributes[place], in: before), written.value(at: place))
@@ -251,7 +255,8 @@ package struct RevertPlan {
         let bytes: [UInt8]
     }
 
-    /// Takes out what would give objects keys that others have. What is taken out frees no key, so this goes on until nothing changes.
+    /// Takes out what would give objects keys that others have. What is taken out frees no key, so this goes on until
+    /// nothing changes.
     private mutating func keepKeysUnique() throws(StoreError) {
         var isSettled = false
         while !isSettled {

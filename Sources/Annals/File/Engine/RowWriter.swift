@@ -1,24 +1,26 @@
 // Writes one row of a transaction attribute by attribute: checks what is set, and fills in what is not.
 //
 // Invariants:
-// W1  Variable attributes reach the row in the order of their positions: those that were passed over are filled in first.
+// W1  Variable attributes reach the row in the order of their positions: those that were passed over are filled in
+//     first.
 // W2  An update's row has every attribute of the row before it that was not set; an insert's has the defaults.
 // W3  What differs is what reads differently: an old row that is without an attribute reads as its default.
 // W4  What was absent before and may not be any more has the default in an update's row, and counts as changed.
 
 /// Sets the values of one object that is inserted or updated. It lives until the closure that it is lent to returns.
 ///
-/// Positions are those of the entity handle. Set strings, data, JSON and lists in ascending position, and each position once. What is not
-/// set is the default or null in an insert, and keeps its value in an update. An error that a method throws means that nothing of the
-/// object is written; let it pass.
+/// Positions are those of the entity handle. Set strings, data, JSON and lists in ascending position, and each position
+/// once. What is not set is the default or null in an insert, and keeps its value in an update. An error that a method
+/// throws means that nothing of the object is written; let it pass.
 ///
-/// All methods throw `invalidArgument` for an unknown position or a wrong order, `typeMismatch` or `invalidArgument` for another type,
-/// and `tooLarge`.
+/// All methods throw `invalidArgument` for an unknown position or a wrong order, `typeMismatch` or `invalidArgument`
+/// for another type, and `tooLarge`.
 ///
-/// Sound although it holds addresses: it lives only while the closure runs that it is lent to, and its caller holds what they are of.
+/// Sound although it holds addresses: it lives only while the closure runs that it is lent to, and its caller holds
+/// what they are of.
 public struct RowWriter: ~Copyable {
-    /// First, because of the thread sanitizer: where `row.pointee` is changed, the compiler says of this struct too that it
-    /// is, and takes its first word for its address. That must be memory of this thread alone.
+    /// First, because of the thread sanitizer: where `row.pointee` is changed, the compiler says of this struct too
+    /// that it is, and takes its first word for its address. That must be memory of this thread alone.
     let row: UnsafeMutablePointer<RowBuilder>
     let bytes: UnsafeMutablePointer<ByteWriter>
     let shape: RowShape
@@ -34,7 +36,8 @@ public struct RowWriter: ~Copyable {
     var fixedToSet: Int
     /// Whether it is the row of an insert.
     let isNew: Bool
-    /// Whether no attribute of fixed size was set to no value in an insert: then its presence bit says of each whether it was set.
+    /// Whether no attribute of fixed size was set to no value in an insert: then its presence bit says of each whether
+    /// it was set.
     var isPlain: Bool
     /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
     private var isRefused = false
@@ -60,7 +63,8 @@ public struct RowWriter: ~Copyable {
 
     /// Writes a row that was begun in `bytes`: what `set` sets, and what else the row must have.
     ///
-    /// - Returns: What differs from `old`; nothing in an insert, which has none. Throws `unchanged` where something must and nothing does.
+    /// - Returns: What differs from `old`; nothing in an insert, which has none. Throws `unchanged` where something
+    ///   must and nothing does.
     @inline(__always)
     package static func write(
         _ layout: RowLayout, _ row: inout RowBuilder, _ bytes: inout ByteWriter, _ transaction: TransactionBuilder,
@@ -85,7 +89,8 @@ public struct RowWriter: ~Copyable {
 
     // MARK: Fixed values
 
-    /// Sets a value in the row of an insert. False where it was not set, because that takes more, or is refused: `set` does it. So do the others.
+    /// Sets a value in the row of an insert. False where it was not set, because that takes more, or is refused: `set`
+    /// does it. So do the others.
     @inline(__always)
     package mutating func storeNew(bool: Bool, at position: Int) -> Bool {
         guard let place = placeOfNew(1, position) else { return false }
@@ -116,7 +121,8 @@ public struct RowWriter: ~Copyable {
         return true
     }
 
-    /// Marks a fixed attribute as set. The slots and presence bits of a row stand in `bytes` from its beginning to its end.
+    /// Marks a fixed attribute as set. The slots and presence bits of a row stand in `bytes` from its beginning to its
+    /// end.
     @inline(__always)
     mutating func placeOfNew(_ typeNumber: UInt8, _ position: Int) -> UnsafeMutableRawPointer? {
         let content = shape.content
@@ -171,8 +177,8 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Notes that a fixed attribute was changed, unless the old row has the same value. One without the attribute read as if it had the value from
-    /// before the attribute existed.
+    /// Notes that a fixed attribute was changed, unless the old row has the same value. One without the attribute read
+    /// as if it had the value from before the attribute existed.
     @inline(never)
     private mutating func noteIfChanged(_ value: StoredValue, _ position: Int) throws(StoreError) {
         guard let old else { return }
@@ -204,7 +210,8 @@ public struct RowWriter: ~Copyable {
         if let failure { throw failure }
     }
 
-    /// Sets a text in the row of an insert, as its UTF-8, if it is the next variable attribute. False as of those of fixed size.
+    /// Sets a text in the row of an insert, as its UTF-8, if it is the next variable attribute. False as of those of
+    /// fixed size.
     @inline(__always)
     package mutating func storeNew(utf8: UnsafeRawBufferPointer, at position: Int) -> Bool {
         let content = shape.content
@@ -318,7 +325,8 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Looks at the old row: where that is damaged the new one is not written, even if whoever set the value has caught the error.
+    /// Looks at the old row: where that is damaged the new one is not written, even if whoever set the value has caught
+    /// the error.
     @inline(__always)
     private mutating func compared(_ body: () throws(StoreError) -> Bool) throws(StoreError) -> Bool {
         do throws(StoreError) {
@@ -381,7 +389,8 @@ public struct RowWriter: ~Copyable {
         isRefused = true
         return StoreError(
             .requiredMissing,
-            "“\(layout.entity.attributes[position].name)” of “\(layout.entity.name)” must have a value: it is not optional.",
+            "“\(layout.entity.attributes[position].name)” of “\(layout.entity.name)” must have a value: it is not "
+                + "optional.",
             ObjectFacts(layout.entity.name.text, [layout.entity.attributes[position].name.text]))
     }
 

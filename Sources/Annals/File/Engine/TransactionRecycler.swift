@@ -1,10 +1,12 @@
-// Keeps one transaction that has ended, so that the next one need not ask for memory: for one row that costs more than the row.
+// Keeps one transaction that has ended, so that the next one need not ask for memory: for one row that costs more than
+// the row.
 
 internal import Synchronization
 
 /// At most one ended transaction. Any thread may call it.
 ///
-/// Sound although it holds a pointer: it owns the object it points to, and whoever exchanges the address for another becomes the only owner.
+/// Sound although it holds a pointer: it owns the object it points to, and whoever exchanges the address for another
+/// becomes the only owner.
 struct TransactionRecycler: ~Copyable, Sendable {
     /// The address of the object; 0 for none.
     private let address = Atomic<UInt>(0)

@@ -1,4 +1,5 @@
-// Change entries: which object a transaction inserted, updated or deleted, and where its row is (FileFormat.md, "Transactions").
+// Change entries: which object a transaction inserted, updated or deleted, and where its row is (FileFormat.md,
+// "Transactions").
 
 package enum ChangeField {
     package static let object = 0
@@ -39,8 +40,8 @@ package enum PreviousVersion: Equatable, Sendable {
 
 /// One change entry, looked at in its table: a few words that point there, because millions of them are handed on.
 ///
-/// Sound for entries that a cursor has checked, or that this process wrote. The table must stay as it is while the view is used: the caller's
-/// promise. Public for the same reason as `RowCells`.
+/// Sound for entries that a cursor has checked, or that this process wrote. The table must stay as it is while the view
+/// is used: the caller's promise. Public for the same reason as `RowCells`.
 package struct ChangeView {
     /// Where in memory the entry begins.
     let entry: UnsafeRawPointer
@@ -172,7 +173,8 @@ package struct ChangeCursor {
         return change
     }
 
-    /// What the kind asks for besides a row, a bit for each form: the kind, 4 with a previous version, 8 with attribute words.
+    /// What the kind asks for besides a row, a bit for each form: the kind, 4 with a previous version, 8 with attribute
+    /// words.
     private static let changeForms: UInt32 =
         1 << 1 | 1 << (1 | 4)  // insert
         | 1 << (2 | 4 | 8)  // update

@@ -1,4 +1,5 @@
-// What a checkpoint says: everything that opening a store needs, as of the frame it stands in (FileFormat.md, "Checkpoints").
+// What a checkpoint says: everything that opening a store needs, as of the frame it stands in (FileFormat.md,
+// "Checkpoints").
 
 /// Where the fields of a nodes frame's table stand; its body is the nodes.
 package enum NodesField {

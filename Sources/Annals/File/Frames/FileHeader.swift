@@ -1,4 +1,5 @@
-// The header page: what a store file says of itself, written once, and the two hint slots (FileFormat.md, "The header page").
+// The header page: what a store file says of itself, written once, and the two hint slots (FileFormat.md, "The header
+// page").
 
 package enum HeaderField {
     package static let magic = 0
@@ -90,7 +91,8 @@ package struct FileHeader: Equatable, Sendable {
         if isIntact, version != FormatLimits.formatVersion {
             throw StoreError(
                 .unsupportedVersion,
-                "The store has format version \(version), this program knows \(FormatLimits.formatVersion): use the version of Annals that wrote it.",
+                "The store has format version \(version), this program knows \(FormatLimits.formatVersion): use the "
+                    + "version of Annals that wrote it.",
                 offset: UInt64(HeaderField.formatVersion))
         }
         guard isIntact, page.integer(at: HeaderField.headerBytes, as: UInt32.self) == UInt32(FormatLimits.pageBytes)
@@ -124,7 +126,8 @@ package struct FileHeader: Equatable, Sendable {
     }
 
     private static func firstStrayByte(_ page: UnsafeRawBufferPointer) -> Int? {
-        // Not an array of ranges: making that type known to the runtime takes a tenth of the time that opening a store takes.
+        // Not an array of ranges: making that type known to the runtime takes a tenth of the time that opening a store
+        // takes.
         func strayByte(_ start: Int, _ end: Int) -> Int? { (start..<end).first { page[$0] != 0 } }
         return strayByte(HeaderField.zero, HeaderField.checksum)
             ?? strayByte(HeaderField.bytes, HintField.slots[0])

@@ -1,10 +1,12 @@
 // Writes frames behind the end while the writer lock is held.
 //
 // Invariants:
-// A1  `state` has accepted every frame that was written, in the order they were written, and nothing else unless an error was thrown.
+// A1  `state` has accepted every frame that was written, in the order they were written, and nothing else unless an
+//     error was thrown.
 // A2  Before a frame is written the file reaches one page beyond the frame's end.
 
-/// It lives no longer than the call that holds the lock, and that belongs to `log`: so the reference to it need not be counted.
+/// It lives no longer than the call that holds the lock, and that belongs to `log`: so the reference to it need not be
+/// counted.
 struct Appender {
     enum Tail {
         case clean
@@ -212,7 +214,8 @@ struct Appender {
         guard state.names.count + added.count < FormatLimits.maximumNames else {
             throw StoreError(
                 .tooLarge,
-                "The store holds \(FormatLimits.maximumNames) different author, context and process names, and no more: use fewer."
+                "The store holds \(FormatLimits.maximumNames) different author, context and process names, and no "
+                    + "more: use fewer."
             )
         }
         added.append(name)
@@ -238,18 +241,21 @@ struct Appender {
             random: log.environment.random(), droppedBytes: droppedBytes,
             time: log.environment.wallClockMicroseconds())
         try appendStandalone(.recovery, table: record.encoded())
-        // A power cut must not keep the zeros that follow and lose the frame: where the tear was in zeros, the tail would be whole again.
+        // A power cut must not keep the zeros that follow and lose the frame: where the tear was in zeros, the tail
+        // would be whole again.
         try log.ledger.keepOrder()
         if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
-            // What a torn tail holds is given back; that it may not be is no error. Not before the recovery frame stands: G4.
+            // What a torn tail holds is given back; that it may not be is no error. Not before the recovery frame
+            // stands: G4.
             try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
             fileSize = try log.fileSize()
         }
         try clearTornTail(to: fileSize)
     }
 
-    /// What is left of a torn tail becomes zeros: it would else stand behind the end of a sealed file (F27). Only when the recovery frame
-    /// stands below it, which keeps all of it from ever counting, whatever part of this a crash leaves.
+    /// What is left of a torn tail becomes zeros: it would else stand behind the end of a sealed file (F27). Only when
+    /// the recovery frame stands below it, which keeps all of it from ever counting, whatever part of this a crash
+    /// leaves.
     private mutating func clearTornTail(to tornEnd: UInt64) throws(StoreError) {
         var position = state.end
         let zeros = [UInt8](repeating: 0, count: Int(min(UInt64(1 << 16), tornEnd > position ? tornEnd - position : 0)))
@@ -330,7 +336,8 @@ struct Appender {
 
     // MARK: Copying
 
-    /// Appends a frame that is complete but for its header, in a file that nobody else has open. What is appended from here on is written by `flush`.
+    /// Appends a frame that is complete but for its header, in a file that nobody else has open. What is appended from
+    /// here on is written by `flush`.
     ///
     /// Returns the header. There must be room: `prepare`.
     mutating func append(

@@ -2,8 +2,9 @@
 
 /// Looks at everything from `place` to the end of the file.
 ///
-/// `position` is where what counts ends: at `place`, or at the start of the transaction that `place` is in. A hint above it, or a
-/// frame header that checks and whose durable mark lies above it, is evidence. Linear in what was written above the place.
+/// `position` is where what counts ends: at `place`, or at the start of the transaction that `place` is in. A hint
+/// above it, or a frame header that checks and whose durable mark lies above it, is evidence. Linear in what was
+/// written above the place.
 enum DurabilityEvidence {
     static func look(
         _ window: ByteWindow, from place: UInt64, position: UInt64, salt: UInt64, hints: [HintSlot]
@@ -12,7 +13,8 @@ enum DurabilityEvidence {
         var onlyZeros = true
         var offset = place
         let step = 1 << 16
-        // What was reserved and never written, often some MiB, is passed over. A header may begin in the zeros before other bytes.
+        // What was reserved and never written, often some MiB, is passed over. A header may begin in the zeros before
+        // other bytes.
         while let content = try window.content(from: offset) {
             offset = max(offset, (content - min(content, UInt64(FrameField.bytes))) & ~7)
             let bytes = try window.bytes(at: offset, count: step)
@@ -25,7 +27,8 @@ enum DurabilityEvidence {
             }
             onlyZeros = onlyZeros && bytes.allZero
             if bytes.count < step { break }
-            // The last header that fits begins 64 bytes before the end of these bytes: the next stretch begins behind it.
+            // The last header that fits begins 64 bytes before the end of these bytes: the next stretch begins behind
+            // it.
             offset += UInt64(index)
         }
         return onlyZeros ? .zeros : .otherBytes

@@ -2,15 +2,16 @@
 //
 // Invariants:
 // D1  Everything below `proven` survives a loss of power.
-// D2  Bytes from `proven` up to `inheritedEnd` were there before this handle's descriptor: its own sync proves nothing about them
-//     until they have been written again.
+// D2  Bytes from `proven` up to `inheritedEnd` were there before this handle's descriptor: its own sync proves nothing
+//     about them until they have been written again.
 // D3  One sync at a time. What it covers is decided before it begins.
 // D4  After a failed sync or an input/output error in a write nothing is ever claimed durable again.
 
 internal import Synchronization
 
-/// Sound although it is shared: everything that changes is touched only with `monitor` locked; the three atomics repeat, for who asks at every
-/// commit, what was true when it was last unlocked. With the lock accesses cannot overlap, and are not checked for it.
+/// Sound although it is shared: everything that changes is touched only with `monitor` locked; the three atomics
+/// repeat, for who asks at every commit, what was true when it was last unlocked. With the lock accesses cannot
+/// overlap, and are not checked for it.
 package final class DurabilityLedger: @unchecked Sendable {
     private let monitor = Monitor()
     private let knownMark: Atomic<UInt64>
@@ -30,7 +31,8 @@ package final class DurabilityLedger: @unchecked Sendable {
     /// When the oldest unproven byte was written, on the monotonic clock.
     @exclusivity(unchecked) private var laggingSince: UInt64?
     @exclusivity(unchecked) private var isLaggingKnown = false
-    /// Threads in `makeDurable`, and how many there were when the last sync ended: so many are soon here again, if they commit one after the other.
+    /// Threads in `makeDurable`, and how many there were when the last sync ended: so many are soon here again, if they
+    /// commit one after the other.
     @exclusivity(unchecked) private var callers = 0
     @exclusivity(unchecked) private var lastCallers = 0
 
@@ -122,7 +124,8 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Whether the background thread should look: the first time after everything was durable, and when much is not. Asked after `advance`.
+    /// Whether the background thread should look: the first time after everything was durable, and when much is not.
+    /// Asked after `advance`.
     func needsAttention() -> Bool {
         guard mayNeedAttention.load(ordering: .acquiring) else { return false }
         return monitor.withLock {
@@ -160,7 +163,8 @@ package final class DurabilityLedger: @unchecked Sendable {
             if inheritedEnd != nil {
                 throw StoreError(
                     .durabilityUnknown,
-                    "What an earlier process wrote is not proved durable, and a sync of this handle would prove nothing about it."
+                    "What an earlier process wrote is not proved durable, and a sync of this handle would prove "
+                        + "nothing about it."
                 )
             }
             isSynchronizing = true
@@ -178,8 +182,9 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Lets those who were covered by the last sync commit again, so that one sync covers them all, and not every second one half of them. Who is alone
-    /// waits for nobody, and nobody for those who do not come soon. With `monitor` locked.
+    /// Lets those who were covered by the last sync commit again, so that one sync covers them all, and not every
+    /// second one half of them. Who is alone waits for nobody, and nobody for those who do not come soon. With
+    /// `monitor` locked.
     private func waitForOthers() {
         guard callers < lastCallers else { return }
         let deadline = environment.monotonicMicroseconds() &+ Self.longestGathering
@@ -192,13 +197,14 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Where nobody else has anything to do these take less than a short sync; where others compute, each look may take long.
+    /// Where nobody else has anything to do these take less than a short sync; where others compute, each look may take
+    /// long.
     private static let mostLooks = 64
     /// In microseconds.
     private static let longestGathering: UInt64 = 200
 
-    /// Returns when what this handle has written cannot be lost before what it writes next. Claims nothing durable: others may have written
-    /// before, too. Throws `durabilityUnknown` if the sync fails.
+    /// Returns when what this handle has written cannot be lost before what it writes next. Claims nothing durable:
+    /// others may have written before, too. Throws `durabilityUnknown` if the sync fails.
     func keepOrder() throws(StoreError) {
         monitor.lock()
         while isSynchronizing { monitor.wait() }
@@ -235,7 +241,8 @@ package final class DurabilityLedger: @unchecked Sendable {
             setPoison(
                 StoreError(
                     .durabilityUnknown,
-                    "A sync failed (\(failure.message)): transactions committed since the last one may be lost with the power. "
+                    "A sync failed (\(failure.message)): transactions committed since the last one may be lost with "
+                        + "the power. "
                         + "Open the store again; it shows what is there.",
                     call: failure.call, systemError: failure.systemError))
             return

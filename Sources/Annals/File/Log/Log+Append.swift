@@ -15,9 +15,10 @@ package struct AppendedTransaction: Equatable, Sendable {
 extension Log {
     /// Appends a transaction and, with `.full`, waits until it is durable.
     ///
-    /// Throws `busy` when another process, or another thread on this handle, writes for too long, `noSpace` (nothing has changed then), `storeRemoved`, `storeReplaced`,
-    /// `hardLinked`, `damaged`, `diverged`, `schemaChanged` (encode the transaction again), and `durabilityUnknown`, after which this handle
-    /// commits nothing more and the transaction may be there or not.
+    /// Throws `busy` when another process, or another thread on this handle, writes for too long, `noSpace` (nothing
+    /// has changed then), `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`, `diverged`, `schemaChanged` (encode
+    /// the transaction again), and `durabilityUnknown`, after which this handle commits nothing more and the
+    /// transaction may be there or not.
     @discardableResult
     package func commit(
         _ transaction: TransactionBuilder, durability: Durability = .full
@@ -30,7 +31,8 @@ extension Log {
         return appended
     }
 
-    /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second half.
+    /// The first half of a commit: afterwards every process sees the transaction. A later `makeDurable` is the second
+    /// half.
     @discardableResult
     package func append(
         _ transaction: TransactionBuilder, durability: Durability
@@ -58,9 +60,11 @@ extension Log {
         guard !transaction.isLent else { throw transaction.unusable() }
     }
 
-    /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open by the caller.
+    /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open
+    /// by the caller.
     ///
-    /// This and what it calls are inlined, because a commit of one row would else spend a tenth of its time on counting references of closures.
+    /// This and what it calls are inlined, because a commit of one row would else spend a tenth of its time on counting
+    /// references of closures.
     @inline(__always)
     func appending<Result>(
         _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = true,
@@ -159,9 +163,10 @@ extension Log {
         }
     }
 
-    /// Adopts what others appended, where this handle has judged the end before: whether nothing stands behind it. Then it need not be judged once more,
-    /// which means looking at all that is above. Since it was, only they have written, each right behind the other, and who died writing has left
-    /// the beginning of something; but who died recovering may have left what was torn. With `follow` locked.
+    /// Adopts what others appended, where this handle has judged the end before: whether nothing stands behind it. Then
+    /// it need not be judged once more, which means looking at all that is above. Since it was, only they have written,
+    /// each right behind the other, and who died writing has left the beginning of something; but who died recovering
+    /// may have left what was torn. With `follow` locked.
     private func isJudgedTailAdopted() throws(StoreError) -> Bool {
         guard isTailJudged else { return false }
         let recoveries = state.recoveries
@@ -170,8 +175,8 @@ extension Log {
         return try isNothingNew()
     }
 
-    /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was read already: where that is set to
-    /// another time, the file is looked at once more than it would have to be.
+    /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was
+    /// read already: where that is set to another time, the file is looked at once more than it would have to be.
     @inline(never)
     private func requireIdentity(always: Bool, at now: Int64) throws(StoreError) {
         if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
@@ -185,12 +190,14 @@ extension Log {
         guard found.links == 1 else {
             throw StoreError(
                 .hardLinked,
-                "The store file has \(found.links) names (hard links), and would become as many stores when it is compacted: "
+                "The store file has \(found.links) names (hard links), and would become as many stores when it is "
+                    + "compacted: "
                     + "remove the others.")
         }
     }
 
-    /// Writes what an earlier process left unproven once more, the same bytes at the same place, so that a sync proves it.
+    /// Writes what an earlier process left unproven once more, the same bytes at the same place, so that a sync proves
+    /// it.
     func rewriteInheritedPart() throws(StoreError) {
         guard let range = ledger.inherited else { return }
         // The chain up to the end that was read when this handle was opened: its last checksum stands for all of it.
@@ -239,7 +246,8 @@ extension Log {
         return unknown
     }
 
-    /// After a failed write: what is complete is adopted (others may have), the rest is a torn tail for the next writer.
+    /// After a failed write: what is complete is adopted (others may have), the rest is a torn tail for the next
+    /// writer.
     ///
     /// - Returns: the error to throw.
     @inline(never)
@@ -259,8 +267,9 @@ extension Log {
             if isUnknown { return poisoned(by: error) }
             do throws(StoreError) {
                 _ = try adopt(asker: .judge)
-                // Space that the failed write took is given back; that it may not be is no error. Never below what others may have adopted, and
-                // only where something of it stands behind the end: else others, who know how long the file was, would not look again.
+                // Space that the failed write took is given back; that it may not be is no error. Never below what
+                // others may have adopted, and only where something of it stands behind the end: else others, who know
+                // how long the file was, would not look again.
                 let end = max(state.end, appender.writtenEnd)
                 if try !isNothingNew(), try files.size(file) > end + UInt64(FormatLimits.pageBytes) {
                     try files.setSize(file, to: end + UInt64(FormatLimits.pageBytes))
@@ -277,7 +286,8 @@ extension Log {
         guard error.code == .inputOutput else { return error }
         let unknown = StoreError(
             .durabilityUnknown,
-            "A write failed (\(error.message)): whether the transaction is in the store is unknown. Open the store again; it shows "
+            "A write failed (\(error.message)): whether the transaction is in the store is unknown. Open the store "
+                + "again; it shows "
                 + "what is there.", call: error.call, systemError: error.systemError, path: path)
         ledger.poison(unknown)
         return unknown

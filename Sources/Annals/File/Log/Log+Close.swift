@@ -13,8 +13,8 @@ extension Log {
     package func synchronizeEverything() throws(StoreError) { try makeDurable(through: current.end) }
 
     func startBackgroundSync() throws(StoreError) {
-        // Not weak: that would make every counting of a reference to this handle slow. Sound: `deinit` waits until the thread has ended, and what the
-        // thread refers to while it runs a step lives as long.
+        // Not weak: that would make every counting of a reference to this handle slow. Sound: `deinit` waits until the
+        // thread has ended, and what the thread refers to while it runs a step lives as long.
         let handle = Unmanaged.passUnretained(self)
         try background.start(name: "annals-sync") {
             let log = handle.takeUnretainedValue()
@@ -37,11 +37,12 @@ extension Log {
 
     /// Makes everything durable, and says in the file that it was closed cleanly if this handle has written to it.
     ///
-    /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws what kept the last transactions from being
-    /// made durable; the handle is closed all the same. Closing twice does nothing, and neither does closing in a child after `fork`.
+    /// Waits for calls that are under way on other threads; later ones throw `closed`. Throws what kept the last
+    /// transactions from being made durable; the handle is closed all the same. Closing twice does nothing, and neither
+    /// does closing in a child after `fork`.
     ///
-    /// A file that is not published has only the name of something temporary, by which nobody opens it, and gets the store's name afterwards: what
-    /// its seal says need not be true before, and one sync proves all.
+    /// A file that is not published has only the name of something temporary, by which nobody opens it, and gets the
+    /// store's name afterwards: what its seal says need not be true before, and one sync proves all.
     package func close(isPublished: Bool = true) throws(StoreError) {
         if process.wasForked { return }
         stopThreads()
@@ -59,8 +60,8 @@ extension Log {
         }
     }
 
-    /// Nobody waits for the lock while this waits for the disk. If others append meanwhile, again and again, this does not
-    /// seal: the last of them does when it closes.
+    /// Nobody waits for the lock while this waits for the disk. If others append meanwhile, again and again, this does
+    /// not seal: the last of them does when it closes.
     private func seal(isPublished: Bool) throws(StoreError) {
         if isPublished {
             if ledger.inherited != nil { try withWriterLock(.full) { (_) throws(StoreError) in } }
@@ -92,8 +93,9 @@ extension Log {
         try writeHint(durableEnd: state.end, number: state.lastNumber, checkpoint: hintedCheckpoint)
     }
 
-    /// With the writer lock, after a commit: notes in the header page what syncs have proved. A new checkpoint at once, and at
-    /// most once a second how far the file is durable. A file that somebody cuts below that is known to be damaged.
+    /// With the writer lock, after a commit: notes in the header page what syncs have proved. A new checkpoint at once,
+    /// and at most once a second how far the file is durable. A file that somebody cuts below that is known to be
+    /// damaged.
     func hintIfDue(_ state: LogState) {
         if let place = state.checkpoint, place.offset != hintedCheckpoint, ledger.mark >= place.end {
             hintedCheckpoint = place.offset

@@ -42,7 +42,8 @@ extension Log {
         }
     }
 
-    /// What was adopted last must still stand there: a lost transaction's place may have been given to another. With `follow` locked.
+    /// What was adopted last must still stand there: a lost transaction's place may have been given to another. With
+    /// `follow` locked.
     func compareLastFrame() throws(StoreError) {
         guard let last = state.lastFrame else { return }
         let found = try bytes(at: last, count: 8) { $0.integer(at: FrameField.checksum, as: UInt64.self) }
@@ -56,7 +57,8 @@ extension Log {
         }
     }
 
-    /// Hands bytes of a frame's header to `body`, from the mapping where the file is known to reach that far; nil at the end of the file.
+    /// Hands bytes of a frame's header to `body`, from the mapping where the file is known to reach that far; nil at
+    /// the end of the file.
     private func bytes<Result>(
         at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) -> Result
     ) throws(StoreError) -> Result? {
@@ -84,8 +86,8 @@ extension Log {
     /// Whether nobody has begun a frame behind `state.end`, and what is below it still stands. With `follow` locked.
     func isNothingNew() throws(StoreError) -> Bool {
         try compareLastFrame()
-        // A frame is written from its beginning. What of its header would stand on the next page is not looked at: that page was mostly never touched,
-        // and the system reads megabytes of nothing ahead of it.
+        // A frame is written from its beginning. What of its header would stand on the next page is not looked at: that
+        // page was mostly never touched, and the system reads megabytes of nothing ahead of it.
         let pageBytes = FormatLimits.pageBytes
         let inPage = min(FrameField.bytes, pageBytes - Int(state.end % UInt64(pageBytes)))
         return try bytes(at: state.end, count: inPage) { $0.allZero } ?? true

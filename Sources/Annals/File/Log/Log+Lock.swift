@@ -1,7 +1,8 @@
 // The writer lock of a handle: its threads first, then other processes; and keeping it between commits.
 
 extension Log {
-    /// Runs `body` with the store's writer lock, everything adopted, and publishes what it appended; rolls back what failed.
+    /// Runs `body` with the store's writer lock, everything adopted, and publishes what it appended; rolls back what
+    /// failed.
     @inline(__always)
     func withWriterLock<Result>(
         _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = false,
@@ -24,7 +25,8 @@ extension Log {
         }
     }
 
-    /// Lets nobody write for so long, and only that. Throws what taking the lock throws, but does not wait for it for long.
+    /// Lets nobody write for so long, and only that. Throws what taking the lock throws, but does not wait for it for
+    /// long.
     package func keepWritersOut(microseconds: UInt64) throws(StoreError) {
         try whileOpen { () throws(StoreError) in
             let patience = min(options.lockTimeoutMicroseconds, 100_000)
@@ -75,7 +77,8 @@ extension Log {
 
     // MARK: Between commits
 
-    /// With `writer` locked, behind a commit that began at `time`: whether the lock stays held. Never where nobody would give it back.
+    /// With `writer` locked, behind a commit that began at `time`: whether the lock stays held. Never where nobody
+    /// would give it back.
     private func keepLock(behindCommitAt time: Int64) -> Bool {
         guard keeping.isWorthKeeping(behindCommitAt: time) else { return false }
         if !keeping.isWatched, !options.releasesLockByHand {
@@ -99,8 +102,8 @@ extension Log {
         keeping.isWatched = true
     }
 
-    /// Gives the lock back if it was kept and no commit has come for a while. A thread calls this as long as the lock is kept; where the handle
-    /// releases it by hand, whoever does.
+    /// Gives the lock back if it was kept and no commit has come for a while. A thread calls this as long as the lock
+    /// is kept; where the handle releases it by hand, whoever does.
     ///
     /// - Returns: when to call it again.
     @discardableResult

@@ -3,8 +3,8 @@
 extension Log {
     /// Opens an existing store. Read-only opening writes nothing, makes nothing and takes no lock.
     ///
-    /// Without `start` it reads the whole file once: linear in its size. Throws `notFound`, `notAStore`, `unsupportedVersion`, `damaged` (with the offset),
-    /// `permissionDenied` and what the system calls say.
+    /// Without `start` it reads the whole file once: linear in its size. Throws `notFound`, `notAStore`,
+    /// `unsupportedVersion`, `damaged` (with the offset), `permissionDenied` and what the system calls say.
     package static func open(
         _ path: String, access: FileAccess = .readWrite, options: LogOptions = LogOptions(),
         files: any FileSystem, environment: any Environment, start: StartOfReading? = nil

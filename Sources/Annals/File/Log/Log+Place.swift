@@ -14,8 +14,9 @@ extension Log {
         }
     }
 
-    /// Waits until no append of this handle is under way, as long as a writer waits at most: one that compacts goes on for a while once another file has
-    /// the name, and nobody here learns of that file before it is done. Throws `closed`, `forked`.
+    /// Waits until no append of this handle is under way, as long as a writer waits at most: one that compacts goes on
+    /// for a while once another file has the name, and nobody here learns of that file before it is done. Throws
+    /// `closed`, `forked`.
     package func awaitAppend() throws(StoreError) {
         try whileOpen { if writer.lock(timeoutMicroseconds: options.lockTimeoutMicroseconds) { writer.unlock() } }
     }
@@ -34,7 +35,8 @@ extension Log {
         return found
     }
 
-    /// Whether the path leads to this file: not so where a directory above it was renamed. A watch, which is set by path, is of use only then.
+    /// Whether the path leads to this file: not so where a directory above it was renamed. A watch, which is set by
+    /// path, is of use only then.
     package func isReachedByPath() -> Bool {
         guard let other = try? files.openDirectory(directoryPath) else { return false }
         defer { files.close(other) }

@@ -1,4 +1,5 @@
-// Publishing in the middle of a hold of the writer lock: what was appended counts, whatever becomes of what is appended behind it.
+// Publishing in the middle of a hold of the writer lock: what was appended counts, whatever becomes of what is appended
+// behind it.
 
 extension Log {
     /// With the writer lock. Where the rest of the hold fails, only the rest is rolled back.

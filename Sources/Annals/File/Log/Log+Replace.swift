@@ -3,12 +3,13 @@
 internal import Synchronization
 
 extension Log {
-    /// The name of the file that compaction makes beside a store: one for each store, so that whoever comes next finds what was left.
+    /// The name of the file that compaction makes beside a store: one for each store, so that whoever comes next finds
+    /// what was left.
     package static func temporaryName(of name: String) -> String { name + ".compacting" }
 
     /// Throws `storeReplaced` if another file has taken this one's place. Looks only if the last frame says that one is
-    /// about to, or if the second of the last look is over. If the name stands for nothing, readers go on with what they
-    /// have. With `follow` locked.
+    /// about to, or if the second of the last look is over. If the name stands for nothing, readers go on with what
+    /// they have. With `follow` locked.
     @inline(__always)
     func requireNotReplaced() throws(StoreError) {
         let second = environment.coarseSeconds()
@@ -37,17 +38,19 @@ extension Log {
                 + "restore a copy, rename it over the store; never write over a file that is open.", path: path)
     }
 
-    /// Removes what a compactor that died has left, unless one is at work. With the writer lock, which keeps the name where it was found to be: this
-    /// file's. That it may not be removed is no error: the next one tries again.
+    /// Removes what a compactor that died has left, unless one is at work. With the writer lock, which keeps the name
+    /// where it was found to be: this file's. That it may not be removed is no error: the next one tries again.
     func removeLeftover() {
         let range = WriterLock.compaction(processID: processID)
         guard case .acquired? = try? files.tryLock(file, range) else { return }
         try? files.unlink(Self.temporaryName(of: name), in: directory)
-        // What is done with the writer lock may take long: who compacts would take this one for a compactor, and give up.
+        // What is done with the writer lock may take long: who compacts would take this one for a compactor, and give
+        // up.
         try? files.unlock(file, range)
     }
 
-    /// This handle is of a file that was replaced: it promises nothing for it any more, and closes when its last reader has gone.
+    /// This handle is of a file that was replaced: it promises nothing for it any more, and closes when its last reader
+    /// has gone.
     package func retire() {
         isRetired.store(true, ordering: .relaxed)
         background.stop()

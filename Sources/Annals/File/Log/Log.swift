@@ -4,16 +4,16 @@
 // G1  `state` is a fold over a prefix of the file's groups; it only moves forward.
 // G2  While `isAppending`, this handle holds the writer lock and has adopted everything: nobody else can have appended.
 // G3  Nothing is written below `state.end` but the unproven part, and that with the same bytes.
-// G4  A file is made shorter only by who has the writer lock and has first written something behind the end: a recovery frame, a seal, or what
-//     was written of a transaction that failed.
+// G4  A file is made shorter only by who has the writer lock and has first written something behind the end: a recovery
+//     frame, a seal, or what was written of a transaction that failed.
 
 internal import Synchronization
 
 /// A handle on a store file. Any thread may call it.
 ///
-/// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`, `isTailJudged`,
-/// `isTailTorn`, `seenSize`, `lookedAtPlace` or `knownSize` is touched; `uses` keeps the descriptors and the mapping there while a call
-/// uses them; everything else is constant or guards itself.
+/// Sound although it is shared: `writer` is held for the whole of an append, `follow` whenever `state`, `isAppending`,
+/// `isTailJudged`, `isTailTorn`, `seenSize`, `lookedAtPlace` or `knownSize` is touched; `uses` keeps the descriptors
+/// and the mapping there while a call uses them; everything else is constant or guards itself.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
     package let path: String
@@ -42,12 +42,13 @@ package final class Log: @unchecked Sendable {
     var isAppending = false
     /// Whether a torn tail stands behind `state.end`, and no recovery frame yet.
     var isTailTorn = false
-    /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed to write.
+    /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed
+    /// to write.
     var isTailJudged = false
     /// The file has had at least this size; it never shrinks below one page beyond the end.
     var seenSize: UInt64
-    /// The file has at least this size as long as nothing stands behind `state.end`, because who cuts a file leaves something there: G4. 0 for
-    /// not known.
+    /// The file has at least this size as long as nothing stands behind `state.end`, because who cuts a file leaves
+    /// something there: G4. 0 for not known.
     var knownSize: UInt64 = 0
     /// The second of `coarseSeconds` in which this handle last saw that the name still stands for its file.
     var lookedAtPlace: Int64
@@ -63,8 +64,8 @@ package final class Log: @unchecked Sendable {
     let follower: (any LogFollower)?
     /// The checkpoint that a hint names, as far as this handle knows. Touched with `writer` locked.
     var hintedCheckpoint: UInt64
-    /// The end that the next hint will name as durable, and when the last hint was written: the time of a transaction. Touched with
-    /// `writer` locked.
+    /// The end that the next hint will name as durable, and when the last hint was written: the time of a transaction.
+    /// Touched with `writer` locked.
     var nextHint: (end: UInt64, number: UInt64)?
     var hintedAt: Int64?
     /// How many calls use the descriptors, and `closingBit` once new ones are refused.

@@ -1,10 +1,12 @@
 // What is told of everything that counts, in order: the indexes that stand above the log.
 
-/// Follows a log: sees every frame that counts exactly once, in order, whether another handle appended it or opening found it.
+/// Follows a log: sees every frame that counts exactly once, in order, whether another handle appended it or opening
+/// found it.
 ///
 /// What this handle itself appends is not shown: who appends takes it in before it is published.
 package protocol LogFollower: AnyObject, Sendable {
-    /// A standalone frame, or the commit frame of a transaction, with the state behind it. One thread at a time; the bytes live until the return.
+    /// A standalone frame, or the commit frame of a transaction, with the state behind it. One thread at a time; the
+    /// bytes live until the return.
     func adopt(_ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState) throws(StoreError)
     /// Everything up to this state counts from now on, for everybody. One thread at a time.
     func publish(_ state: LogState)

@@ -16,7 +16,8 @@ extension LogState {
             guard advance.to.number <= lastNumber else {
                 throw StoreError(
                     .invalidArgument,
-                    "The consumer “\(advance.name)” cannot have seen transaction \(advance.to.number): the last one is \(lastNumber)."
+                    "The consumer “\(advance.name)” cannot have seen transaction \(advance.to.number): the last one "
+                        + "is \(lastNumber)."
                 )
             }
             (record.cursor, record.tag) = (advance.to.number, advance.to.tag)
@@ -42,20 +43,23 @@ extension TrackingState {
         guard advance.from == place else {
             throw StoreError(
                 .consumerConflict,
-                "The consumer “\(advance.name)” stands at transaction \(place.number), not at \(advance.from.number): somebody else has "
+                "The consumer “\(advance.name)” stands at transaction \(place.number), not at \(advance.from.number): "
+                    + "somebody else has "
                     + "moved it. Read its cursor again and go on from there.")
         }
         guard advance.to.number >= place.number else {
             throw StoreError(
                 .invalidArgument,
-                "The consumer “\(advance.name)” stands at transaction \(place.number) and cannot go back to \(advance.to.number): reset "
+                "The consumer “\(advance.name)” stands at transaction \(place.number) and cannot go back to "
+                    + "\(advance.to.number): reset "
                     + "it to read again.")
         }
         // Wherever it moves to: between its place and the horizon are transactions that it was never shown.
         guard !record.kind.contains(.reads) || place.number >= horizon else {
             throw StoreError(
                 .consumerLost,
-                "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(place.number), and history begins "
+                "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(place.number), and "
+                    + "history begins "
                     + "behind \(horizon). Read everything anew, then reset the consumer to the token that came with it."
             )
         }

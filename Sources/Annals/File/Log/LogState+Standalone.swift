@@ -1,4 +1,5 @@
-// What frames outside of transactions say: names, clock steps, retention, the base that compaction has made, consumers, cleaning.
+// What frames outside of transactions say: names, clock steps, retention, the base that compaction has made, consumers,
+// cleaning.
 
 /// Which transactions history still returns, and who reads it.
 package struct TrackingState: Equatable, Sendable {

@@ -48,8 +48,8 @@ package struct LogState: Sendable {
     /// The catalog that rows of an open transaction are encoded with, its own schema frames included.
     package var rowCatalog: SchemaCatalog { unfinished?.transaction.catalog ?? catalog }
 
-    /// Sound although it is shared: it is changed only through a state that alone refers to it (`uniqueShared`), and for the same reason its
-    /// accesses cannot overlap.
+    /// Sound although it is shared: it is changed only through a state that alone refers to it (`uniqueShared`), and
+    /// for the same reason its accesses cannot overlap.
     final class SharedLogState: @unchecked Sendable {
         let header: FileHeader
         @exclusivity(unchecked) var catalog: SchemaCatalog
@@ -81,7 +81,8 @@ package struct LogState: Sendable {
         return rare
     }
 
-    /// Sound although it is shared: it is changed only through a state that alone refers to it (`detachOpenTransaction`).
+    /// Sound although it is shared: it is changed only through a state that alone refers to it
+    /// (`detachOpenTransaction`).
     private final class OpenTransactionBox: @unchecked Sendable {
         var transaction: OpenTransaction
 
@@ -135,7 +136,8 @@ package struct LogState: Sendable {
         lastTag = header.baseTag
     }
 
-    /// The state behind a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts itself.
+    /// The state behind a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts
+    /// itself.
     package init(
         header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, pieces: Int,
         _ content: CheckpointContent, layouts: LayoutPool? = nil
@@ -172,8 +174,8 @@ package struct LogState: Sendable {
         case commit(TransactionRecord)
     }
 
-    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks), and then is as before but for an open transaction, which
-    /// is dropped.
+    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks), and then is as before but for an open
+    /// transaction, which is dropped.
     package mutating func accept(_ frame: FrameView) throws(StoreError) -> Accepted {
         do {
             let header = frame.header

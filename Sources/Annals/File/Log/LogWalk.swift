@@ -27,10 +27,12 @@ package struct LogWalk {
             window: window, salt: state.header.salt, position: state.reach, previousChecksum: state.chainChecksum)
     }
 
-    /// Reads frames and hands each to `visit` once it is accepted, with the state after it, to the end, a torn tail or what else stops it.
+    /// Reads frames and hands each to `visit` once it is accepted, with the state after it, to the end, a torn tail or
+    /// what else stops it.
     ///
-    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw. Where a writer replaces a torn tail while
-    /// it is read, frames that were handed out never counted: then `visit` is given the new ones if `mayRepeat`, else `busy` is thrown.
+    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw. Where a writer
+    /// replaces a torn tail while it is read, frames that were handed out never counted: then `visit` is given the new
+    /// ones if `mayRepeat`, else `busy` is thrown.
     package mutating func toTheEnd(
         asker: StopFindings.Asker, mayRepeat: Bool = true,
         visit: (FrameView, LogState.Accepted, LogState) throws(StoreError) -> Void
@@ -133,7 +135,8 @@ package struct LogWalk {
     private func damage(_ stop: ScanStop, at place: UInt64) -> StoreError {
         StoreError(
             .damaged,
-            "\(stop.sentence), and bytes above were durable: the store is damaged. Restore it from a backup, or salvage what can still "
+            "\(stop.sentence), and bytes above were durable: the store is damaged. Restore it from a backup, or "
+                + "salvage what can still "
                 + "be read of it.",
             offset: place
         ).under("F4")

@@ -1,11 +1,13 @@
-// The lock that a writer holds for the length of a commit: a range of the store file that tells who holds it and since when.
+// The lock that a writer holds for the length of a commit: a range of the store file that tells who holds it and since
+// when.
 
-/// All holders' ranges overlap at `centre`; a range begins as far below it as the time in microseconds, and ends as far above as the
-/// process ID, so that who waits can read both from the range that is in the way.
+/// All holders' ranges overlap at `centre`; a range begins as far below it as the time in microseconds, and ends as far
+/// above as the process ID, so that who waits can read both from the range that is in the way.
 package enum WriterLock {
     static let centre: UInt64 = UInt64(FormatLimits.maximumFileBytes) + UInt64(FormatLimits.maximumFileBytes) / 2
 
-    /// What a compactor locks while it works, on a descriptor of its own: from here on as many bytes as its process ID says, and one.
+    /// What a compactor locks while it works, on a descriptor of its own: from here on as many bytes as its process ID
+    /// says, and one.
     package static func compaction(processID: UInt32) -> LockRange {
         let start = UInt64(FormatLimits.maximumFileBytes)
         return LockRange(start: start, end: start + UInt64(processID) + 1)
@@ -18,7 +20,8 @@ package enum WriterLock {
         return UInt32(exactly: range.end - start - 1)
     }
 
-    /// What somebody locks who waits for a writer, for as long as he waits: who keeps the lock between commits looks for it.
+    /// What somebody locks who waits for a writer, for as long as he waits: who keeps the lock between commits looks
+    /// for it.
     package static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
 
     /// Whether somebody waits for the lock that this descriptor holds.
@@ -28,8 +31,8 @@ package enum WriterLock {
         return false
     }
 
-    /// The whole file, which is what is unlocked: a descriptor holds no other lock, and for a part of a file the system would prepare two more
-    /// locks, for what might be left on both sides of it (0.14 us of a commit).
+    /// The whole file, which is what is unlocked: a descriptor holds no other lock, and for a part of a file the system
+    /// would prepare two more locks, for what might be left on both sides of it (0.14 us of a commit).
     static let everything = LockRange(start: 0, end: UInt64(Int64.max))
 
     package static func range(processID: UInt32, timeMicroseconds: Int64) -> LockRange {
@@ -43,7 +46,8 @@ package enum WriterLock {
         return "\(tenths / 10).\(tenths % 10) seconds"
     }
 
-    /// Who holds a range, as the holder's own process namespace counts; nil where no writer's range is like that: another program has locked it.
+    /// Who holds a range, as the holder's own process namespace counts; nil where no writer's range is like that:
+    /// another program has locked it.
     package static func holder(of range: LockRange) -> (processID: UInt32, sinceMicroseconds: Int64)? {
         guard (centre - centre / 4...centre).contains(range.start), range.end > centre,
             let processID = UInt32(exactly: range.end - centre - 1)
@@ -55,12 +59,13 @@ package enum WriterLock {
     package static func foreign(_ processID: UInt32?) -> StoreError {
         StoreError(
             .busy,
-            "Another program\(processID.map { " (process \($0))" } ?? "") has locked the store's file: end it, or try again when it has ended."
+            "Another program\(processID.map { " (process \($0))" } ?? "") has locked the store's file: end it, or try "
+                + "again when it has ended."
         )
     }
 
-    /// How many microseconds who waits sleeps at most between two looks: among fast writers the lock is seldom free, and who must have it soon looks
-    /// more often.
+    /// How many microseconds who waits sleeps at most between two looks: among fast writers the lock is seldom free,
+    /// and who must have it soon looks more often.
     static let politePause: UInt64 = 1000
     package static let eagerPause: UInt64 = 100
 
@@ -85,7 +90,8 @@ package enum WriterLock {
         return false
     }
 
-    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed, and 3 milliseconds at least.
+    /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed, and 3 milliseconds at
+    /// least.
     ///
     /// - Returns: What the wall clock showed when it was asked for the last time.
     package static func acquire(
@@ -114,7 +120,8 @@ package enum WriterLock {
         guard let (holderID, since) = holder(of: other) else { throw foreign(process) }
         var error = StoreError(
             .busy,
-            "Process \(holderID) has held the writer lock for \(seconds(environment.wallClockMicroseconds() &- since)) and did not finish in time: "
+            "Process \(holderID) has held the writer lock for "
+                + "\(seconds(environment.wallClockMicroseconds() &- since)) and did not finish in time: "
                 + "try again, or wait longer.")
         error.facts = LockFacts(processID: holderID, sinceMicroseconds: since)
         throw error

@@ -2,16 +2,18 @@
 
 /// Keys as they stand in ordered indexes.
 ///
-/// A key is the encoded components one after the other (`OrderedKey`). One of more than 240 bytes is *cut*: its first 240
-/// bytes, then its length as u64 big-endian, then a hash of all of it as u64 big-endian; 256 bytes, which no other key has. The hash
-/// begins with 0 and takes the key in blocks of 4096 bytes, the last one shorter: hash = `Checksum.hash`(block, seed: hash).
+/// A key is the encoded components one after the other (`OrderedKey`). One of more than 240 bytes is *cut*: its first
+/// 240 bytes, then its length as u64 big-endian, then a hash of all of it as u64 big-endian; 256 bytes, which no other
+/// key has. The hash begins with 0 and takes the key in blocks of 4096 bytes, the last one shorter: hash =
+/// `Checksum.hash`(block, seed: hash).
 ///
 /// So for any two keys:
-/// 1. Keys that are equal are kept as equal bytes; others never are, unless they are cut, equally long, with the same 240
-///    bytes at their beginning and the same hash. Who must be certain compares the rows.
+/// 1. Keys that are equal are kept as equal bytes; others never are, unless they are cut, equally long, with the same
+///    240 bytes at their beginning and the same hash. Who must be certain compares the rows.
 /// 2. What is kept compares as the keys do, unless both are cut and begin with the same 240 bytes: these stand together
-///    in an order of their own, and who reads them in order sorts them by their rows. (An uncut key never stands among them: it would
-///    have to begin with all 240 bytes, so be those, so be the beginning of another key, which no key is.)
+///    in an order of their own, and who reads them in order sorts them by their rows. (An uncut key never stands among
+///    them: it would have to begin with all 240 bytes, so be those, so be the beginning of another key, which no key
+///    is.)
 /// 3. Keys that begin with some bytes, at most 240, are kept with these bytes at their beginning.
 package enum IndexKey {
     package static let maximumBytes = OrderedLimits.maximumKeyBytes
@@ -29,11 +31,11 @@ package enum IndexKey {
 
     // MARK: Of rows
 
-    /// Appends the key of a row: at most `maximumBytes` bytes. Gives back whether a component is absent: such a key conflicts with
-    /// none, also in a unique index.
+    /// Appends the key of a row: at most `maximumBytes` bytes. Gives back whether a component is absent: such a key
+    /// conflicts with none, also in a unique index.
     ///
-    /// `large` is asked for values that stand in value frames. Throws what it throws, `damaged` where a value of the row is
-    /// malformed, and `invalidArgument` for a list of objects; the writer then is as it was.
+    /// `large` is asked for values that stand in value frames. Throws what it throws, `damaged` where a value of the
+    /// row is malformed, and `invalidArgument` for a list of objects; the writer then is as it was.
     @discardableResult
     package static func append(
         row: RowImage, columns: [IndexColumn], to writer: inout ByteWriter, large: LargeValueReader
@@ -71,10 +73,11 @@ package enum IndexKey {
 
     // MARK: Of values
 
-    /// Appends the key with these values: all components of an index, or the first ones. Gives back whether one is absent.
+    /// Appends the key with these values: all components of an index, or the first ones. Gives back whether one is
+    /// absent.
     ///
-    /// Throws `invalidArgument` where a value is not of its type, is a list of objects, or stands in value frames (read it first);
-    /// the writer then is as it was.
+    /// Throws `invalidArgument` where a value is not of its type, is a list of objects, or stands in value frames (read
+    /// it first); the writer then is as it was.
     @discardableResult
     package static func append(
         values: [StoredValue], types: [AttributeType], to writer: inout ByteWriter
@@ -84,8 +87,8 @@ package enum IndexKey {
 
     /// A bound at the keys whose first components are these values, and whether it is exact.
     ///
-    /// Where the encoded values are longer than 240 bytes, the bound includes all keys that begin with the first 240: a reader
-    /// must then compare the rows with the values. To look for equality with all components, take a key instead.
+    /// Where the encoded values are longer than 240 bytes, the bound includes all keys that begin with the first 240: a
+    /// reader must then compare the rows with the values. To look for equality with all components, take a key instead.
     package static func bound(
         values: [StoredValue], types: [AttributeType], isIncluded: Bool
     ) throws(StoreError) -> (bound: IndexBound, isExact: Bool) {
@@ -96,7 +99,8 @@ package enum IndexKey {
         return (isIncluded ? .including(key) : .excluding(key), true)
     }
 
-    /// A bound at the keys whose first components are these values, of the last one only its beginning, which is text or data.
+    /// A bound at the keys whose first components are these values, of the last one only its beginning, which is text
+    /// or data.
     ///
     /// Throws `invalidArgument` where that one is of another type. Exact as in `bound(values:types:isIncluded:)`.
     package static func prefixBound(

@@ -14,11 +14,12 @@ package struct IndexID: Hashable, Sendable {
         self.isUnique = isUnique
     }
 
-    /// The indexes of an entity: one for each attribute that is indexed or unique or refers to one object, and one for each key; none
-    /// twice. What asks for the same attributes in the same order shares one index, unique if any of them is.
+    /// The indexes of an entity: one for each attribute that is indexed or unique or refers to one object, and one for
+    /// each key; none twice. What asks for the same attributes in the same order shares one index, unique if any of
+    /// them is.
     ///
-    /// In the order of the attributes, then of the keys. Attributes that cannot be indexed are passed over: `requireIndexable` refuses
-    /// them where a schema is made.
+    /// In the order of the attributes, then of the keys. Attributes that cannot be indexed are passed over:
+    /// `requireIndexable` refuses them where a schema is made.
     package static func all(of entity: EntityDefinition) -> [IndexID] {
         guard entity.state == .present else { return [] }
         var wanted: [IndexID] = []
@@ -53,7 +54,8 @@ package struct IndexID: Hashable, Sendable {
             guard !attribute.isInIndex, !inKeys.contains(attribute.number) else {
                 throw StoreError(
                     .invalidArgument,
-                    "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it can be neither indexed nor "
+                    "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it can be "
+                        + "neither indexed nor "
                         + "unique, nor part of a key. Index the attribute that refers back.")
             }
         }

@@ -1,4 +1,5 @@
-// Sorts the keys of an index with the objects that have them: more than fit in memory, by their size in records of three sizes.
+// Sorts the keys of an index with the objects that have them: more than fit in memory, by their size in records of
+// three sizes.
 //
 // Invariants:
 // KS1  Each entry is in the sorter with the smallest records that its key fits.
@@ -8,8 +9,8 @@
 package struct KeyRecord<let words: Int>: SortRecord {
     /// The bytes of the key, as they stand in memory.
     private(set) var key: InlineArray<words, UInt64>
-    /// From the highest bit on: the size of the key, the number of the object in 48 bits, and one bit for an absent component. So records with
-    /// the same words are in order by this alone.
+    /// From the highest bit on: the size of the key, the number of the object in 48 bits, and one bit for an absent
+    /// component. So records with the same words are in order by this alone.
     private let ending: UInt64
 
     static var maximumKeyBytes: Int { words * 8 }

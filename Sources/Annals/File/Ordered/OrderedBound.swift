@@ -1,7 +1,7 @@
 // Where a range of an ordered index begins and ends.
 
-/// One end of a range. The bytes are an encoded key, or the first components of one: as no component is the beginning of another one,
-/// the keys that begin with them are those that have these components.
+/// One end of a range. The bytes are an encoded key, or the first components of one: as no component is the beginning
+/// of another one, the keys that begin with them are those that have these components.
 package enum IndexBound: Equatable, Sendable {
     case unbounded
     /// The range holds the keys that begin with these bytes.

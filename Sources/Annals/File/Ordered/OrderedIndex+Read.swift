@@ -3,8 +3,8 @@
 extension OrderedIndex {
     /// Hands out the entries between two bounds, ascending or descending, until `body` returns false.
     ///
-    /// A key lives until `body` returns. Logarithmic, then linear in the entries handed out; allocates nothing. Throws what the source
-    /// and `body` throw, and `damaged`.
+    /// A key lives until `body` returns. Logarithmic, then linear in the entries handed out; allocates nothing. Throws
+    /// what the source and `body` throw, and `damaged`.
     package func forEach(
         from: IndexBound = .unbounded, to: IndexBound = .unbounded, reversed: Bool = false, _ source: any NodeSource,
         _ body: (UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Bool
@@ -114,8 +114,8 @@ extension OrderedIndex {
         return found
     }
 
-    /// Hands out all entries in ascending order, and throws `damaged` where a node is malformed, out of order or at a wrong
-    /// level, or where the number of entries is wrong. For the checker.
+    /// Hands out all entries in ascending order, and throws `damaged` where a node is malformed, out of order or at a
+    /// wrong level, or where the number of entries is wrong. For the checker.
     package func validate(
         _ source: any NodeSource, _ body: (UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Void
     ) throws(StoreError) {

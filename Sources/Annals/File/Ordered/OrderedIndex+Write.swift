@@ -1,11 +1,11 @@
 // Writing an ordered index: nodes in memory go to the file, all or some, children before parents.
 
 extension OrderedIndex {
-    /// Hands out each node that is not in the file yet as its 4096 bytes, children before parents; `write` returns the offset that
-    /// it will have there, a multiple of 8 and not 0. The bytes live until `write` returns.
+    /// Hands out each node that is not in the file yet as its 4096 bytes, children before parents; `write` returns the
+    /// offset that it will have there, a multiple of 8 and not 0. The bytes live until `write` returns.
     ///
-    /// Gives back the offset of the highest node, 0 for an empty index. Afterwards nothing is in memory. Where `write` throws, the
-    /// index is as it was. Snapshots keep their nodes.
+    /// Gives back the offset of the highest node, 0 for an empty index. Afterwards nothing is in memory. Where `write`
+    /// throws, the index is as it was. Snapshots keep their nodes.
     package mutating func writeDirtyNodes(
         _ write: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> UInt64 {
@@ -40,8 +40,9 @@ extension OrderedIndex {
 
     // MARK: Some of them
 
-    /// Hands out at most `limit` nodes, those with the least keys first: while ascending keys are added, these are full, and the nodes that the
-    /// next keys go to stay in memory. Where `write` throws, the index is of no use any more; copies of it are as they were.
+    /// Hands out at most `limit` nodes, those with the least keys first: while ascending keys are added, these are
+    /// full, and the nodes that the next keys go to stay in memory. Where `write` throws, the index is of no use any
+    /// more; copies of it are as they were.
     ///
     /// - Returns: how many there were.
     @discardableResult

@@ -8,19 +8,20 @@ package protocol NodeSource {
 
 /// Entries of a key and an object, each once, in ascending order of both.
 ///
-/// A copy is a snapshot: it stays as it is, and any thread may read it, while one writer changes the original. Nodes that were not
-/// changed since the index was last written are read where they stand in the file; a changed node is a copy in memory, made anew
-/// when a snapshot has it too.
+/// A copy is a snapshot: it stays as it is, and any thread may read it, while one writer changes the original. Nodes
+/// that were not changed since the index was last written are read where they stand in the file; a changed node is a
+/// copy in memory, made anew when a snapshot has it too.
 ///
-/// 1. `root` is the highest node where that is in memory, and then `rootOffset` is 0; both are none only in an empty index.
+/// 1. `root` is the highest node where that is in memory, and then `rootOffset` is 0; both are none only in an empty
+///    index.
 /// 2. Nodes in memory stand only below nodes in memory; `dirtyNodes` counts them.
-/// 3. A level lies only above the next lower one, no node is empty, and the root has more than one child, as far as that is
-///    known without reading it.
+/// 3. A level lies only above the next lower one, no node is empty, and the root has more than one child, as far as
+///    that is known without reading it.
 ///
-/// Nodes that become empty are dropped, and no others are merged: deletions leave half-empty nodes, which later insertions fill;
-/// Johnson and Shasha ("B-trees with inserts and deletes: why free-at-empty is better than merge-at-half", 1989) found that to
-/// cost little space and to save most of the work. A node that is full when something comes behind its last entry stays
-/// full, and only that goes to a new node: ascending keys fill their nodes.
+/// Nodes that become empty are dropped, and no others are merged: deletions leave half-empty nodes, which later
+/// insertions fill; Johnson and Shasha ("B-trees with inserts and deletes: why free-at-empty is better than
+/// merge-at-half", 1989) found that to cost little space and to save most of the work. A node that is full when
+/// something comes behind its last entry stays full, and only that goes to a new node: ascending keys fill their nodes.
 package struct OrderedIndex: Sendable {
     private(set) var root: OrderedNode?
     private(set) var rootOffset: UInt64
@@ -59,8 +60,8 @@ package struct OrderedIndex: Sendable {
 
     // MARK: Inserting
 
-    /// Adds an entry; false where it was there. Logarithmic. Throws what the source throws, and `damaged`; the index then has
-    /// the same entries as before. The key has at most `IndexKey.maximumBytes`.
+    /// Adds an entry; false where it was there. Logarithmic. Throws what the source throws, and `damaged`; the index
+    /// then has the same entries as before. The key has at most `IndexKey.maximumBytes`.
     @discardableResult
     package mutating func insert(
         _ key: UnsafeRawBufferPointer, _ object: ObjectID, _ source: any NodeSource
@@ -124,8 +125,8 @@ package struct OrderedIndex: Sendable {
         dirtyNodes += 1
     }
 
-    /// The shortest key that is above the left leaf's last one and not above the right leaf's first one; an object is needed only
-    /// where those are equal. The bytes are in the right leaf.
+    /// The shortest key that is above the left leaf's last one and not above the right leaf's first one; an object is
+    /// needed only where those are equal. The bytes are in the right leaf.
     private static func separator(
         _ left: OrderedNode, _ right: OrderedNode
     ) -> (key: UnsafeRawBufferPointer, object: UInt64) {
@@ -151,8 +152,8 @@ package struct OrderedIndex: Sendable {
 
     // MARK: Removing
 
-    /// Takes an entry away; false where it was not there. Logarithmic. Throws what the source throws, and `damaged`; the index then has
-    /// the same entries as before.
+    /// Takes an entry away; false where it was not there. Logarithmic. Throws what the source throws, and `damaged`;
+    /// the index then has the same entries as before.
     @discardableResult
     package mutating func remove(
         _ key: UnsafeRawBufferPointer, _ object: ObjectID, _ source: any NodeSource

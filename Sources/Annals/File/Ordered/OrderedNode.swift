@@ -4,15 +4,15 @@ import Synchronization
 
 /// A node that was changed since the index was last written.
 ///
-/// 1. The bytes are those of a node as `OrderedNodeField` lays it out, except that entries may stand in any order with holes
-///    between them, and that the reference to a child in memory is its address with the lowest bit set.
-/// 2. `children` of an inner node has one element for each slot: the node whose address stands there, or nil for an offset. That of a
-///    leaf is empty.
+/// 1. The bytes are those of a node as `OrderedNodeField` lays it out, except that entries may stand in any order with
+///    holes between them, and that the reference to a child in memory is its address with the lowest bit set.
+/// 2. `children` of an inner node has one element for each slot: the node whose address stands there, or nil for an
+///    offset. That of a leaf is empty.
 /// 3. `entryBytes` is the sum of the entries' sizes, and all of them and the slots fit the node.
 ///
-/// `@unchecked Sendable` is sound because only a node that one index alone reaches is changed, by the one writer of that index: it
-/// asks `isKnownUniquelyReferenced` at every step from the root, so a shared parent is copied, and its children are
-/// shared from then on. All that others can reach stays as it is.
+/// `@unchecked Sendable` is sound because only a node that one index alone reaches is changed, by the one writer of
+/// that index: it asks `isKnownUniquelyReferenced` at every step from the root, so a shared parent is copied, and its
+/// children are shared from then on. All that others can reach stays as it is.
 final class OrderedNode: @unchecked Sendable {
     let base: UnsafeMutableRawPointer
     let level: Int
@@ -173,7 +173,8 @@ final class OrderedNode: @unchecked Sendable {
         bytes.store(offset, at: start(index) &+ OrderedEntryField.child)
     }
 
-    /// The child at `index`, where it is in memory, reached by nobody else; asked only of a node that nobody else reaches.
+    /// The child at `index`, where it is in memory, reached by nobody else; asked only of a node that nobody else
+    /// reaches.
     func ownChild(at index: Int) -> OrderedNode? {
         if !isChildUnique(at: index), let shared = children[index] { setChild(shared.copy(), at: index) }
         return children[index]
@@ -215,7 +216,8 @@ final class OrderedNode: @unchecked Sendable {
         }
     }
 
-    /// In an ordered node, what the first and the last key have in common is common to all. No longer than any key in any node.
+    /// In an ordered node, what the first and the last key have in common is common to all. No longer than any key in
+    /// any node.
     private func renewPrefix() {
         guard count > firstKey else { return setPrefix(0) }
         var limit = OrderedLimits.maximumKeyBytes

@@ -1,6 +1,7 @@
 // Where everything stands in a node of an ordered index: the constants of its format, and nothing else.
 
-/// Where the fields of a node's header stand. Slots follow, one for each entry, ascending; entries fill the node from its end.
+/// Where the fields of a node's header stand. Slots follow, one for each entry, ascending; entries fill the node from
+/// its end.
 ///
 /// All integers are little-endian, but for a slot's head.
 package enum OrderedNodeField {
@@ -12,7 +13,8 @@ package enum OrderedNodeField {
     package static let entryBytes = 4
     /// u16: where the lowest entry begins. In the file nothing but zeros stands between it and the slots.
     package static let lowestEntry = 6
-    /// u16: so many bytes at their beginning all keys of the node have in common (in an inner node, but for the first, which is empty).
+    /// u16: so many bytes at their beginning all keys of the node have in common (in an inner node, but for the first,
+    /// which is empty).
     package static let prefixBytes = 8
     /// Zeros.
     package static let zero = 10
@@ -47,8 +49,8 @@ package enum OrderedEntryField {
 package enum OrderedLimits {
     package static let nodeBytes = 4096
     package static let maximumKeyBytes = 256
-    /// A tree gets so high only after more operations than there are object numbers: every level takes at least six times as
-    /// many splits as the one above it.
+    /// A tree gets so high only after more operations than there are object numbers: every level takes at least six
+    /// times as many splits as the one above it.
     package static let maximumLevel = 19
     package static let maximumSlots = (nodeBytes - OrderedNodeField.bytes) / OrderedSlotField.bytes
 }

@@ -1,7 +1,8 @@
 // F31 for one node: whether it is written in its only form, and whether its keys ascend.
 
 extension OrderedNodeView {
-    /// Throws `damaged` unless the entries stand one below the other, in the order of the slots, and references can name nodes.
+    /// Throws `damaged` unless the entries stand one below the other, in the order of the slots, and references can
+    /// name nodes.
     ///
     /// That is what changing a copy of the node relies on; order and heads do not matter for it.
     func validateLayout() throws(StoreError) {
@@ -34,7 +35,8 @@ extension OrderedNodeView {
         }
     }
 
-    /// Throws `damaged` where anything in the node differs from what a writer makes of its entries, or they do not ascend.
+    /// Throws `damaged` where anything in the node differs from what a writer makes of its entries, or they do not
+    /// ascend.
     func validate() throws(StoreError) {
         if isStored {
             try validateLayout()

@@ -2,12 +2,12 @@
 
 /// A node's bytes.
 ///
-/// 1. `count` is at most `maximumSlots`, so every slot lies in the node. Where an entry stands is compared with the node's end at every
-///    reading.
+/// 1. `count` is at most `maximumSlots`, so every slot lies in the node. Where an entry stands is compared with the
+///    node's end at every reading.
 /// 2. Only a node in memory has addresses of children, and `OrderedNode` wrote them; in a stored one they are damage.
 ///
-/// Sound for any bytes by that. The memory is that of the source, which lives as long as the engine, or of a node that the index
-/// at hand keeps alive.
+/// Sound for any bytes by that. The memory is that of the source, which lives as long as the engine, or of a node that
+/// the index at hand keeps alive.
 struct OrderedNodeView {
     let base: UnsafeRawPointer
     let level: Int
@@ -102,7 +102,8 @@ struct OrderedNodeView {
 
     // MARK: Children
 
-    /// What an inner node says of a child: an offset in the file, or the address of a node in memory with its lowest bit set.
+    /// What an inner node says of a child: an offset in the file, or the address of a node in memory with its lowest
+    /// bit set.
     func reference(at index: Int) throws(StoreError) -> UInt64 {
         load8(try entry(at: index).start &+ OrderedEntryField.child)
     }
@@ -139,8 +140,8 @@ struct OrderedNodeView {
 // MARK: Searching
 
 extension OrderedNodeView {
-    /// The first slot whose entry is not before the cut, and whether it is the one that is looked for. Finds something, never
-    /// anything outside, in a node that is out of order.
+    /// The first slot whose entry is not before the cut, and whether it is the one that is looked for. Finds something,
+    /// never anything outside, in a node that is out of order.
     func position(of target: OrderedTarget) throws(StoreError) -> (index: Int, isFound: Bool) {
         let first = firstKey
         guard count > first else { return (first, false) }
@@ -177,8 +178,8 @@ extension OrderedNodeView {
         return isFound && target.edge == .behindEntry ? index &+ 1 : index
     }
 
-    /// Below 0 where all keys are before the target, above 0 where they are behind it, because of the bytes that they have in
-    /// common; nil where those do not decide.
+    /// Below 0 where all keys are before the target, above 0 where they are behind it, because of the bytes that they
+    /// have in common; nil where those do not decide.
     @inline(__always)
     private func side(of target: OrderedTarget, _ prefix: Int) throws(StoreError) -> Int? {
         let key = try key(at: firstKey)

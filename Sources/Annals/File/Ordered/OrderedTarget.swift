@@ -23,15 +23,15 @@ struct OrderedTarget {
         self.edge = edge
     }
 
-    /// The head that a slot with this key would have. Behind a prefix the rest counts as greatest, so that keys that go on differently
-    /// have no greater head.
+    /// The head that a slot with this key would have. Behind a prefix the rest counts as greatest, so that keys that go
+    /// on differently have no greater head.
     @inline(__always)
     func head(behind prefix: Int) -> UInt32 {
         OrderedBytes.head(key, behind: prefix, filler: edge == .behindPrefix ? .max : 0)
     }
 
-    /// Below 0 where the entry with this key and object is before the cut, 0 where it is the one that is looked for, else
-    /// above 0. The first `equal` bytes are known to be the same.
+    /// Below 0 where the entry with this key and object is before the cut, 0 where it is the one that is looked for,
+    /// else above 0. The first `equal` bytes are known to be the same.
     @inline(__always)
     func order(of entryKey: UnsafeRawBufferPointer, _ entryObject: UInt64, equal: Int) -> Int {
         let shared = min(entryKey.count, key.count)
@@ -45,7 +45,8 @@ struct OrderedTarget {
 
 /// Bytes compared by words.
 ///
-/// Sound because loads lie between two positions that both buffers have; that is the caller's promise, checked in debug builds.
+/// Sound because loads lie between two positions that both buffers have; that is the caller's promise, checked in debug
+/// builds.
 enum OrderedBytes {
     @inline(__always)
     static func head(_ key: UnsafeRawBufferPointer, behind prefix: Int, filler: UInt32) -> UInt32 {
@@ -64,8 +65,8 @@ enum OrderedBytes {
         return head
     }
 
-    /// Below 0 where the first buffer has the lesser bytes in that range, 0 where they are the same, else above 0. The bytes
-    /// before the range must be the same in both.
+    /// Below 0 where the first buffer has the lesser bytes in that range, 0 where they are the same, else above 0. The
+    /// bytes before the range must be the same in both.
     @inline(__always)
     static func compare(
         _ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer, from start: Int, to end: Int

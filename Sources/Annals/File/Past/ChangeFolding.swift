@@ -1,4 +1,5 @@
-// Many changes of an object folded into one, in memory that does not grow with history: sorted by object, then in their order.
+// Many changes of an object folded into one, in memory that does not grow with history: sorted by object, then in their
+// order.
 //
 // What is there before the first change and behind the last one decides (FileFormat.md says what can follow what):
 //
@@ -8,8 +9,9 @@
 //   yes          | no           | delete
 //   yes          | yes          | update
 //
-// An object is there before its first change unless that is an insert, and behind its last one unless that is a deletion. So gaps that a
-// request has made do not matter. An update that went through a deletion does not say which attributes it wrote: its rows are compared.
+// An object is there before its first change unless that is an insert, and behind its last one unless that is a
+// deletion. So gaps that a request has made do not matter. An update that went through a deletion does not say which
+// attributes it wrote: its rows are compared.
 
 /// One change as far as folding needs it, without the row.
 struct NetRecord: SortRecord {
@@ -59,7 +61,8 @@ package struct FoldedChange: Sendable {
     package let after: UInt64?
     /// Of a deletion: where what is preserved stands.
     package let preserved: UInt64?
-    /// The numbers of the attributes that were written; of an update whose rows are to be compared, and of others, none.
+    /// The numbers of the attributes that were written; of an update whose rows are to be compared, and of others,
+    /// none.
     package let attributes: Set<UInt16>
     /// Whether an update went through a deletion: its attributes are those in which the two rows differ.
     package let isReplacement: Bool
@@ -110,7 +113,8 @@ package final class ChangeFolding {
     /// Attribute numbers by position, of the entities and schema versions met: by entity and version.
     private var numbers: [UInt32: [UInt16]] = [:]
 
-    /// What does not fit in `memoryBytes` is kept in a file without a name, beside the store or where the system keeps such files.
+    /// What does not fit in `memoryBytes` is kept in a file without a name, beside the store or where the system keeps
+    /// such files.
     package init(_ tracked: TrackedView, isReversed: Bool, memoryBytes: Int = 32 << 20) {
         view = tracked.view
         self.isReversed = isReversed
@@ -123,7 +127,8 @@ package final class ChangeFolding {
         try sorter.append(NetRecord(change, of: transaction, isReversed: isReversed))
     }
 
-    /// Hands out what the changes of each object come to, by ascending object ID or descending, until `body` returns false.
+    /// Hands out what the changes of each object come to, by ascending object ID or descending, until `body` returns
+    /// false.
     package func forEachResult(_ body: (FoldedChange) throws(StoreError) -> Bool) throws(StoreError) {
         var records = try sorter.sorted()
         var next = try records.next()
@@ -186,7 +191,8 @@ package final class ChangeFolding {
 }
 
 extension Log {
-    /// A file without a name: beside the store, or, where nothing can be made there, where the system keeps temporary files.
+    /// A file without a name: beside the store, or, where nothing can be made there, where the system keeps temporary
+    /// files.
     func makeSpillFile() throws(StoreError) -> Descriptor {
         do throws(StoreError) {
             return try whileOpen { () throws(StoreError) in

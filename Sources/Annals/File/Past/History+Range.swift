@@ -1,4 +1,5 @@
-// A range of history in both directions: against its order from landmark to landmark, because frames lead only forwards.
+// A range of history in both directions: against its order from landmark to landmark, because frames lead only
+// forwards.
 
 /// Transactions between two numbers, neither of which belongs to it.
 package struct HistoryRange {
@@ -18,8 +19,8 @@ package struct HistoryRange {
 extension TrackedView {
     /// Lends the transactions of a range that the view contains until `body` returns false.
     ///
-    /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Against the order it takes memory
-    /// for the places of the transactions in one MiB. Throws `damaged`.
+    /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Against the
+    /// order it takes memory for the places of the transactions in one MiB. Throws `damaged`.
     package func forEachTransaction(
         _ range: HistoryRange, _ body: (TransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) {

@@ -2,8 +2,9 @@
 
 /// One transaction of the history. Its bytes are lent: it lives until the closure returns that it was given to.
 ///
-/// A few words that point into the table of its commit frame, because millions of them are handed on. Sound although it counts no references:
-/// who lends it holds the view, the names and the table. Public for the same reason as `RowCells`.
+/// A few words that point into the table of its commit frame, because millions of them are handed on. Sound although it
+/// counts no references: who lends it holds the view, the names and the table. Public for the same reason as
+/// `RowCells`.
 package struct TransactionView {
     package let number: UInt64
     /// Where its commit frame stands.
@@ -101,8 +102,8 @@ final class NameTable: @unchecked Sendable {
 
 /// A state together with the file that its history is read from: the log, whose names and header history needs.
 ///
-/// Every function throws `forked` in a child of the process that opened the store, before it takes a lock: a thread of the parent may
-/// hold it for ever.
+/// Every function throws `forked` in a child of the process that opened the store, before it takes a lock: a thread of
+/// the parent may hold it for ever.
 package struct TrackedView {
     package let view: View
     let log: Log
@@ -110,9 +111,11 @@ package struct TrackedView {
 }
 
 extension TrackedView {
-    /// Lends the transactions with numbers above `after` that the view contains, oldest first, until `body` returns false.
+    /// Lends the transactions with numbers above `after` that the view contains, oldest first, until `body` returns
+    /// false.
     ///
-    /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Throws `damaged`.
+    /// Logarithmic to find the first one, then linear in what is read: the tables of changes, not the rows. Throws
+    /// `damaged`.
     ///
     /// `place` saves finding it: where a frame begins in this same file. What stands before it is not lent.
     package func forEachTransaction(
@@ -155,8 +158,9 @@ extension TrackedView {
             offset: offset)
     }
 
-    /// The number of the last transaction of the view that is known to survive the loss of power. Linear in the frames from the MiB that the
-    /// mark of what is durable stands in to the first transaction behind it. Throws `damaged`, `closed`.
+    /// The number of the last transaction of the view that is known to survive the loss of power. Linear in the frames
+    /// from the MiB that the mark of what is durable stands in to the first transaction behind it. Throws `damaged`,
+    /// `closed`.
     package func lastDurableNumber() throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
         let durableEnd = log.durableEnd
@@ -271,7 +275,8 @@ extension ReadCore {
 // MARK: Values before and after
 
 extension View {
-    /// Lends the row that a change wrote; of a deletion, the one that holds what is preserved. False where there is none.
+    /// Lends the row that a change wrote; of a deletion, the one that holds what is preserved. False where there is
+    /// none.
     package func withRow(
         after change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {

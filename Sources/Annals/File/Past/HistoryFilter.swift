@@ -1,4 +1,5 @@
-// What a request leaves of history: first by the record of a transaction, then by the entries of its change table. No row is looked at.
+// What a request leaves of history: first by the record of a transaction, then by the entries of its change table. No
+// row is looked at.
 
 /// Chooses transactions by who made them. Names are given by their numbers; 0 is no name.
 package struct TransactionFilter {
@@ -46,7 +47,8 @@ package final class ChangeFilter {
 
     package init() {}
 
-    /// Passes all changes but those of the store's own objects, and those of which no history is kept; nil where there are none of these.
+    /// Passes all changes but those of the store's own objects, and those of which no history is kept; nil where there
+    /// are none of these.
     package static func showing(_ view: View, _ gaps: [HistoryGap]) -> ChangeFilter? {
         let filter = ChangeFilter()
         filter.hide(view.reservedEntities, gaps)

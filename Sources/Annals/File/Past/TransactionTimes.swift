@@ -1,11 +1,12 @@
-// From a time or a schema version to a place in history: by bisection over transaction numbers, because both rise with them, times but for clock
-// steps.
+// From a time or a schema version to a place in history: by bisection over transaction numbers, because both rise with
+// them, times but for clock steps.
 //
 // Invariants:
 // Y1  Between two clock steps times strictly rise (F12).
 // Y2  `steps` has, ascending, the number of the last transaction before each clock step that stands below `position`.
 
-/// The clock steps of one file, as far as anybody has asked for a time. They are looked for in the headers of frames, once.
+/// The clock steps of one file, as far as anybody has asked for a time. They are looked for in the headers of frames,
+/// once.
 final class ClockSteps: Sendable {
     struct Known: Sendable {
         var position = UInt64(FormatLimits.pageBytes)
@@ -25,11 +26,11 @@ final class ClockSteps: Sendable {
 }
 
 extension TrackedView {
-    /// The number of the last transaction in the view that was not committed later than a time; that of the beginning of history where there
-    /// is none. Everything before a clock step counts as older than what is behind it.
+    /// The number of the last transaction in the view that was not committed later than a time; that of the beginning
+    /// of history where there is none. Everything before a clock step counts as older than what is behind it.
     ///
-    /// The first call of a handle looks at the header of every frame, later ones at those that came since; the rest is logarithmic.
-    /// Throws `damaged`, `closed`.
+    /// The first call of a handle looks at the header of every frame, later ones at those that came since; the rest is
+    /// logarithmic. Throws `damaged`, `closed`.
     package func lastNumber(through microseconds: Int64) throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
         let base = log.header.baseNumber
@@ -105,8 +106,8 @@ extension TrackedView {
         return lowest...highest
     }
 
-    /// The number of the first transaction of a schema version or a later one, among those that the file holds; one above the last one's
-    /// where there is none. By bisection, because versions never fall.
+    /// The number of the first transaction of a schema version or a later one, among those that the file holds; one
+    /// above the last one's where there is none. By bisection, because versions never fall.
     package func firstNumber(ofSchemaVersion version: UInt16) throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
         var low = log.header.baseNumber

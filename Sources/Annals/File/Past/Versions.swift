@@ -1,11 +1,13 @@
-// The past of one object: from its newest version back along the links, and from each version to the transaction that wrote it.
+// The past of one object: from its newest version back along the links, and from each version to the transaction that
+// wrote it.
 
 extension TrackedView {
-    /// Lends the changes that an object has gone through and the transactions that made them, newest first, until `body` returns false.
+    /// Lends the changes that an object has gone through and the transactions that made them, newest first, until
+    /// `body` returns false.
     ///
-    /// Follows the links between versions: linear in how many there are, and for each in the frames between it and the landmark before
-    /// it, a MiB at most; in a transaction of several frames also in those behind it. What compaction has left of an object without its
-    /// history is not among them: true where the walk came to that. Throws `damaged`.
+    /// Follows the links between versions: linear in how many there are, and for each in the frames between it and the
+    /// landmark before it, a MiB at most; in a transaction of several frames also in those behind it. What compaction
+    /// has left of an object without its history is not among them: true where the walk came to that. Throws `damaged`.
     @discardableResult
     package func forEachVersion(
         of object: ObjectID, _ body: (TransactionView, ChangeView) throws(StoreError) -> Bool
@@ -37,7 +39,8 @@ extension TrackedView {
 }
 
 extension ReadCore {
-    /// The version that is newest for a view with this end, a deletion too; 0 where there is none. Inside a read section.
+    /// The version that is newest for a view with this end, a deletion too; 0 where there is none. Inside a read
+    /// section.
     func newestVersion(_ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64 {
         var version = try rows.newest(object)
         while version >= end {

@@ -1,7 +1,9 @@
-// Where frames begin, one for each MiB of the file: how a frame is found from an offset, and a transaction from its number.
+// Where frames begin, one for each MiB of the file: how a frame is found from an offset, and a transaction from its
+// number.
 //
 // Invariants:
-// M1  Landmark m is a frame that begins in MiB m; every MiB below the last landmark's has one, because no frame is as long as half of it.
+// M1  Landmark m is a frame that begins in MiB m; every MiB below the last landmark's has one, because no frame is as
+//     long as half of it.
 // M2  Numbers never fall from one landmark to the next.
 
 /// A frame that can be walked from, and the number in its header.

@@ -1,7 +1,8 @@
 // What all views of an open store read through: the file's bytes, the row index, and the links between versions.
 //
 // Invariants:
-// C1  A version that a view sees lies below the view's end; from a newer one the way leads through previous versions, to ever smaller offsets.
+// C1  A version that a view sees lies below the view's end; from a newer one the way leads through previous versions,
+//     to ever smaller offsets.
 
 final class ReadCore: Sendable {
     let file: VerifiedFile
@@ -14,7 +15,8 @@ final class ReadCore: Sendable {
         rows = try RowIndex(file, sections)
     }
 
-    /// Runs `body` in a read section: what it is lent lives until it returns. Throws `closed` once the store was closed.
+    /// Runs `body` in a read section: what it is lent lives until it returns. Throws `closed` once the store was
+    /// closed.
     @inline(__always)
     func reading<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         let section = try sections.enter()
@@ -28,7 +30,8 @@ final class ReadCore: Sendable {
 
     // MARK: Versions
 
-    /// The offset of the row that a view with this end sees of an object, nil where it sees none. Inside a read section.
+    /// The offset of the row that a view with this end sees of an object, nil where it sees none. Inside a read
+    /// section.
     @inline(__always)
     func visibleRow(_ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
         try visible(try rows.newest(object), object, below: end)

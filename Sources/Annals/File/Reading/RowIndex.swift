@@ -1,10 +1,14 @@
 // The row index: for each entity a radix array from object numbers to the newest version of the object.
 //
 // Invariants:
-// X1  The word of an object is 0 if it never was, the offset of its newest row, or the offset of its deletion's change entry plus 1.
-// X2  One thread changes the index at a time (who holds the log's `follow` lock, or the writer while it appends); readers are inside read sections.
-// X3  A node in memory is changed by single atomic stores; a node in the file never. What is taken out of reach is retired, not freed.
-// X4  A node that was read from the file never holds a reference to memory: its words are checked before anything follows them.
+// X1  The word of an object is 0 if it never was, the offset of its newest row, or the offset of its deletion's change
+//     entry plus 1.
+// X2  One thread changes the index at a time (who holds the log's `follow` lock, or the writer while it appends);
+//     readers are inside read sections.
+// X3  A node in memory is changed by single atomic stores; a node in the file never. What is taken out of reach is
+//     retired, not freed.
+// X4  A node that was read from the file never holds a reference to memory: its words are checked before anything
+//     follows them.
 // X5  Nodes in memory stand only below nodes in memory or a root, and each below one; `dirtyNodes` counts them.
 
 internal import Synchronization
@@ -55,8 +59,8 @@ final class RowIndex: @unchecked Sendable {
         return nodes
     }
 
-    /// Hands out the nodes in memory below one, each with the word that refers to it and its depth, parents before children. Gives back false where
-    /// `body` did, and ends there.
+    /// Hands out the nodes in memory below one, each with the word that refers to it and its depth, parents before
+    /// children. Gives back false where `body` did, and ends there.
     private func forEachNode(
         below parent: UnsafeMutableRawPointer, depth: UInt64,
         _ body: (UnsafeMutablePointer<Atomic<UInt64>>, UnsafeMutableRawPointer, UInt64) -> Bool
@@ -131,8 +135,8 @@ final class RowIndex: @unchecked Sendable {
         return depth == 0 ? 0 : min(1 << (depth &* IndexNode.bits), FormatLimits.maximumObjectNumber + 1)
     }
 
-    /// Copies the words of the leaf that holds `number`, and gives back how many objects from the leaf's first on have none: then nothing was copied,
-    /// and the next number to look at is behind them. Inside a read section.
+    /// Copies the words of the leaf that holds `number`, and gives back how many objects from the leaf's first on have
+    /// none: then nothing was copied, and the next number to look at is behind them. Inside a read section.
     func leaf(
         _ entity: UInt16, _ number: UInt64, into words: UnsafeMutablePointer<UInt64>
     ) throws(StoreError) -> LeafContent {
@@ -246,8 +250,8 @@ final class RowIndex: @unchecked Sendable {
         var offset: UInt64
     }
 
-    /// Hands out every node in memory, children before parents, with references to the file in it; `append` says at which offset it will stand.
-    /// Gives back the roots that there will be. Nothing has changed until `take`.
+    /// Hands out every node in memory, children before parents, with references to the file in it; `append` says at
+    /// which offset it will stand. Gives back the roots that there will be. Nothing has changed until `take`.
     func writeNodes(
         _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [StoredRoot] {
@@ -306,7 +310,8 @@ final class RowIndex: @unchecked Sendable {
         fileprivate var offset: UInt64
     }
 
-    /// Hands out at most `limit` leaves in memory that stand below other nodes; `append` says at which offset they will stand. Nothing has changed until `installLeaves`.
+    /// Hands out at most `limit` leaves in memory that stand below other nodes; `append` says at which offset they will
+    /// stand. Nothing has changed until `installLeaves`.
     func writeLeaves(
         atMost limit: Int, _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [WrittenLeaf] {

@@ -2,8 +2,8 @@
 
 /// Shared by all views of one schema version.
 ///
-/// Sound although it is shared: nothing changes after `init`, the memory of the shapes included; the layouts that they refer to are kept in
-/// `newest`.
+/// Sound although it is shared: nothing changes after `init`, the memory of the shapes included; the layouts that they
+/// refer to are kept in `newest`.
 final class StoreShape: @unchecked Sendable {
     let catalog: SchemaCatalog
     /// The layouts of the schema's entities, by ascending entity number.
@@ -15,8 +15,8 @@ final class StoreShape: @unchecked Sendable {
     /// What is not kept of history, by entity; mostly nothing.
     let historyGaps: [HistoryGap]
 
-    /// At index n where in `newest` the entity with the number n is, plus 1; 0 where it is not. Numbers alone, because a file may use the highest ones
-    /// and change its schema thousands of times.
+    /// At index n where in `newest` the entity with the number n is, plus 1; 0 where it is not. Numbers alone, because
+    /// a file may use the highest ones and change its schema thousands of times.
     private let places: UnsafeMutablePointer<UInt16>
     private let placeCount: Int
     /// For those who read many rows: one for each of `newest` behind one that is no entity's.
@@ -143,7 +143,8 @@ extension IndexShape {
     ) throws(StoreError) {
         throw StoreError(
             .tooLarge,
-            "A value of an indexed or unique attribute has at most \(FormatLimits.maximumInlineValueBytes) bytes, and stands in its row."
+            "A value of an indexed or unique attribute has at most \(FormatLimits.maximumInlineValueBytes) bytes, and "
+                + "stands in its row."
         )
     }
 }

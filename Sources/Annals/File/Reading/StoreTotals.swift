@@ -1,9 +1,11 @@
 // What the object numbers of all entities have come to, in a form that is cheap to copy at every commit.
 //
 // Invariants:
-// Z1  `latest` is what counts for `latestEntity`; for the others `settled` does, and what it does not reach is as of a new entity.
+// Z1  `latest` is what counts for `latestEntity`; for the others `settled` does, and what it does not reach is as of a
+//     new entity.
 
-/// The totals of all entities. A copy shares the array; as long as changes are of one entity, no copy of the array is made.
+/// The totals of all entities. A copy shares the array; as long as changes are of one entity, no copy of the array is
+/// made.
 struct StoreTotals: Sendable {
     private var settled: [EntityTotals] = []
     /// No entity has the number 0.

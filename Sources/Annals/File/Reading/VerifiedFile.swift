@@ -2,11 +2,13 @@
 //
 // Invariants:
 // V1  Bytes are lent only from blocks whose bit is set, or from the trusted range.
-// V2  A block's bit is set when every frame that overlaps the block was verified, and the block lies wholly below the end.
-// V3  Through a mapping, everything from `trustedStart` to `readableEnd` is trusted: this handle read and verified it as whole frames, or wrote it.
+// V2  A block's bit is set when every frame that overlaps the block was verified, and the block lies wholly below the
+//     end.
+// V3  Through a mapping, everything from `trustedStart` to `readableEnd` is trusted: this handle read and verified it
+//     as whole frames, or wrote it.
 // V4  By copies, every block whose bit is set, and the range `tail`, stand in the private memory.
-// V5  An edge of a block is set when the frame over the block's first byte, or over its last one, was verified: most frames reach into blocks that
-//     other frames share, and would be verified again for each.
+// V5  An edge of a block is set when the frame over the block's first byte, or over its last one, was verified: most
+//     frames reach into blocks that other frames share, and would be verified again for each.
 // V6  Nothing at or above `readableEnd` is ever looked at, whatever an offset in the file says.
 
 internal import Synchronization
@@ -19,10 +21,11 @@ package enum Reading: Sendable {
     case copied
 }
 
-/// Sound although it is shared: bits and borders are atomic; everything else that changes is touched only with `monitor` locked; copied memory is
-/// cleared only while nobody reads (`beginReading`).
+/// Sound although it is shared: bits and borders are atomic; everything else that changes is touched only with
+/// `monitor` locked; copied memory is cleared only while nobody reads (`beginReading`).
 final class VerifiedFile: @unchecked Sendable {
-    /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, and mostly that is one.
+    /// Small beside a frame of many rows: reading a row verifies the whole frames over its block, and mostly that is
+    /// one.
     private static let blockBits: UInt64 = 14
     private static let blockBytes: UInt64 = 1 << blockBits
     private let files: any FileSystem
@@ -45,11 +48,12 @@ final class VerifiedFile: @unchecked Sendable {
     private var copiedBytes: UInt64 = 0
     /// What is verified of the block that the end lies in.
     private var tail: Range<UInt64> = 0..<0
-    /// The highest frames that were verified one after the other, from `start` to `end`. What is read next mostly stands
-    /// right above: the way there begins here instead of at a landmark, so reading forward is linear.
+    /// The highest frames that were verified one after the other, from `start` to `end`. What is read next mostly
+    /// stands right above: the way there begins here instead of at a landmark, so reading forward is linear.
     private var run: (start: UInt64, end: UInt64, checksum: UInt64)?
 
-    /// With a mapping reads go through it, else through copies. Throws `outOfMemory` where there are no addresses for either.
+    /// With a mapping reads go through it, else through copies. Throws `outOfMemory` where there are no addresses for
+    /// either.
     init(
         _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
         copies reserve: () -> PrivateMemory?, maximumCopiedBytes: UInt64
@@ -181,7 +185,8 @@ final class VerifiedFile: @unchecked Sendable {
         return (first...last).allSatisfy { has(.verified, $0) || $0 << Self.blockBits >= trusted }
     }
 
-    /// Bytes of the mapping that nobody has verified, but that count: for who checks them alone. Nil while reading by copies.
+    /// Bytes of the mapping that nobody has verified, but that count: for who checks them alone. Nil while reading by
+    /// copies.
     @inline(__always)
     func unverifiedBytes(at offset: UInt64, count: Int) -> UnsafeRawBufferPointer? {
         let end = offset &+ UInt64(truncatingIfNeeded: count)
@@ -213,7 +218,8 @@ final class VerifiedFile: @unchecked Sendable {
         return start >= trustedStart.load(ordering: .relaxed) || (tail.contains(start) && tail.upperBound >= end)
     }
 
-    /// Verifies every frame that overlaps the block, and notes what else was verified on the way. With `monitor` locked.
+    /// Verifies every frame that overlaps the block, and notes what else was verified on the way. With `monitor`
+    /// locked.
     private func verifyBlock(_ block: UInt64) throws(StoreError) {
         let start = block << Self.blockBits
         let limit = min(readable.load(ordering: .relaxed), trustedStart.load(ordering: .relaxed))
@@ -229,7 +235,8 @@ final class VerifiedFile: @unchecked Sendable {
         let headers = ByteWindow(files, file, stepBytes: FrameField.bytes)
         defer { withExtendedLifetime((window, headers)) {} }
         while position < end {
-            // What only leads there and lies far apart is not touched: a page of a mapping costs some ten times what reading a header does.
+            // What only leads there and lies far apart is not touched: a page of a mapping costs some ten times what
+            // reading a header does.
             let isApart = position < start && stride > Self.apartBytes
             let header = try self.header(at: position, limit: limit, isApart ? headers : window)
             guard previous == nil || header.previousChecksum == previous else { throw damaged(position) }
@@ -268,8 +275,9 @@ final class VerifiedFile: @unchecked Sendable {
         return window
     }
 
-    /// Small frames that lead to a block are touched anyhow. Verified too, they make the next way to a block beside it short: else a store of small
-    /// frames would cost a way for each block. What is wrong with one concerns only who reads it.
+    /// Small frames that lead to a block are touched anyhow. Verified too, they make the next way to a block beside it
+    /// short: else a store of small frames would cost a way for each block. What is wrong with one concerns only who
+    /// reads it.
     private func isVerifiedOnTheWay(
         _ header: FrameHeader, at position: UInt64, _ window: ByteWindow?
     ) throws(StoreError) -> Bool {

@@ -16,12 +16,13 @@ extension View {
 
     /// Lends rows in the order of an index, or the other way round, until `body` returns false.
     ///
-    /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes, and while an index is
-    /// still to be built: linear in the entity's objects, and the keys of all rows in the range are in memory. Throws `invalidArgument` where
-    /// the entity has no such index.
+    /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes,
+    /// and while an index is still to be built: linear in the entity's objects, and the keys of all rows in the range
+    /// are in memory. Throws `invalidArgument` where the entity has no such index.
     ///
     /// - Parameters:
-    ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the view does not have it.
+    ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the
+    ///     view does not have it.
     ///   - offset: How many objects are passed over first. Only those with cut keys are read for it.
     package func range(
         _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded,
@@ -39,8 +40,8 @@ extension View {
         }
     }
 
-    /// How many objects lie in a range of an index. Reads no row: linear in the leaves of the range, and constant for the whole index. For a
-    /// state without that index: linear in the entity's objects.
+    /// How many objects lie in a range of an index. Reads no row: linear in the leaves of the range, and constant for
+    /// the whole index. For a state without that index: linear in the entity's objects.
     package func count(
         _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded
     ) throws(StoreError) -> UInt64 {
@@ -78,7 +79,8 @@ extension View {
         guard let place else {
             throw StoreError(
                 .objectNotFound,
-                "The object \(object.number) after which a range continues is not in this state: continue in the snapshot that it was read "
+                "The object \(object.number) after which a range continues is not in this state: continue in the "
+                    + "snapshot that it was read "
                     + "from, or from its values.")
         }
         return place
@@ -171,7 +173,8 @@ extension View {
         return first + passed
     }
 
-    /// Keys that are cut stand in an order of their own: what begins with the same bytes is sorted by the rows. A batch never ends inside such a run.
+    /// Keys that are cut stand in an order of their own: what begins with the same bytes is sorted by the rows. A batch
+    /// never ends inside such a run.
     private func sortCutKeys(_ batch: inout RangeBatch, _ index: IndexShape, _ reversed: Bool) throws(StoreError) {
         for run in batch.cutRuns where run.count > 1 {
             var keyed: [(key: [UInt8], object: ObjectID, offset: UInt64)] = []
@@ -269,8 +272,8 @@ private struct EntryRange {
         self.isReversed = isReversed
     }
 
-    /// Moves the end at which reading begins to that place, if it lies in the range. Among cut keys, which stand in an order of their own, it
-    /// is moved to the first key with the same beginning.
+    /// Moves the end at which reading begins to that place, if it lies in the range. Among cut keys, which stand in an
+    /// order of their own, it is moved to the first key with the same beginning.
     mutating func begin(after place: EntryPlace) {
         self.place = place
         let isCut = place.keptKey.withUnsafeBytes { IndexKey.isCut($0) }

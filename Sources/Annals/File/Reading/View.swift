@@ -4,8 +4,8 @@
 ///
 /// Reads take no lock. A closure that is given a row must not keep it: its bytes are lent.
 ///
-/// Sound although it is shared: it changes only where whoever changes it has the only reference to it (`Indexes.publish`), and for the same
-/// reason its accesses cannot overlap.
+/// Sound although it is shared: it changes only where whoever changes it has the only reference to it
+/// (`Indexes.publish`), and for the same reason its accesses cannot overlap.
 package final class View: @unchecked Sendable {
     @exclusivity(unchecked) package private(set) var end: UInt64
     /// The last transaction in it, its tag and its time.
@@ -18,8 +18,8 @@ package final class View: @unchecked Sendable {
     @exclusivity(unchecked) private(set) var totals: StoreTotals?
     /// One for each of `shape.indexes`; nil where it is not built, or for a state of the past.
     @exclusivity(unchecked) private(set) var ordered: [OrderedIndex?]
-    /// Of a state of the past: the entities of which nobody knows what they were then, because their history was not kept. What is read of
-    /// their objects may be of later.
+    /// Of a state of the past: the entities of which nobody knows what they were then, because their history was not
+    /// kept. What is read of their objects may be of later.
     package let unknownEntities: Set<UInt16>
 
     init(
@@ -57,7 +57,8 @@ package final class View: @unchecked Sendable {
 
     // MARK: One object
 
-    /// Lends the object's row to `body`. False where there is no such object. Constant time: three to five loads from memory.
+    /// Lends the object's row to `body`. False where there is no such object. Constant time: three to five loads from
+    /// memory.
     @inline(__always)
     package func withRow(
         _ object: ObjectID, _ body: (RowImage) throws(StoreError) -> Void
@@ -80,7 +81,8 @@ package final class View: @unchecked Sendable {
 
     // MARK: All objects of an entity
 
-    /// How many objects of the entity there are. Constant time, but for a state of the past: linear in the entity's objects.
+    /// How many objects of the entity there are. Constant time, but for a state of the past: linear in the entity's
+    /// objects.
     package func count(entity: UInt16) throws(StoreError) -> UInt64 {
         guard shape.has(entity) else { return 0 }
         if let totals { return totals[entity].live }
@@ -172,15 +174,16 @@ package final class View: @unchecked Sendable {
     /// How many objects can have a version in the file: an entry has at least 16 bytes.
     var mostObjects: UInt64 { core.file.readableEnd / UInt64(ChangeField.bytes) }
 
-    /// Behind a node of a scan, which stands for an object at least: throws where there are more than the file has room for, because nodes are
-    /// named again and again.
+    /// Behind a node of a scan, which stands for an object at least: throws where there are more than the file has room
+    /// for, because nodes are named again and again.
     private func requireFound(_ found: inout UInt64, _ entity: UInt16) throws(StoreError) {
         found &+= 1
         // Nodes on the way to the number 0 may have none.
         guard found / 2 <= mostObjects + 1 else {
             throw StoreError(
                 .damaged,
-                "F30: the row index of entity \(entity) has more objects than the file. Restore the store from a backup."
+                "F30: the row index of entity \(entity) has more objects than the file. Restore the store from a "
+                    + "backup."
             )
         }
     }
@@ -197,7 +200,8 @@ package final class View: @unchecked Sendable {
 
     // MARK: Large values
 
-    /// The value, whole; of a long one, which stands in value frames, this takes its size in memory. In the closure that was lent the row.
+    /// The value, whole; of a long one, which stands in value frames, this takes its size in memory. In the closure
+    /// that was lent the row.
     package func value(_ row: RowImage, at position: Int) throws(StoreError) -> StoredValue {
         let value = try row.value(at: position)
         guard case .large(let reference) = value else { return value }

@@ -13,7 +13,8 @@ struct ChangesValidator {
         let offset: UInt64
     }
 
-    /// Checks a frame of the kinds part, transaction or rows, and calls `visit` with each change as soon as it was checked.
+    /// Checks a frame of the kinds part, transaction or rows, and calls `visit` with each change as soon as it was
+    /// checked.
     ///
     /// `catalog` has the schema versions that are known at the frame. Throws `damaged` with the rule.
     mutating func validate(

@@ -1,10 +1,11 @@
 // F21 and F22 for one row: whether it is written in its only form.
 
 extension RowImage {
-    /// Throws an error of code `damaged`, with the offset of what is wrong, unless the row is exactly as a writer writes it.
+    /// Throws an error of code `damaged`, with the offset of what is wrong, unless the row is exactly as a writer
+    /// writes it.
     ///
-    /// The bytes must hold the padding as well. Not checked here, because a row alone cannot show it: its entry (F20), that
-    /// the layout is that of its schema version, and what its references name (F23).
+    /// The bytes must hold the padding as well. Not checked here, because a row alone cannot show it: its entry (F20),
+    /// that the layout is that of its schema version, and what its references name (F23).
     ///
     /// - Returns: whether the row refers to large values.
     @discardableResult

@@ -1,10 +1,11 @@
 // Writes one row straight into a buffer, without values in between: the path that has to be fast.
 
-/// A row while it is written: begin, set slots in any order, append variable values in the order of their attributes, finish.
+/// A row while it is written: begin, set slots in any order, append variable values in the order of their attributes,
+/// finish.
 ///
-/// What is not set is absent. Positions and types must be those of the layout, and sizes within the limits; anything else is a mistake of the
-/// calling program and traps. The caller's promise: the layout lives as long as the builder, and until `finish` nothing else is appended to the writer,
-/// where it would belong to the row.
+/// What is not set is absent. Positions and types must be those of the layout, and sizes within the limits; anything
+/// else is a mistake of the calling program and traps. The caller's promise: the layout lives as long as the builder,
+/// and until `finish` nothing else is appended to the writer, where it would belong to the row.
 package struct RowBuilder: ~Copyable {
     private let shape: RowShape
     /// Where in the writer the row begins.

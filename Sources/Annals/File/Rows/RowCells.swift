@@ -1,9 +1,10 @@
 // Reading fixed values of a row where they stand.
 
-/// The bytes of a row that has at least its layout's `variableOffset`, so that slots and presence bits are always inside.
+/// The bytes of a row that has at least its layout's `variableOffset`, so that slots and presence bits are always
+/// inside.
 ///
-/// Sound for any bytes by that, as long as they and the layout stay: the promise of who has the `RowImage`. Asking for a position or a type that
-/// the layout does not have is a mistake of the program, and traps.
+/// Sound for any bytes by that, as long as they and the layout stay: the promise of who has the `RowImage`. Asking for
+/// a position or a type that the layout does not have is a mistake of the program, and traps.
 package struct RowCells {
     let base: UnsafeRawPointer
     let shape: RowShape
@@ -50,8 +51,8 @@ package struct RowCells {
     @inline(__always)
     package func date(_ position: Int) -> Int64? { bits(position, type: 6).map { Int64(bitPattern: $0) } }
 
-    /// The bytes of a variable value that stands in the row, not yet checked against its type. Nil for an absent one, a reference, and damage:
-    /// `RowImage.variable` tells which.
+    /// The bytes of a variable value that stands in the row, not yet checked against its type. Nil for an absent one, a
+    /// reference, and damage: `RowImage.variable` tells which.
     @inline(__always)
     package func variableBytes(_ position: Int) -> UnsafeRawBufferPointer? {
         let slot = shape.slot(position)

@@ -14,8 +14,9 @@ package struct InlineLimits: Equatable, Sendable {
 }
 
 package enum RowEncoder {
-    /// The positions, ascending, of the values that must be put in value frames and replaced by references: those over the limit
-    /// for one value; then the largest first, and of equals the first, until the row fits. A value no longer than a reference stays.
+    /// The positions, ascending, of the values that must be put in value frames and replaced by references: those over
+    /// the limit for one value; then the largest first, and of equals the first, until the row fits. A value no longer
+    /// than a reference stays.
     package static func valuesToMoveOut(_ values: [StoredValue], limits: InlineLimits = InlineLimits()) -> [Int] {
         fits(values, limits) ? [] : largestValues(values, limits)
     }
@@ -56,10 +57,11 @@ package enum RowEncoder {
         return moved.sorted()
     }
 
-    /// Appends a row of these values, one for each attribute of the layout in its order; gives back its size without padding.
+    /// Appends a row of these values, one for each attribute of the layout in its order; gives back its size without
+    /// padding.
     ///
-    /// Throws `invalidArgument` where a value is not of its type, absent though required, or a list with an object twice, and
-    /// `tooLarge` where `valuesToMoveOut` was not heeded.
+    /// Throws `invalidArgument` where a value is not of its type, absent though required, or a list with an object
+    /// twice, and `tooLarge` where `valuesToMoveOut` was not heeded.
     @discardableResult
     package static func append(
         _ values: [StoredValue], layout: RowLayout, entryDistance: UInt16, schemaVersion: UInt16,

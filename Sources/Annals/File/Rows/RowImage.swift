@@ -30,11 +30,13 @@ package struct RowHeader: Equatable, Sendable {
 
 /// A row's bytes under the layout of its entity and schema version.
 ///
-/// 1. `rowBytes` is at most the count of the bytes given, and at least the layout's `variableOffset`: so slots and presence
-///    bits are always inside. Ends of variable values are compared with it at every reading.
+/// 1. `rowBytes` is at most the count of the bytes given, and at least the layout's `variableOffset`: so slots and
+///    presence bits are always inside. Ends of variable values are compared with it at every reading.
 ///
-/// Sound for any bytes by that. The memory must stay as it is, and the layout live, while the view, or a buffer from it, is used: the caller's
-/// promise. (Who reads rows holds the catalog that the layout is from; a view that counted references would cost a scan a fifth.) Asking for a position or a type that the layout does not have is a mistake of the program, and traps.
+/// Sound for any bytes by that. The memory must stay as it is, and the layout live, while the view, or a buffer from
+/// it, is used: the caller's promise. (Who reads rows holds the catalog that the layout is from; a view that counted
+/// references would cost a scan a fifth.) Asking for a position or a type that the layout does not have is a mistake of
+/// the program, and traps.
 package struct RowImage {
     /// What reads values without calling into this module.
     package let cells: RowCells

@@ -1,8 +1,8 @@
 // Reads what the row index of a checkpoint says of objects, in ascending order, from nodes that check.
 //
 // Invariants:
-// SI1  A node is read only from a frame that salvage has found good, and no more nodes are read than there are. So nodes
-//     that refer to each other in a way that no writer writes cost no more than a reading of the file.
+// SI1  A node is read only from a frame that salvage has found good, and no more nodes are read than there are. So
+//     nodes that refer to each other in a way that no writer writes cost no more than a reading of the file.
 
 struct IndexedObjects {
     enum Item {

@@ -2,9 +2,10 @@
 //
 // Invariants:
 // SV1  The source is opened for reading, and nothing is written to it.
-// SV2  Every object whose newest row, of those in frames that check and count, can be read is in the new store, under its ID.
-// SV3  The new store gets its name when it is complete and durable. What is killed before that leaves a file with another name at most, which the next
-//     salvage to that name removes.
+// SV2  Every object whose newest row, of those in frames that check and count, can be read is in the new store, under
+//     its ID.
+// SV3  The new store gets its name when it is complete and durable. What is killed before that leaves a file with
+//     another name at most, which the next salvage to that name removes.
 
 package struct SalvageOptions: Sendable {
     package var author = "salvage"
@@ -14,7 +15,8 @@ package struct SalvageOptions: Sendable {
     /// Memory for sorting what was found; what is more waits in a file beside the new store.
     package var sortingBytes = 48 << 20
     package var windowBytes = 1 << 20
-    /// Told how many bytes of the file were gone through, of how many; false ends the salvage, and `cancelled` is thrown.
+    /// Told how many bytes of the file were gone through, of how many; false ends the salvage, and `cancelled` is
+    /// thrown.
     package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
     package var engine = EngineOptions()
 
@@ -30,8 +32,10 @@ package struct SalvageOptions: Sendable {
 package enum Salvage {
     /// Reads what checks of the store at `source` and makes a store of it at `target`, where nothing may be.
     ///
-    /// Throws `alreadyExists`; `busy` where another process salvages to that name; `cancelled`; `notAStore`, `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the
-    /// store; and what the system says. Whatever is lost of the content is in the report. Linear in the file, and sorts what changes it has.
+    /// Throws `alreadyExists`; `busy` where another process salvages to that name; `cancelled`; `notAStore`,
+    /// `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the store;
+    /// and what the system says. Whatever is lost of the content is in the report. Linear in the file, and sorts what
+    /// changes it has.
     package static func run(
         from source: String, to target: String, options: SalvageOptions = SalvageOptions(), files: any FileSystem,
         environment: any Environment
@@ -113,7 +117,8 @@ private struct SalvageRun {
         if report.framesRead == 0, let fault {
             throw StoreError(
                 fault.code,
-                "The header page cannot be read, and no frame checks with the salt that stands there: nothing can be salvaged. "
+                "The header page cannot be read, and no frame checks with the salt that stands there: nothing can be "
+                    + "salvaged. "
                     + "(\(fault.message))", offset: 0)
         }
         guard report.framesRead > 0 || report.bytesPassedOver == 0 else {
@@ -210,7 +215,8 @@ private struct SalvageRun {
         return IndexedObjects(checkpoint.content, at: checkpoint.offset, scan.nodes, window)
     }
 
-    /// What was ever given, as far as frames and references tell. A reference far above the rest is to nothing that ever was.
+    /// What was ever given, as far as frames and references tell. A reference far above the rest is to nothing that
+    /// ever was.
     private func numbersToPass(_ rows: SalvagedRows, _ scan: SalvageScan) -> [UInt16: UInt64] {
         var next = scan.nextNumbers
         for (entity, number) in rows.nextNumbers {

@@ -1,7 +1,9 @@
-// Finds every frame of a file that checks, whether or not one leads to it, and notes what it says. For salvage only: nobody else searches for frames.
+// Finds every frame of a file that checks, whether or not one leads to it, and notes what it says. For salvage only:
+// nobody else searches for frames.
 //
 // Invariants:
-// SS1  A frame is taken only where its header, table and body check; a header checks only in its file and at its offset.
+// SS1  A frame is taken only where its header, table and body check; a header checks only in its file and at its
+//     offset.
 // SS2  `changes` has every change of a frame that was taken, and memory for so many; the rest of them waits in a file.
 
 /// A change of an object, and where it stands.
@@ -96,7 +98,8 @@ final class SalvageScan {
         if isInBase, end > start { bytesPassedOverInBase += end - start }
     }
 
-    /// A frame that stands directly behind another and does not follow on it was dropped, and the one below written since.
+    /// A frame that stands directly behind another and does not follow on it was dropped, and the one below written
+    /// since.
     private func isStray(_ header: FrameHeader, at offset: UInt64) -> Bool {
         guard let last, last.end == offset else { return false }
         return last.isStray || header.previousChecksum != last.checksum
@@ -117,7 +120,8 @@ final class SalvageScan {
                 case .unsupported(let kind, let flags):
                     throw StoreError(
                         .unsupportedVersion,
-                        "A newer program wrote a frame of kind \(kind) with flags \(flags): salvage the store with the version of Annals that wrote it.",
+                        "A newer program wrote a frame of kind \(kind) with flags \(flags): salvage the store with "
+                            + "the version of Annals that wrote it.",
                         offset: offset)
                 case .bad: index += FormatLimits.frameAlignment
                 }

@@ -1,10 +1,11 @@
 // Which changes count, when frames are missing: decided by the numbers of the frames that are there.
 //
 // Invariants:
-// ST1  A member counts where its commit frame is there, or where a frame above proves that its transaction was committed: one outside of transactions
-//     with this number or a higher one, or a member with a higher one.
-// ST2  Where nothing above proves it, a hint slot may; and where bytes stand directly behind it that are no frame, its commit frame may be among
-//     them: then it counts, and the report says so. Where nothing was written behind it, it was not committed.
+// ST1  A member counts where its commit frame is there, or where a frame above proves that its transaction was
+//     committed: one outside of transactions with this number or a higher one, or a member with a higher one.
+// ST2  Where nothing above proves it, a hint slot may; and where bytes stand directly behind it that are no frame, its
+//     commit frame may be among them: then it counts, and the report says so. Where nothing was written behind it, it
+//     was not committed.
 
 /// Follows the frames that check, in the order of their offsets.
 struct SalvageTransactions {
@@ -35,7 +36,8 @@ struct SalvageTransactions {
     /// The lowest one that any frame stands behind.
     private(set) var lowest: UInt64 = .max
 
-    /// A frame whose header checks. `changes` are those in it, 0 where its content does not check. `record` is that of a good commit frame.
+    /// A frame whose header checks. `changes` are those in it, 0 where its content does not check. `record` is that of
+    /// a good commit frame.
     mutating func collect(
         _ header: FrameHeader, at offset: UInt64, changes: UInt64, record: TransactionRecord?, isGood: Bool
     ) {
@@ -104,7 +106,8 @@ struct SalvageTransactions {
         changesDropped += run.changes
     }
 
-    /// Behind the last frame. `mayBeCommitted` says whether something stands behind the last member that may have been its commit frame.
+    /// Behind the last frame. `mayBeCommitted` says whether something stands behind the last member that may have been
+    /// its commit frame.
     mutating func finish(hints: [HintSlot], mayBeCommitted: (Run) throws(StoreError) -> Bool) throws(StoreError) {
         for case .good(let hint) in hints { highest = max(highest, hint.number) }
         guard let run = open else { return }

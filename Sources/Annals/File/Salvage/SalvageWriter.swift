@@ -1,8 +1,8 @@
 // Writes what was salvaged into a new store: objects under the IDs that they had, in transactions of bounded size.
 //
 // Invariants:
-// SW1  While rows are written the schema asks for nothing that a row could lack: every attribute is optional, nothing is unique or indexed. In
-//     the end it asks for what the source's did, as far as the rows have it.
+// SW1  While rows are written the schema asks for nothing that a row could lack: every attribute is optional, nothing
+//     is unique or indexed. In the end it asks for what the source's did, as far as the rows have it.
 // SW2  The file has another name than it will have, until it is complete.
 
 final class SalvageWriter {
@@ -89,8 +89,8 @@ final class SalvageWriter {
 
     private func definition(_ entity: UInt16) -> EntityDefinition? { definitions.first { $0.number == entity } }
 
-    /// Numbers of objects that were lost or deleted are not given again: something may refer to them. The last of them is an object that is deleted at
-    /// once.
+    /// Numbers of objects that were lost or deleted are not given again: something may refer to them. The last of them
+    /// is an object that is deleted at once.
     func passNumbers(_ next: [UInt16: UInt64]) throws(StoreError) {
         let view = try engine.view()
         let objects = next.keys.sorted().compactMap { entity -> ObjectID? in
@@ -111,7 +111,8 @@ final class SalvageWriter {
 
     // MARK: The schema in the end
 
-    /// Makes the schema the source's, but for what rows do not have: then an attribute is optional, or not unique, or has no index.
+    /// Makes the schema the source's, but for what rows do not have: then an attribute is optional, or not unique, or
+    /// has no index.
     func finishSchema() throws(StoreError) {
         var wanted = definitions
         for index in wanted.indices {
@@ -139,7 +140,8 @@ final class SalvageWriter {
                     kept = more
                 } else {
                     schemaChanges.append(
-                        "“\(wanted[index].name).\(wanted[index].name(of: part))” is not unique now: objects have the same value."
+                        "“\(wanted[index].name).\(wanted[index].name(of: part))” is not unique now: objects have the "
+                            + "same value."
                     )
                 }
             }

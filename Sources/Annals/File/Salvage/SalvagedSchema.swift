@@ -54,8 +54,8 @@ struct SalvagedSchema {
         steps[entity]?.last { $0.layout != nil }?.definition.name.text
     }
 
-    /// The newest definition of each entity that is not removed, by ascending number, so that they can stand together in one version. `changes`
-    /// says what had to be different for that.
+    /// The newest definition of each entity that is not removed, by ascending number, so that they can stand together
+    /// in one version. `changes` says what had to be different for that.
     func newest(_ changes: inout [String]) -> [EntityDefinition] {
         var definitions: [EntityDefinition] = []
         var names = Set<IdentifierName>()

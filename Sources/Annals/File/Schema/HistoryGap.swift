@@ -1,8 +1,9 @@
 // What is not kept of an entity's history: the versions of the schema tell, and each transaction names its version.
 //
 // Invariants:
-// N1  A change is part of history where its entity's history is on in the newest version, and has been since a version that is not above that of
-//     the change's transaction. Nothing else decides it, so it is the same whatever compaction has done.
+// N1  A change is part of history where its entity's history is on in the newest version, and has been since a version
+//     that is not above that of the change's transaction. Nothing else decides it, so it is the same whatever
+//     compaction has done.
 
 /// Transactions whose changes of an entity are no part of history.
 package struct HistoryGap: Hashable, Sendable {
@@ -34,7 +35,8 @@ package struct HistoryGap: Hashable, Sendable {
         }
     }
 
-    /// Whether changes may have been left out of transactions of these versions. While history is off that is so of whatever is asked for.
+    /// Whether changes may have been left out of transactions of these versions. While history is off that is so of
+    /// whatever is asked for.
     package func meets(_ versions: ClosedRange<UInt16>?) -> Bool {
         guard let versions else { return end == .open }
         switch end {

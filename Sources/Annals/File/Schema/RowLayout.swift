@@ -16,7 +16,8 @@ package enum RowField {
 ///    `variableOffset` on, the variable values.
 /// 2. So every slot and presence bit of a row of at least `variableOffset` bytes lies inside it.
 ///
-/// Sound although it is shared: nothing changes after `init`, the memory of the slots and of what a `RowShape` points to included.
+/// Sound although it is shared: nothing changes after `init`, the memory of the slots and of what a `RowShape` points
+/// to included.
 package final class RowLayout: @unchecked Sendable {
     package let entity: EntityDefinition
     /// The entity's.
@@ -38,14 +39,15 @@ package final class RowLayout: @unchecked Sendable {
     /// Attribute numbers in the upper half, their positions in the lower; ascending.
     private let positions: [UInt32]
 
-    /// Layouts with the same one place the same attributes at the same positions: what reads rows of the one reads rows of the others.
+    /// Layouts with the same one place the same attributes at the same positions: what reads rows of the one reads rows
+    /// of the others.
     let family: ObjectIdentifier
     private final class Family: Sendable {}
     /// Keeps the identifier from being used again.
     private let familyObject: Family
 
-    /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits. `earlier` is the layout of the entity's
-    /// definition before this one.
+    /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits. `earlier` is
+    /// the layout of the entity's definition before this one.
     init(_ entity: EntityDefinition, after earlier: RowLayout? = nil) {
         self.entity = entity
         number = entity.number
@@ -113,7 +115,8 @@ package final class RowLayout: @unchecked Sendable {
 
     package var count: Int { slots.count }
 
-    /// The position of the attribute with that number: how attributes are found from one version in another. Logarithmic.
+    /// The position of the attribute with that number: how attributes are found from one version in another.
+    /// Logarithmic.
     package func position(ofAttribute number: UInt16) -> Int? {
         var low = 0
         var high = positions.count

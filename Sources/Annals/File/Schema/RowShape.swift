@@ -1,4 +1,5 @@
-// Where the attributes of an entity stand in a row: what reading and writing one value needs to know, laid out for speed.
+// Where the attributes of an entity stand in a row: what reading and writing one value needs to know, laid out for
+// speed.
 
 /// Where an attribute stands in a row.
 package struct RowSlot: Sendable {
@@ -30,7 +31,8 @@ package struct RowSlot: Sendable {
 
 /// A layout as those refer to it who look at millions of rows: by address, without counting references.
 ///
-/// One word. Valid as long as its layout lives: the caller's promise. Catalogs keep their layouts, so whoever holds the catalog keeps it.
+/// One word. Valid as long as its layout lives: the caller's promise. Catalogs keep their layouts, so whoever holds the
+/// catalog keeps it.
 package struct RowShape {
     /// What the layout keeps in memory of its own, for as long as it lives.
     struct Content {

@@ -3,7 +3,8 @@
 extension SchemaDefinition {
     /// The tables of the schema frames that define this version, each of at most `maximumTableBytes`: at least one.
     ///
-    /// A definition lies in one frame; one that is larger throws `tooLarge`. One that breaks the rules throws `invalidArgument`.
+    /// A definition lies in one frame; one that is larger throws `tooLarge`. One that breaks the rules throws
+    /// `invalidArgument`.
     package func encodeTables(
         maximumTableBytes: Int = FormatLimits.maximumFrameBytes - 64
     ) throws(StoreError) -> [[UInt8]] {
@@ -19,7 +20,8 @@ extension SchemaDefinition {
             guard bytes <= maximumTableBytes - SchemaField.bytes else {
                 throw StoreError(
                     .tooLarge,
-                    "The definition of an entity does not fit a frame. Give it fewer attributes, shorter names or defaults."
+                    "The definition of an entity does not fit a frame. Give it fewer attributes, shorter names or "
+                        + "defaults."
                 )
             }
             if table.bytes + bytes > maximumTableBytes {
@@ -132,7 +134,8 @@ extension ByteReader {
         }
         var part = try readPart(size - 4)
         let definition = try part.readEntityBody()
-        // The part begins behind the size, so its multiples of 8 are 4 off: the padding is what is left, and less than 8.
+        // The part begins behind the size, so its multiples of 8 are 4 off: the padding is what is left, and less than
+        // 8.
         guard part.remaining < 8 else { throw part.damaged("There are bytes behind the last field.") }
         try part.readZeros(part.remaining)
         do {

@@ -144,8 +144,8 @@ package struct SchemaDefinition: Hashable, Sendable {
     }
 }
 
-/// The name of an entity or attribute. Two are equal when their UTF-8 is, as in the file: strings would compare equal where
-/// letters are composed differently.
+/// The name of an entity or attribute. Two are equal when their UTF-8 is, as in the file: strings would compare equal
+/// where letters are composed differently.
 package struct IdentifierName: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 

@@ -3,8 +3,8 @@
 /// Finds the layout of a row from its schema version and entity number.
 ///
 /// 1. Versions are 1 to `newestVersion`, without gaps.
-/// 2. An entity has one step for each version that defined it, in ascending order; between two steps it is as the first says.
-///    So versions share what they do not change, and a file of n definitions takes memory for n.
+/// 2. An entity has one step for each version that defined it, in ascending order; between two steps it is as the first
+///    says. So versions share what they do not change, and a file of n definitions takes memory for n.
 /// 3. Every definition is valid by itself and with those before it (F25).
 ///
 /// A value: a copy stays as it is while the original goes on, which is what a snapshot needs.
@@ -36,8 +36,9 @@ package struct SchemaCatalog: Sendable {
     package private(set) var newestVersion: UInt16 = 0
     /// One for each entity that ever was, in the order of their first definitions.
     private var histories: [History] = []
-    /// At index n where in `histories` the entity with the number n is, plus 1; 0 where there is none. Numbers alone, because a file may
-    /// use the highest ones, and then every copy of the catalog would pay for histories that there are not.
+    /// At index n where in `histories` the entity with the number n is, plus 1; 0 where there is none. Numbers alone,
+    /// because a file may use the highest ones, and then every copy of the catalog would pay for histories that there
+    /// are not.
     private var places: [UInt16] = []
     /// The numbers of all entities that ever were, ascending.
     package private(set) var entityNumbers: [UInt16] = []
@@ -54,7 +55,8 @@ package struct SchemaCatalog: Sendable {
     /// Constant time for an entity's newest definition, else logarithmic in the number of its definitions.
     package func layout(version: UInt16, entity: UInt16) -> RowLayout? { step(version, entity)?.layout }
 
-    /// The entity's layout in the newest version, and since which version it has been so; nil where it is not in the newest version.
+    /// The entity's layout in the newest version, and since which version it has been so; nil where it is not in the
+    /// newest version.
     package func newestLayout(entity: UInt16) -> (since: UInt16, layout: RowLayout)? {
         guard let step = history(entity)?.steps.last, let layout = step.layout else { return nil }
         return (step.version, layout)
@@ -136,8 +138,8 @@ package struct SchemaCatalog: Sendable {
 
     // MARK: The next version
 
-    /// Adds the next version, defined by all its schema frames together. On an error, of code `damaged`, nothing has changed.
-    /// Costs what the new definitions are, not what the catalog holds.
+    /// Adds the next version, defined by all its schema frames together. On an error, of code `damaged`, nothing has
+    /// changed. Costs what the new definitions are, not what the catalog holds.
     package mutating func apply(_ schema: SchemaDefinition) throws(StoreError) {
         try validate(schema)
         for definition in schema.entities {
@@ -147,8 +149,8 @@ package struct SchemaCatalog: Sendable {
         newestVersion = schema.version
     }
 
-    /// Adds definitions to the newest version, which stands in several frames. Costs what the whole catalog holds: only a version of more than
-    /// half a MiB that compaction has folded is read so.
+    /// Adds definitions to the newest version, which stands in several frames. Costs what the whole catalog holds: only
+    /// a version of more than half a MiB that compaction has folded is read so.
     package mutating func extend(_ schema: SchemaDefinition) throws(StoreError) {
         try require(
             schema.version == newestVersion && newestVersion > 0, "A schema version is not one more than the last.")

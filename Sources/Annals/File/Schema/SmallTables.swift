@@ -1,7 +1,7 @@
 // Tables of what a schema and a file have few of.
 //
-// Not hash tables, as far as that goes: what the Swift runtime must find out about a hash table's types when a process first uses one takes some 60 us,
-// and opening a store takes some 500.
+// Not hash tables, as far as that goes: what the Swift runtime must find out about a hash table's types when a process
+// first uses one takes some 60 us, and opening a store takes some 500.
 
 /// Names and the numbers that go with them.
 package struct NameNumbers: Sendable {
@@ -90,7 +90,8 @@ package struct AttributeTypes: Sendable {
 }
 
 extension Array {
-    /// The first index of which that is true, in an array where it is true from some index on; `count` where it never is. Logarithmic.
+    /// The first index of which that is true, in an array where it is true from some index on; `count` where it never
+    /// is. Logarithmic.
     @inline(__always)
     func partitioningIndex(_ isBehind: (Element) -> Bool) -> Int {
         var low = 0

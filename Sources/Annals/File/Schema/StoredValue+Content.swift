@@ -1,8 +1,8 @@
 // Values from the bytes of a slot or a variable value, and back: defaults, and values that stand in value frames.
 
 extension StoredValue {
-    /// The value that these bytes are: the content of a slot, or a variable value as it stands in a row or in value frames.
-    /// Nil where they are not one of the type in its only form. A long value is copied whole.
+    /// The value that these bytes are: the content of a slot, or a variable value as it stands in a row or in value
+    /// frames. Nil where they are not one of the type in its only form. A long value is copied whole.
     package init?(_ content: UnsafeRawBufferPointer, _ type: AttributeType) {
         guard type.isVariable || content.count == type.slotBytes else { return nil }
         let value: StoredValue? =
@@ -32,7 +32,8 @@ extension StoredValue {
         UInt64(littleEndian: content.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
     }
 
-    /// Appends the same bytes. Nothing for an absent value; for a reference, what stands in the row in the value's stead.
+    /// Appends the same bytes. Nothing for an absent value; for a reference, what stands in the row in the value's
+    /// stead.
     package func appendContent(to writer: inout ByteWriter) {
         switch self {
         case .absent: break

@@ -1,7 +1,8 @@
 // Private copies of stretches of a file, read in large steps: what is checked here cannot change afterwards.
 
-/// Reads a file through one buffer. Bytes it lends live until the next call, and as long as the window: who makes one keeps it to the end of the
-/// function (`withExtendedLifetime`), because the last call is not the last use of what it lent.
+/// Reads a file through one buffer. Bytes it lends live until the next call, and as long as the window: who makes one
+/// keeps it to the end of the function (`withExtendedLifetime`), because the last call is not the last use of what it
+/// lent.
 ///
 /// Sound although it holds a pointer: the memory belongs to this object alone, and nobody else writes to it.
 package final class ByteWindow {

@@ -109,7 +109,8 @@ package final class ExternalSorter<Record: SortRecord> {
     }
 }
 
-/// What a sorter gives back: what fits in memory, or else what is merged. Lives no longer than the sorter, which has the file.
+/// What a sorter gives back: what fits in memory, or else what is merged. Lives no longer than the sorter, which has
+/// the file.
 package struct SortedRecords<Record: SortRecord> {
     private let records: [Record]
     private var position = 0

@@ -1,7 +1,7 @@
 // The storage seam: the only door to files, directories and locks, so that tests can own the disk.
 
-/// An open file or directory. The number means something only to the file system that gave it, and to the process that opened it: in a child after
-/// `fork` it may be another file's, and is -1 here.
+/// An open file or directory. The number means something only to the file system that gave it, and to the process that
+/// opened it: in a child after `fork` it may be another file's, and is -1 here.
 package struct Descriptor: Hashable, Sendable {
     private let opened: Int32
     private let process: OwnProcess
@@ -68,7 +68,8 @@ package struct LockRange: Hashable, Sendable {
 
 package enum LockAttempt: Equatable, Sendable {
     case acquired
-    /// Somebody else holds an overlapping range: this one. The process only where the system knows it, which is so of classic locks.
+    /// Somebody else holds an overlapping range: this one. The process only where the system knows it, which is so of
+    /// classic locks.
     case held(by: LockRange, processID: UInt32? = nil)
 }
 
@@ -81,9 +82,9 @@ package struct Mapping: @unchecked Sendable {
 
 /// Everything that the file layer asks of an operating system's files.
 ///
-/// One method is one system call; only interruptions (EINTR) are retried below it. Short counts are passed up: the loops
-/// that finish them stand above the seam, where the simulated disk can test them. Every method may be called from any
-/// thread. Names are single path components inside an open directory.
+/// One method is one system call; only interruptions (EINTR) are retried below it. Short counts are passed up: the
+/// loops that finish them stand above the seam, where the simulated disk can test them. Every method may be called from
+/// any thread. Names are single path components inside an open directory.
 package protocol FileSystem: Sendable {
     /// The real directory and the last component's name that `path` stands for, symbolic links followed. The last
     /// component need not exist.
@@ -111,18 +112,22 @@ package protocol FileSystem: Sendable {
         -> Int
     /// Writes up to `bytes.count` bytes, at least one unless it throws.
     func write(_ file: Descriptor, at offset: UInt64, from bytes: UnsafeRawBufferPointer) throws(StoreError) -> Int
-    /// Makes sure that the bytes in the range exist and have space; the file grows to `offset + count` if it is shorter.
+    /// Makes sure that the bytes in the range exist and have space; the file grows to `offset + count` if it is
+    /// shorter.
     func allocate(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError)
     /// Cuts or grows (with zeros) the file.
     func setSize(_ file: Descriptor, to size: UInt64) throws(StoreError)
     func size(_ file: Descriptor) throws(StoreError) -> UInt64
-    /// The first offset from `offset` on where other bytes than zeros may stand: never above one that does. Nil where there are none.
+    /// The first offset from `offset` on where other bytes than zeros may stand: never above one that does. Nil where
+    /// there are none.
     func content(_ file: Descriptor, from offset: UInt64) throws(StoreError) -> UInt64?
     /// Makes the file's bytes and size durable. An error is reported once to each descriptor open at the time.
     func synchronize(_ file: Descriptor) throws(StoreError)
-    /// Asks the system to begin with bringing these bytes to the disk. A hint: nothing is promised, and nobody told of an error.
+    /// Asks the system to begin with bringing these bytes to the disk. A hint: nothing is promised, and nobody told of
+    /// an error.
     func startWriting(_ file: Descriptor, offset: UInt64, count: UInt64)
-    /// Waits until these bytes have left memory. They are not durable then; but an error is reported, as by `synchronize`.
+    /// Waits until these bytes have left memory. They are not durable then; but an error is reported, as by
+    /// `synchronize`.
     func finishWriting(_ file: Descriptor, offset: UInt64, count: UInt64) throws(StoreError)
     /// Makes the directory's names durable.
     func synchronizeDirectory(_ directory: Descriptor) throws(StoreError)

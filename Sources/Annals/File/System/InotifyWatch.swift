@@ -2,8 +2,8 @@
 
 /// Watches files through inotify: each file itself for writes, its directory for what happens to the name.
 package final class InotifyWatch: ChangeWatch {
-    /// What is watched. The kernel gives one watch number per inode, so files in one directory share its number, and two
-    /// handles of one store share both.
+    /// What is watched. The kernel gives one watch number per inode, so files in one directory share its number, and
+    /// two handles of one store share both.
     private struct Target {
         var directory: String
         var name: String

@@ -9,7 +9,8 @@ package struct RealFileSystem: FileSystem {
     let temporaryNames = TemporaryNames()
     let usesUnnamedFiles: Bool
 
-    /// - Parameter usesUnnamedFiles: false makes `createUnnamed` work as it does on a file system without unnamed files.
+    /// - Parameter usesUnnamedFiles: false makes `createUnnamed` work as it does on a file system without unnamed
+    ///   files.
     package init(usesUnnamedFiles: Bool = true) { self.usesUnnamedFiles = usesUnnamedFiles }
 
     /// The longest name of a file in Linux.

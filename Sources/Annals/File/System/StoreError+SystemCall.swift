@@ -7,7 +7,8 @@ extension StoreError {
     static func nameTaken(_ name: String, by writer: String) -> StoreError {
         StoreError(
             .notARegularFile,
-            "“\(name)” is a directory, or something else that is not a file. \(writer) writes its file under this name until "
+            "“\(name)” is a directory, or something else that is not a file. \(writer) writes its file under this "
+                + "name until "
                 + "the file is complete: move it away or remove it, and try again.")
     }
 
@@ -34,12 +35,14 @@ extension StoreError {
         case ("inotify_init1", EMFILE):
             (
                 .tooManyFiles,
-                "The user has no inotify instances left: raise fs.inotify.max_user_instances; until then changes are looked for in intervals."
+                "The user has no inotify instances left: raise fs.inotify.max_user_instances; until then changes are "
+                    + "looked for in intervals."
             )
         case ("inotify_add_watch", ENOSPC):
             (
                 .tooManyFiles,
-                "The user has no inotify watches left: raise fs.inotify.max_user_watches; until then changes are looked for in intervals."
+                "The user has no inotify watches left: raise fs.inotify.max_user_watches; until then changes are "
+                    + "looked for in intervals."
             )
         case ("pthread_create", EAGAIN):
             (.outOfMemory, "The system gives this process no more threads: end some or raise the limit, and try again.")
@@ -63,7 +66,8 @@ extension StoreError {
         case ELOOP:
             (
                 .notARegularFile,
-                "This is a symbolic link where a file was expected: somebody has just put it there, or it leads nowhere; check the path."
+                "This is a symbolic link where a file was expected: somebody has just put it there, or it leads "
+                    + "nowhere; check the path."
             )
         case ENXIO, ENODEV:
             (
@@ -91,7 +95,8 @@ extension StoreError {
         case EFBIG:
             (
                 .noSpace,
-                "The file may not grow further: raise the process's file size limit or move the store to a file system for larger files."
+                "The file may not grow further: raise the process's file size limit or move the store to a file "
+                    + "system for larger files."
             )
         case EMFILE: (.tooManyFiles, "This process has too many files open: close some or raise its limit (ulimit -n).")
         case ENFILE: (.tooManyFiles, "The system has too many files open: close some or raise its limit (fs.file-max).")
@@ -100,7 +105,8 @@ extension StoreError {
         case EIO:
             (
                 .inputOutput,
-                "The device failed to read or write: look into the system's log and check the disk before trusting it again."
+                "The device failed to read or write: look into the system's log and check the disk before trusting it "
+                    + "again."
             )
         case ESTALE:
             (.inputOutput, "The file server no longer knows this file: open the store again.")

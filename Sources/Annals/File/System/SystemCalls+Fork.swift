@@ -1,8 +1,9 @@
-// What becomes of this process's handles in a child that it forks: their descriptors are closed there, and they know that they are not the child's.
+// What becomes of this process's handles in a child that it forks: their descriptors are closed there, and they know
+// that they are not the child's.
 //
 // Invariants:
-// FK1  The child's handler touches only memory that was made before, by atomic operations, and calls only `close`: a child of a process with threads
-//     may do nothing else.
+// FK1  The child's handler touches only memory that was made before, by atomic operations, and calls only `close`: a
+//     child of a process with threads may do nothing else.
 // FK2  A descriptor's bit is set from soon after it was opened until just before it is closed.
 
 internal import Glibc

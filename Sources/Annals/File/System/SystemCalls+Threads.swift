@@ -44,7 +44,8 @@ extension SystemCalls {
         ) -> Int32
     private static let clockLock = function("pthread_mutex_clocklock", as: ClockLock.self)
 
-    /// False when so much time has passed. In a C library without a lock that waits on the monotonic clock (before 2.30), the wall clock counts.
+    /// False when so much time has passed. In a C library without a lock that waits on the monotonic clock (before
+    /// 2.30), the wall clock counts.
     static func lock(_ memory: MonitorMemory, timeoutMicroseconds: UInt64) -> Bool {
         if Glibc.pthread_mutex_trylock(memory.mutex) == 0 { return true }
         let now = clockLock == nil ? UInt64(clamping: wallClockMicroseconds()) : monotonicMicroseconds()
@@ -84,8 +85,8 @@ extension SystemCalls {
     private typealias SetName = @convention(c) (pthread_t, UnsafePointer<CChar>) -> Int32
     private static let setThreadName = function("pthread_setname_np", as: SetName.self)
 
-    /// The C entry of every thread. A function of its own, bound to no actor: a closure formed in a function of the main
-    /// actor would inherit its isolation and be stopped by the runtime on this thread.
+    /// The C entry of every thread. A function of its own, bound to no actor: a closure formed in a function of the
+    /// main actor would inherit its isolation and be stopped by the runtime on this thread.
     private nonisolated static func enter(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
         guard let argument else { return nil }
         // Sound: `startThread` retained exactly one `Entry` for this call.

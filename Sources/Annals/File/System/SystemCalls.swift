@@ -1,5 +1,5 @@
-// Every call into the C library about files (those about threads and clocks stand in SystemCalls+Threads.swift), and the
-// one place where an interrupted call is made again.
+// Every call into the C library about files (those about threads and clocks stand in SystemCalls+Threads.swift), and
+// the one place where an interrupted call is made again.
 
 internal import Glibc
 
@@ -197,8 +197,8 @@ extension SystemCalls {
     }
 
     // An interrupted sync is made again, like every other call. Local file systems wait for their device without being
-    // interrupted. One that can be (a network's) may use up, together with the interruption, its one report of a failed write: such a
-    // file system is not what a store belongs on.
+    // interrupted. One that can be (a network's) may use up, together with the interruption, its one report of a failed
+    // write: such a file system is not what a store belongs on.
 
     static func fdatasync(_ file: Int32) throws(SystemError) { _ = try calling("fdatasync") { Glibc.fdatasync(file) } }
 
@@ -244,7 +244,8 @@ extension SystemCalls {
             Int32, UnsafePointer<CChar>, Int32, UInt32, UnsafeMutableRawPointer
         ) -> Int32
     private static let statx = function("statx", as: Statx.self)
-    /// What `statx` says about a name, or about the directory descriptor itself with an empty name and `Flag.emptyPath`.
+    /// What `statx` says about a name, or about the directory descriptor itself with an empty name and
+    /// `Flag.emptyPath`.
     static func statx(
         _ directory: Int32, _ name: String, flags: Int32, mask: UInt32
     ) throws(SystemError) -> FileStatus {
@@ -297,7 +298,8 @@ extension SystemCalls {
     }
 
     /// The first lock that stands in the way of a write lock on the range; nil where none does. A count of 0 means all
-    /// that follows. The process is below 1 for a lock of an open file description, or where it is not to be seen from here.
+    /// that follows. The process is below 1 for a lock of an open file description, or where it is not to be seen from
+    /// here.
     static func conflictingLock(
         _ file: Int32, _ start: Int, _ count: Int
     ) throws(SystemError) -> (start: Int, count: Int, processID: Int32)? {

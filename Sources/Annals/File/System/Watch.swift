@@ -1,4 +1,5 @@
-// The seam through which the file layer learns that a store may have changed. Only ever a hint: the truth is in the file.
+// The seam through which the file layer learns that a store may have changed. Only ever a hint: the truth is in the
+// file.
 
 /// A file under watch, as the watch that gave it knows it.
 package struct WatchedFile: Hashable, Sendable {
@@ -22,8 +23,8 @@ package enum WatchNews: Hashable, Sendable {
 
 /// Tells when watched files may have changed.
 ///
-/// The order that misses nothing: add the watch, then read the state of the file, then wait. Many changes may come as one
-/// piece of news, and news may come without a change.
+/// The order that misses nothing: add the watch, then read the state of the file, then wait. Many changes may come as
+/// one piece of news, and news may come without a change.
 package protocol ChangeWatch: Sendable {
     /// Watches a name in a directory (real path, as `FileSystem.resolve` gives it), and the file that it stands for, if
     /// there is one. Any thread.

@@ -1,8 +1,10 @@
-// What wakes those who wait for changes of store files: one watch for the whole process, in which those who wait take turns.
+// What wakes those who wait for changes of store files: one watch for the whole process, in which those who wait take
+// turns.
 //
 // Invariants:
 // CH1  A listener has its watch before it first looks, or looks every 250 ms.
-// CH2  One thread at a time waits in the watch: it leads. What it learns it tells everybody before it goes, and then another one who waits leads.
+// CH2  One thread at a time waits in the watch: it leads. What it learns it tells everybody before it goes, and then
+//     another one who waits leads.
 // CH3  No lock is held while a thread waits in the watch.
 // CH4  Where nobody listens there is no watch: a user may have few of them.
 
@@ -36,8 +38,8 @@ package final class ChangeHub: @unchecked Sendable {
 
     // MARK: The process's own
 
-    /// The address of one that is never given back; 0 for none. In a child it is replaced by one of its own, without a lock, which a thread of the
-    /// parent's could hold for ever.
+    /// The address of one that is never given back; 0 for none. In a child it is replaced by one of its own, without a
+    /// lock, which a thread of the parent's could hold for ever.
     private static let current = Atomic<UInt>(0)
 
     /// The hub of this process, which watches through inotify.
@@ -63,10 +65,11 @@ package final class ChangeHub: @unchecked Sendable {
 
     // MARK: Listening
 
-    /// Begins to listen for what happens to a file (`Log.directoryPath`, `Log.name`). The first wait ends at once: its state is read with the watch there.
+    /// Begins to listen for what happens to a file (`Log.directoryPath`, `Log.name`). The first wait ends at once: its
+    /// state is read with the watch there.
     ///
-    /// Where the system has no watch left it works too, looking every 250 ms. Throws `forked`, and `outOfMemory` where there is no thread to wait for
-    /// tasks.
+    /// Where the system has no watch left it works too, looking every 250 ms. Throws `forked`, and `outOfMemory` where
+    /// there is no thread to wait for tasks.
     package func listen(
         directory: String, name: String, asynchronously: Bool
     ) throws(StoreError) -> ChangeListener {
@@ -115,7 +118,8 @@ package final class ChangeHub: @unchecked Sendable {
         monitor.withLock { (listener.hasNews, listener.isInDoubt) = (true, true) }
     }
 
-    /// For who has found that the path does not lead to the file which is listened for: from now on it looks in intervals.
+    /// For who has found that the path does not lead to the file which is listened for: from now on it looks in
+    /// intervals.
     package func lookInIntervals(_ listener: ChangeListener) {
         if process.wasForked { return }
         monitor.withLock {
@@ -251,7 +255,8 @@ package final class ChangeHub: @unchecked Sendable {
         return .news(isInDoubt: listener.isInDoubt || isLookDue)
     }
 
-    /// Waits once, leading or following; afterwards the caller looks again at what it waits for. With `monitor` locked, but not while waiting.
+    /// Waits once, leading or following; afterwards the caller looks again at what it waits for. With `monitor` locked,
+    /// but not while waiting.
     private func turn(until moment: UInt64?) {
         guard !isLed, let watch else {
             followers += 1

@@ -2,8 +2,8 @@
 
 /// Mutual exclusion with waiting, which `Mutex` does not have.
 ///
-/// Within one process only. The state it guards stands beside it; whoever uses a Monitor says which. It is not recursive.
-/// A waiting thread looks at its condition again after every return from `wait`: a return proves nothing.
+/// Within one process only. The state it guards stands beside it; whoever uses a Monitor says which. It is not
+/// recursive. A waiting thread looks at its condition again after every return from `wait`: a return proves nothing.
 package final class Monitor: Sendable {
     private let memory = SystemCalls.makeMonitor()
 

@@ -2,8 +2,8 @@
 
 /// The name of one object, the same for ever: the numbers of deleted objects are not given to others.
 ///
-/// It means something only in the store that gave it. Its text form is the number of the entity, a colon and the number of the
-/// object, such as `1:42`; object IDs order by these two.
+/// It means something only in the store that gave it. Its text form is the number of the entity, a colon and the number
+/// of the object, such as `1:42`; object IDs order by these two.
 public struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
     /// The entity number in the upper 16 bits, the object number in the lower 48.
     public let rawValue: UInt64

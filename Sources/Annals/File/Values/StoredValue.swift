@@ -41,8 +41,8 @@ package struct LargeValueReference: Hashable, Sendable {
 
 /// A value of any type, or none.
 ///
-/// Equality is that of the bytes in the file: doubles by their bits (so every NaN equals itself, and -0 is not 0), texts by
-/// their UTF-8 (so differently composed letters differ).
+/// Equality is that of the bytes in the file: doubles by their bits (so every NaN equals itself, and -0 is not 0),
+/// texts by their UTF-8 (so differently composed letters differ).
 package enum StoredValue: Sendable {
     case absent
     case bool(Bool)
