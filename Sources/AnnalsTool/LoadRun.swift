@@ -133,9 +133,8 @@ final class LoadRun {
     func wrong(_ number: UInt64, _ reason: String) -> ToolFailure {
         ToolFailure(
             .failed,
-            "Line \(number) of \(reader.name) is wrong: \(reason). Of the batches before it \(counts.inserted) "
-                + "objects were "
-                + "inserted, \(counts.updated) updated; nothing of its own batch was written.")
+            "Line \(number) of \(reader.name) is wrong: \(reason). Of the batches before it \(counts.inserted) objects "
+                + "were inserted, \(counts.updated) updated; nothing of its own batch was written.")
     }
 
     /// What only shows when a batch is committed is of one of its lines, or of none.
@@ -144,8 +143,7 @@ final class LoadRun {
         guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
         failure.message =
             "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) Of the batches "
-            + "before them "
-            + "\(counts.inserted) objects were inserted, \(counts.updated) updated."
+            + "before them \(counts.inserted) objects were inserted, \(counts.updated) updated."
         return failure
     }
 
@@ -234,8 +232,7 @@ final class LoadRun {
         throw ToolFailure(
             .failed,
             "There are no objects in \(reader.name), and with “--prune” all \(count) of “\(options.entity)” would be "
-                + "deleted: nothing was changed. "
-                + "If that is meant, say “--allow-empty” too.")
+                + "deleted: nothing was changed. If that is meant, say “--allow-empty” too.")
     }
 
     private func prune(_ store: Store) throws(ToolFailure) {

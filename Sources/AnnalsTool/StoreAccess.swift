@@ -19,9 +19,8 @@ extension ToolFailure {
     private static func advice(_ code: StoreError.Code) -> String? {
         switch code {
         case .tokenExpired, .tokenDiverged, .consumerLost:
-            "“annals info STORE” shows what history still holds, and the newest token. To follow the store again, "
-                + "read everything with "
-                + "“annals dump STORE --as-of TOKEN”, and go on after that token."
+            "“annals info STORE” shows what history still holds, and the newest token. To follow the store again, read "
+                + "everything with “annals dump STORE --as-of TOKEN”, and go on after that token."
         case .historyGap:
             "“annals history --not-entity NAME” leaves an entity out, “annals dump --entity NAME” prints another one. "
                 + "“annals retention STORE” says whose history is off."

@@ -323,8 +323,7 @@ struct ApplyPlan {
                 throw StoreError(
                     .schemaMismatch,
                     "“\(name)” of “\(layout.entity.name)” is of the type \(layout.slots[position].type) here, and the "
-                        + "transaction "
-                        + "writes a value of another type.")
+                        + "transaction writes a value of another type.")
             }
             if !isWhole { unknown.append(position) }
             result.append((position, translated))

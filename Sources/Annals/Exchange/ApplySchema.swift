@@ -62,11 +62,10 @@ enum ApplySchema {
                 guard let there = present[attribute.name], there.type != attribute.type else { continue }
                 return StoreError(
                     .schemaMismatch,
-                    "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction and "
-                        + "\(there.type) in this store, "
-                        + "and applying changes no type: replace the attribute in this store first (“annals load” "
-                        + "widens it), or clean the "
-                        + "other store's history up to here and apply its export to a new store.")
+                    "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction and \(there.type) "
+                        + "in this store, and applying changes no type: replace the attribute in this store first "
+                        + "(“annals load” widens it), or clean the other store's history up to here and apply its "
+                        + "export to a new store.")
             }
         }
         return nil

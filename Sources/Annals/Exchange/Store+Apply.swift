@@ -71,9 +71,8 @@ extension Store {
             throw StoreError(
                 .originDiverged,
                 "Transaction \(token.number) was made in this store, and is not in it: it was lost with the power, or "
-                    + "the store was "
-                    + "replaced by an older copy. What it changed cannot be brought back into this store: apply it to "
-                    + "a new one.",
+                    + "the store was replaced by an older copy. What it changed cannot be brought back into this "
+                    + "store: apply it to a new one.",
                 path: path)
         }
     }
@@ -135,10 +134,9 @@ extension AppliedOrigins {
                 throw StoreError(
                     .applyGap,
                     "Transactions of the store \(transaction.store) up to \(last?.number ?? 0) were applied, and this "
-                        + "one begins anew with "
-                        + "\(transaction.token.number): export what comes after \(last?.number ?? 0). If its history "
-                        + "does not reach back to that any "
-                        + "more, apply everything to a new store.")
+                        + "one begins anew with \(transaction.token.number): export what comes after "
+                        + "\(last?.number ?? 0). If its history does not reach back to that any more, apply everything "
+                        + "to a new store.")
             }
             return
         }
@@ -147,10 +145,9 @@ extension AppliedOrigins {
                 .applyGap,
                 last.map { last in
                     "Of the store \(transaction.store) the transaction after \(last.number) is next, and this one, "
-                        + "\(transaction.token.number), comes behind \(previous.number): apply those between first, "
-                        + "or export what comes "
-                        + "after \(last.number). If its history does not reach back to that any more, apply "
-                        + "everything to a new store."
+                        + "\(transaction.token.number), comes behind \(previous.number): apply those between first, or "
+                        + "export what comes after \(last.number). If its history does not reach back to that any "
+                        + "more, apply everything to a new store."
                 }
                     ?? "Nothing was applied from the store \(transaction.store) yet, and transaction "
                     + "\(transaction.token.number) comes behind "
@@ -162,18 +159,17 @@ extension AppliedOrigins {
         throw StoreError(
             .originDiverged,
             "Transaction \(transaction.token.number) of the store \(transaction.store) comes behind "
-                + "\(previous.number), and \(record.token.number) was "
-                + "applied here: that store has lost it with the power, or is another copy, or this was exported for "
-                + "another store. Export up to "
-                + "what is durable, and begin with a new store.")
+                + "\(previous.number), and \(record.token.number) was applied here: that store has lost it with the "
+                + "power, or is another copy, or this was exported for another store. Export up to what is durable, "
+                + "and begin with a new store.")
     }
 
     private static func diverged(_ token: HistoryToken) -> StoreError {
         StoreError(
             .originDiverged,
             "The store \(token.storeIdentifier) has another transaction \(token.number) than the one that was applied "
-                + "here: it lost that one with the "
-                + "power, or is another copy. Export up to what is durable, and begin with a new store.")
+                + "here: it lost that one with the power, or is another copy. Export up to what is durable, and begin "
+                + "with a new store.")
     }
 
     /// Whether the store has what the transaction was at first. Throws `originDiverged` where it has another one of

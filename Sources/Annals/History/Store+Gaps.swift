@@ -67,14 +67,12 @@ struct GapReport {
             switch (gap.end, last) {
             case (.resumed, let last?):
                 "The history of “\(name)” begins behind transaction \(last), and it is asked for from before: ask for "
-                    + "what comes after \(last), leave "
-                    + "the entity out, or read everything anew and go on from there."
+                    + "what comes after \(last), leave the entity out, or read everything anew and go on from there."
             case (.removed, _):
                 "No history of “\(name)” was kept when it was removed: leave the entity out."
             default:
-                "No history of “\(name)” is kept: leave the entity out, read its objects anew, or turn its history "
-                    + "on, which "
-                    + "begins then."
+                "No history of “\(name)” is kept: leave the entity out, read its objects anew, or turn its history on, "
+                    + "which begins then."
             }
         return StoreError(.historyGap, message, path: path, oldestToken: begin)
     }

@@ -154,8 +154,7 @@ package struct SchemaPlan {
             throw StoreError(
                 .schemaRefused,
                 "“\(name)” begins with “\(EntityDefinition.reservedPrefix)”, which stands before the names of what a "
-                    + "store keeps for itself: "
-                    + "choose another name.")
+                    + "store keeps for itself: choose another name.")
         }
         guard let holder = entities.firstIndex(where: { $0.name == IdentifierName(name) }), holder != index else {
             return
@@ -191,9 +190,8 @@ package struct SchemaPlan {
         guard attribute.type.isReference || (attribute.target == nil && attribute.deleteRule == .noAction) else {
             throw StoreError(
                 .schemaRefused,
-                "“\(attribute.name)” of “\(entity.name)” refers to no objects, and has a target or a delete rule: "
-                    + "take it "
-                    + "away, or give it a type that refers to objects.")
+                "“\(attribute.name)” of “\(entity.name)” refers to no objects, and has a target or a delete rule: take "
+                    + "it away, or give it a type that refers to objects.")
         }
         guard attribute.inverse == nil || attribute.target != nil else {
             throw StoreError(

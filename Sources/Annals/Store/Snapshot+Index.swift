@@ -188,8 +188,7 @@ extension Snapshot {
             throw StoreError(
                 .invalidArgument,
                 "There is no index over \(attributes.joined(separator: ", ")) of “\(entity.name)”: make the attribute "
-                    + "indexed, "
-                    + "add a key, or scan.")
+                    + "indexed, add a key, or scan.")
         }
         return index
     }

@@ -112,6 +112,7 @@ extension OracleRun {
             case .tooLarge: draft.hasLargeKey(model)
             case .noSpace: mayBeFull
             case .consumerConflict: draft.advance.map { $0.from.number != model.cursor } ?? false
+            case .consumerLost: draft.advance.map { $0.from.number < model.horizon } ?? false
             default: false
             }
         guard isExpected else { throw OracleFailure("a commit was refused: \(error)") }

@@ -234,9 +234,8 @@ final class IndexChecker {
             {
                 findings.add(
                     "F34", at: record.row,
-                    "Objects \(other.number) and \(object.number) of entity \(object.entityNumber) have the same "
-                        + "value in an "
-                        + "index that is unique.")
+                    "Objects \(other.number) and \(object.number) of entity \(object.entityNumber) have the same value "
+                        + "in an index that is unique.")
             }
             last = record
         }

@@ -131,8 +131,7 @@ extension PendingTransaction {
                 throw StoreError(
                     .consumerConflict,
                     "The consumer “\(name)” was moved to transaction \(builder.advances[index].to.number) in this "
-                        + "transaction already, and is "
-                        + "not at \(from.number).")
+                        + "transaction already, and is not at \(from.number).")
             }
             builder.advances[index].to = to
         } else {

@@ -196,8 +196,7 @@ extension Indexes {
         return StoreError(
             .uniqueViolation,
             "Objects \(listed) of “\(index.layout.entity.name)” have the same value of \(index.attributeNames), which "
-                + "must be unique: "
-                + "give one of them another value, or delete it.",
+                + "must be unique: give one of them another value, or delete it.",
             ObjectFacts(index.layout.entity.name.text, index.attributes, object: pairs.first?.1))
     }
 

@@ -253,8 +253,7 @@ package final class PendingTransaction {
             throw StoreError(
                 .tooLarge,
                 "An object cannot be changed twice in a transaction of more than \(builder.limits.maximumFrameBytes) "
-                    + "bytes: commit in "
-                    + "smaller transactions, or change the object once.")
+                    + "bytes: commit in smaller transactions, or change the object once.")
         }
         return change
     }

@@ -242,8 +242,7 @@ package final class DurabilityLedger: @unchecked Sendable {
                 StoreError(
                     .durabilityUnknown,
                     "A sync failed (\(failure.message)): transactions committed since the last one may be lost with "
-                        + "the power. "
-                        + "Open the store again; it shows what is there.",
+                        + "the power. Open the store again; it shows what is there.",
                     call: failure.call, systemError: failure.systemError))
             return
         }

@@ -191,8 +191,7 @@ extension Log {
             throw StoreError(
                 .hardLinked,
                 "The store file has \(found.links) names (hard links), and would become as many stores when it is "
-                    + "compacted: "
-                    + "remove the others.")
+                    + "compacted: remove the others.")
         }
     }
 

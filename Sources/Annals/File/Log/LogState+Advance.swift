@@ -44,23 +44,21 @@ extension TrackingState {
             throw StoreError(
                 .consumerConflict,
                 "The consumer “\(advance.name)” stands at transaction \(place.number), not at \(advance.from.number): "
-                    + "somebody else has "
-                    + "moved it. Read its cursor again and go on from there.")
+                    + "somebody else has moved it. Read its cursor again and go on from there.")
         }
         guard advance.to.number >= place.number else {
             throw StoreError(
                 .invalidArgument,
                 "The consumer “\(advance.name)” stands at transaction \(place.number) and cannot go back to "
-                    + "\(advance.to.number): reset "
-                    + "it to read again.")
+                    + "\(advance.to.number): reset it to read again.")
         }
         // Wherever it moves to: between its place and the horizon are transactions that it was never shown.
         guard !record.kind.contains(.reads) || place.number >= horizon else {
             throw StoreError(
                 .consumerLost,
                 "Cleaning has passed the consumer “\(advance.name)”: it stands at transaction \(place.number), and "
-                    + "history begins "
-                    + "behind \(horizon). Read everything anew, then reset the consumer to the token that came with it."
+                    + "history begins behind \(horizon). Read everything anew, then reset the consumer to the token "
+                    + "that came with it."
             )
         }
     }

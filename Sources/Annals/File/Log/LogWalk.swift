@@ -136,8 +136,7 @@ package struct LogWalk {
         StoreError(
             .damaged,
             "\(stop.sentence), and bytes above were durable: the store is damaged. Restore it from a backup, or "
-                + "salvage what can still "
-                + "be read of it.",
+                + "salvage what can still be read of it.",
             offset: place
         ).under("F4")
     }

@@ -120,9 +120,8 @@ package enum WriterLock {
         guard let (holderID, since) = holder(of: other) else { throw foreign(process) }
         var error = StoreError(
             .busy,
-            "Process \(holderID) has held the writer lock for "
-                + "\(seconds(environment.wallClockMicroseconds() &- since)) and did not finish in time: "
-                + "try again, or wait longer.")
+            "Process \(holderID) has held the writer lock for \(seconds(environment.wallClockMicroseconds() &- since)) "
+                + "and did not finish in time: try again, or wait longer.")
         error.facts = LockFacts(processID: holderID, sinceMicroseconds: since)
         throw error
     }

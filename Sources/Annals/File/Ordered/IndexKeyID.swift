@@ -54,9 +54,8 @@ package struct IndexID: Hashable, Sendable {
             guard !attribute.isInIndex, !inKeys.contains(attribute.number) else {
                 throw StoreError(
                     .invalidArgument,
-                    "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it can be "
-                        + "neither indexed nor "
-                        + "unique, nor part of a key. Index the attribute that refers back.")
+                    "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it can be neither "
+                        + "indexed nor unique, nor part of a key. Index the attribute that refers back.")
             }
         }
     }

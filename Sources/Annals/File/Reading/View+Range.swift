@@ -80,8 +80,7 @@ extension View {
             throw StoreError(
                 .objectNotFound,
                 "The object \(object.number) after which a range continues is not in this state: continue in the "
-                    + "snapshot that it was read "
-                    + "from, or from its values.")
+                    + "snapshot that it was read from, or from its values.")
         }
         return place
     }

@@ -7,9 +7,8 @@ extension StoreError {
     static func nameTaken(_ name: String, by writer: String) -> StoreError {
         StoreError(
             .notARegularFile,
-            "“\(name)” is a directory, or something else that is not a file. \(writer) writes its file under this "
-                + "name until "
-                + "the file is complete: move it away or remove it, and try again.")
+            "“\(name)” is a directory, or something else that is not a file. \(writer) writes its file under this name "
+                + "until the file is complete: move it away or remove it, and try again.")
     }
 
     /// What a failed system call means. The path is not repeated in the sentence: `description` adds it.
