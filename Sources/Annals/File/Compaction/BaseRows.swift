@@ -1,6 +1,6 @@
-// The rows of the state that a compacted file begins with.
+// The rows of the state with which a compacted file begins.
 
-/// A rows frame in the making.
+/// An unfinished rows frame.
 struct BaseRows: ~Copyable {
     private let limitBytes: Int
     private var table = ByteWriter(capacity: 1 << 14)
@@ -23,10 +23,10 @@ struct BaseRows: ~Copyable {
         entries == 0 || table.count + body.count + ChangeField.bytes + row.rowBytes.paddedTo8 <= limitBytes
     }
 
-    /// `copier` has copied the large values that the row refers to; nil if it refers to none.
+    /// `copier` has copied the row's large values; nil if it has none.
     mutating func append(_ object: ObjectID, _ row: RowImage, _ copier: FrameCopier?) throws(StoreError) {
         table.append(object.rawValue)
-        // Where the row is in the body, for now.
+        // The row's offset in the body, for now.
         table.append(UInt32(body.count))
         table.append(UInt32(0))
         let start = body.count
@@ -36,7 +36,7 @@ struct BaseRows: ~Copyable {
         entries += 1
     }
 
-    /// Appends the frame, and begins another.
+    /// Appends the frame and begins another.
     mutating func write(_ target: Engine, _ copier: FrameCopier, _ appender: inout Appender) throws(StoreError) {
         guard entries > 0 else { return }
         copier.needsCheckpoint = true

@@ -1,27 +1,26 @@
-// The file that compaction writes: made beside the store under one fixed name, and given the store's name when it is
+// The file that compaction writes. It is made beside the store under a fixed name, and renamed to the store's when
 // complete.
 //
 // Invariants:
-// P1  Only who holds the store's compaction lock makes, removes or renames the temporary file. The lock is the store's
-//     while the store's name stands for the file that is locked: once that was replaced, the temporary file belongs to
-//     who compacts the new one.
-// P2  The lock is held on a descriptor of its own, because unlocking a commit unlocks everything that the descriptor
-//     holds.
+// P1  Only the holder of the store's compaction lock makes, removes or renames the temporary file. The lock counts
+//     while the store's name refers to the locked file. Once that was replaced, the temporary file belongs to the
+//     compactor of the new one.
+// P2  The lock is held on its own descriptor, because unlocking a commit unlocks everything that the descriptor holds.
 
-/// Holds the compaction lock of a store, and its temporary file if there is one.
+/// Holds the compaction lock of a store, and the temporary file if there is one.
 struct CompactionFile {
     private let log: Log
     private let lock: Descriptor
     private let temporary: String
 
-    /// Takes the lock. Throws `busy` where another process compacts the store, `storeReplaced` where one just has.
+    /// Takes the lock. Throws `busy` if another process compacts the store, `storeReplaced` if one just has.
     init(_ log: Log) throws(StoreError) {
         self.log = log
         temporary = Log.temporaryName(of: log.name)
         lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
         do throws(StoreError) {
             try lockFile()
-            // By name, and behind the lock: from here on nobody else gives the name to another file.
+            // By name, and after locking: from here on nobody else gives the name to another file.
             _ = try log.identityInPlace()
             try removeTemporary()
         } catch {
@@ -45,16 +44,16 @@ struct CompactionFile {
         throw busy
     }
 
-    /// A writer that looks for what a compactor has left holds the lock while it looks.
+    /// A writer looking for a compactor's leftover holds the lock while it looks.
     private static let attempts = 20
 
-    /// Ends the lock; what was not given the store's name goes.
+    /// Releases the lock and removes a temporary file that was not renamed.
     func close() {
         if !isReplaced { try? removeTemporary() }
         log.files.close(lock)
     }
 
-    /// Whether the store's name stands for another file by now.
+    /// Whether the store's name refers to another file by now.
     private var isReplaced: Bool {
         do throws(StoreError) {
             _ = try log.identityInPlace()
@@ -73,7 +72,7 @@ struct CompactionFile {
         }
     }
 
-    /// Makes the file, with the mode and owner of the store, and opens it.
+    /// Makes the file with the store's mode and owner, and opens it.
     func make(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
         let files = log.files
         let status = try files.status(lock)

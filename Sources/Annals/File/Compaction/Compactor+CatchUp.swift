@@ -1,20 +1,19 @@
-// Catching up with those who write while the store is compacted.
+// Catching up with other writers while the store is compacted.
 //
 // Invariants:
-// CU1  Nobody waits for longer than `holdMicroseconds`, and at the end for the copying and synchronising of little,
-//     however much is left and however fast others write: but where they write transactions that are as large as what
-//     is copied meanwhile.
-// CU2  It ends: where others write about as fast as this copies, they wait for most of the time until little is left.
+// CU1  Nobody waits longer than `holdMicroseconds`, and in the end for copying and syncing little, however much is left
+//     and however fast others write. The exception: others write transactions as large as what is copied meanwhile.
+// CU2  It ends. If others write about as fast as this copies, they wait most of the time until little is left.
 
 internal import Synchronization
 
 extension Compactor {
-    /// Copies what others add until little is left to be copied and to be synchronised while they wait.
+    /// Copies what others add, until there is little to copy and to sync while they wait.
     func catchUp() throws(StoreError) {
         let brake = WriterThrottle(source.log, options)
         defer { brake.release() }
         try copyRest(brake)
-        // Who goes over to the new file reads what stands behind its checkpoint: a commit waits for that.
+        // Opening the new file reads what follows its checkpoint, and a commit waits for that.
         try writeCheckpoint()
         try copyRest(brake)
         for _ in 0..<4 {
@@ -25,7 +24,7 @@ extension Compactor {
         }
     }
 
-    /// Copies what others add until little is left, or what others add in a turn, which is not much more.
+    /// Copies what others add, until little is left, or hardly more than they add in a turn.
     private func copyRest(_ brake: WriterThrottle) throws(StoreError) {
         var last = UInt64.max
         while true {
@@ -39,8 +38,8 @@ extension Compactor {
     }
 }
 
-/// Makes others wait, again and again and for most of the time, from a thread of its own: so that how long they wait
-/// does not depend on how long a write of this one takes.
+/// Makes others wait, repeatedly and for most of the time. It has its own thread, so that their waiting does not depend
+/// on how long a write of the compaction takes.
 private final class WriterThrottle: Sendable {
     private let log: Log
     private let options: CompactionOptions
@@ -53,9 +52,8 @@ private final class WriterThrottle: Sendable {
         holdMicroseconds = Atomic(options.holdMicroseconds)
     }
 
-    /// From now on, until it is released; `harder` where that did not make what is left less: others wait for longer
-    /// then, because a transaction of theirs may be as large as what is copied meanwhile. Where a handle has no threads
-    /// nothing happens.
+    /// Brakes until it is released. `harder` if the rest did not shrink: then others wait longer, because one of their
+    /// transactions may be as large as what is copied meanwhile. Does nothing if the handle has no threads.
     func press(harder: Bool) throws(StoreError) {
         guard log.options.synchronizesInBackground else { return }
         if harder, work.isStarted {
@@ -64,7 +62,7 @@ private final class WriterThrottle: Sendable {
         }
         if work.isStarted { return }
         try work.start(name: "annals-brake") { [self] in
-            // Where that is not possible those who write find out why themselves.
+            // If this fails, writers find out the reason themselves.
             try? log.keepWritersOut(microseconds: holdMicroseconds.load(ordering: .relaxed))
             return .again(at: log.environment.monotonicMicroseconds() &+ options.turnMicroseconds)
         }

@@ -1,28 +1,27 @@
-// Compaction, which is history cleaning: what transactions up to the horizon have come to is written into a new file,
-// every transaction behind it is copied, and the new file takes the name of the old one.
+// Compaction, which is history cleaning. It writes the state at the horizon into a new file and copies all transactions
+// after it. Then the new file takes the old one's name.
 //
 // Invariants:
-// O1  Until the rename the store's file is as it was, but for a replacing frame at its end; after it, the new file has
-//     everything that was acknowledged.
+// O1  Until the rename the store's file stays as it was, apart from a replacing frame at its end. After the rename, the
+//     new file has everything that was acknowledged.
 // O2  Only the last, short piece is copied while others wait.
-// O3  Memory is bounded: nodes of indexes go to the file when they take too much, keys are sorted in files; only the
-//     places of large values grow, 60 bytes for each.
-// O4  What was committed behind the state that compaction began with is copied whole, whatever the policy of its entity
-//     has become since.
+// O3  Memory is bounded. Index nodes go to the file when they take too much, and keys are sorted in files. Only the
+//     table of large values grows, by 60 bytes for each.
+// O4  Transactions after the state with which compaction began are copied whole, whatever their entity's policy is now.
 
-/// What compaction is to do, and who is told how far it is.
+/// What compaction should do, and whom it tells about its progress.
 package struct CompactionOptions: Sendable {
-    /// Copied behind the base and not waiting for others, when less than this is left.
+    /// The last piece, copied while others wait, has less than this.
     package var finalBytes: UInt64 = 1 << 20
-    /// So much is copied in one hold of the new file's lock.
+    /// How much is copied in one hold of the new file's lock.
     package var sliceBytes: UInt64 = 4 << 20
-    /// How long others wait at a time, and how long they can write in between, where they write about as fast as this
-    /// copies. Who waits for the lock sleeps for less than a turn.
+    /// If others write about as fast as this copies: how long they wait at a time, and how long they can write in
+    /// between. A process waiting for the lock sleeps for less than a turn.
     package var holdMicroseconds: UInt64 = 10_000
     package var turnMicroseconds: UInt64 = 2_000
-    /// Told what was copied, of how much; false ends the compaction, and `cancelled` is thrown.
+    /// Receives the bytes copied and the total. Returning false ends the compaction, which throws `cancelled`.
     package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
-    /// Called beside it as long as nobody waits: may sleep.
+    /// Called regularly while nobody waits. It may sleep.
     package var pace: (@Sendable () -> Void)?
 
     package init() {}
@@ -38,11 +37,11 @@ package struct CompactionOptions: Sendable {
 package struct CompactionResult: Equatable, Sendable {
     package var bytesBefore: UInt64
     package var bytesAfter: UInt64
-    /// The last transaction that was folded.
+    /// The last folded transaction.
     package var baseNumber: UInt64
 }
 
-/// What a backup is a copy of.
+/// The state that a backup has.
 package struct BackupResult: Equatable, Sendable {
     package var storeID: UUIDBytes
     package var number: UInt64
@@ -50,7 +49,7 @@ package struct BackupResult: Equatable, Sendable {
     package var bytes: UInt64
 }
 
-/// One compaction of one store. One use of one thread.
+/// One compaction of one store. For one use by one thread.
 final class Compactor {
     let source: Engine
     let options: CompactionOptions
@@ -58,18 +57,18 @@ final class Compactor {
     private let base: View
     let folded: FoldedHistory
     private let copier: FrameCopier
-    /// Up to here frames of the source were copied.
+    /// Frames of the source below this were copied.
     private(set) var position: UInt64
-    /// Whether the first, long round is done. Then consumers and cleaning marks are written as they were at that time,
-    /// indexes are built, and all of it is kept up to date by what is copied further.
+    /// Whether the first, long round is done. Then consumers and cleaning marks are written as of that time and indexes
+    /// are built. Later copying keeps them up to date.
     private var isCaughtUp = false
-    /// Up to here the new file is on its way to the disk, and up to `arrivedEnd` it has left memory.
+    /// The new file is on its way to the disk up to `startedEnd`, and was written out up to `arrivedEnd`.
     private var (startedEnd, arrivedEnd): (UInt64, UInt64) = (0, 0)
 
-    /// Compacts the store of an engine. Afterwards the engine is of a file that was replaced.
+    /// Compacts an engine's store. Afterwards the engine's file is a replaced one.
     ///
-    /// Throws `busy` where another process compacts or a writer does not end, `noSpace`, `cancelled` and what reading
-    /// and writing throw: then the store is as it was.
+    /// Throws `busy` if another process compacts or a writer does not end, `noSpace`, `cancelled` and what reading and
+    /// writing throw. Then the store is as it was.
     static func compact(_ source: Engine, _ options: CompactionOptions) throws(StoreError) -> CompactionResult {
         guard source.log.access == .readWrite else {
             throw StoreError(
@@ -82,7 +81,7 @@ final class Compactor {
         let before = view.end
         let file = try CompactionFile(source.log)
         defer { file.close() }
-        // In this order: the state is not older than the base, whoever cleans in between.
+        // In this order, so that the state is not older than the base, even if others clean in between.
         let base = try source.view(asOf: source.tracking.horizon)
         let folded = try FoldedHistory(source, base, try source.view())
         let header = header(source, source.log.header.storeID, base)
@@ -91,7 +90,7 @@ final class Compactor {
             try compactor.writeBase()
             try compactor.copyTransactions()
             let end = try compactor.finish(file)
-            // Others need not wait for that: whoever makes something durable in the new file does this first.
+            // Others need not wait for this: the first to make something durable in the new file does the same.
             try file.synchronizeDirectory()
             return CompactionResult(bytesBefore: before, bytesAfter: end, baseNumber: compactor.base.number)
         } catch {
@@ -100,15 +99,15 @@ final class Compactor {
         }
     }
 
-    /// Writes a compacted copy of the store, as it is now, to a new file. Others read and write meanwhile.
+    /// Writes a compacted copy of the store's present state to a new file, while others read and write.
     ///
-    /// Gives back the state that it is of, and whose it is. Throws `alreadyExists` and what reading and writing throw:
-    /// then nothing is left of it.
+    /// Returns the state of the copy and the store's ID. Throws `alreadyExists` and what reading and writing throw.
+    /// Then nothing is left of the copy.
     static func backUp(
         _ source: Engine, to path: String, newIdentity: Bool, _ options: CompactionOptions
     ) throws(StoreError) -> BackupResult {
         try requireCountable(source)
-        // In this order: the state is not older than the base, whoever cleans in between.
+        // In this order, so that the state is not older than the base, even if others clean in between.
         let base = try source.view(asOf: source.tracking.horizon)
         let view = try source.view()
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
@@ -154,7 +153,7 @@ final class Compactor {
         var chosen = source.options
         chosen.dirtyNodeBytes = min(chosen.dirtyNodeBytes, 16 << 20)
         chosen.log.limits.expectedFileBytes = source.log.current.end
-        // Nobody relies on a part of it: it is synchronised when it is complete.
+        // Nobody relies on an incomplete file: it is synced when it is complete.
         chosen.log.synchronizesInBackground = false
         return chosen
     }
@@ -167,8 +166,8 @@ final class Compactor {
         position = base.number == source.log.header.baseNumber ? UInt64(FormatLimits.pageBytes) : base.end
     }
 
-    /// Runs `body` with room for a slice in the new file, and takes in what it appended. A checkpoint that is due then
-    /// is not written while others wait.
+    /// Runs `body` with room for a slice in the new file, then writes what it appended. While others wait, no
+    /// checkpoint is written.
     private func appending(
         othersWait: Bool = false, _ body: (inout Appender) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -186,8 +185,8 @@ final class Compactor {
         if target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
     }
 
-    /// The disk is busy from the first slice on, and no more than two slices wait for it. So others who write or
-    /// synchronise on the same disk never wait for all of the new file, and the one sync that counts has little to do.
+    /// Keeps the disk busy from the first slice on, with at most two slices waiting. So other processes on the same
+    /// disk never wait for the whole new file, and the final sync has little to do.
     private func startWriting() throws(StoreError) {
         let log = target.log
         let end = log.current.end
@@ -199,8 +198,8 @@ final class Compactor {
         (arrivedEnd, startedEnd) = (startedEnd, end)
     }
 
-    /// Not if the new file is so small that reading it takes no longer than reading a checkpoint of it, which has a
-    /// page for each index, at least.
+    /// Omitted if the new file is so small that reading it takes no longer than reading a checkpoint, which has at
+    /// least a page for each index.
     func writeCheckpoint() throws(StoreError) {
         let tail = target.log.current.end - target.indexes.checkpointEnd
         guard copier.needsCheckpoint || tail > target.options.closingTailBytes else { return }
@@ -225,8 +224,8 @@ final class Compactor {
             for (index, name) in names.enumerated() {
                 try writer.add(.name(number: UInt32(index + 1), text: name), &appender)
             }
-            // Of the state that this began with: what was deleted without history behind the base is not copied, and
-            // had numbers too.
+            // Of the state with which this began. Objects deleted without history after the base are not copied, but
+            // had numbers.
             let totals = folded.state.totals ?? StoreTotals()
             for entity in 0..<totals.entityLimit {
                 let next = totals[UInt16(entity)].nextNumber
@@ -251,7 +250,7 @@ final class Compactor {
         }
     }
 
-    /// Appends the rows that an entity has in a state of the source, without their history.
+    /// Appends an entity's rows in a state of the source, without their history.
     func writeRows(of entity: UInt16, in state: View) throws(StoreError) {
         var next: UInt64 = 1
         var isDone = false
@@ -282,7 +281,7 @@ final class Compactor {
 
     // MARK: Transactions
 
-    /// Copies what there is, and then what was added meanwhile, until little is left.
+    /// Copies what there is, then what was added meanwhile, until little is left.
     private func copyTransactions() throws(StoreError) {
         try copyFolding()
         try copy(to: source.view().end)
@@ -292,7 +291,7 @@ final class Compactor {
         try catchUp()
     }
 
-    /// Copies up to there; without what others need not wait for, where they wait.
+    /// Copies up to `end`. While others wait, leaves out what can be done later.
     func copy(to end: UInt64, othersWait: Bool = false) throws(StoreError) {
         let limit = options.sliceBytes
         copier.catalog = source.log.current.catalog
@@ -312,7 +311,7 @@ final class Compactor {
         }
     }
 
-    /// Copies one frame of the source, or passes it over.
+    /// Copies or skips one frame of the source.
     private func copy(_ frame: FrameView, _ appender: inout Appender) throws(StoreError) {
         let maintaining = isCaughtUp
         switch frame.header.kind {
@@ -339,10 +338,10 @@ final class Compactor {
         }
     }
 
-    /// Who reads history, and what of it is hidden, as of what was copied.
+    /// Writes consumers and what history hides, limited to the transactions copied.
     private func writeTracking(withConsumers: Bool = true) throws(StoreError) {
         let state = source.log.current
-        // Frames between what was copied and now say the same once more.
+        // Frames between the copied state and now repeat some of this.
         let tracking = state.tracking
         try appending { (appender) throws(StoreError) in
             let last = appender.state.lastNumber
@@ -352,7 +351,7 @@ final class Compactor {
                 try writer.finish(&appender)
             }
             for var consumer in tracking.consumers where withConsumers {
-                // It has seen more than was copied by now.
+                // It has seen more than is copied so far.
                 if consumer.cursor > last { (consumer.cursor, consumer.tag) = (last, appender.state.lastTag) }
                 try writer.append(.consumer, consumer.encoded(), &appender)
             }
@@ -367,7 +366,7 @@ final class Compactor {
 
     // MARK: Indexes
 
-    /// Builds every ordered index that the newest schema asks for and that is not there.
+    /// Builds every missing ordered index of the newest schema.
     private func buildIndexes() throws(StoreError) {
         if let build = try IndexBuild(completing: target) {
             build.progress = { [position] () throws(StoreError) in try self.report(position) }
@@ -379,15 +378,16 @@ final class Compactor {
 
     // MARK: The end
 
-    /// Copies the rest while others wait, and gives the new file the store's name. Gives back where it ends.
+    /// Copies the rest while others wait, and renames the new file. Returns its end.
     private func finish(_ file: CompactionFile) throws(StoreError) -> UInt64 {
         var rounds = 0
         while true {
-            // Who writes large transactions may always leave more than little, and waits for it then.
+            // If others write large transactions, more than little may always be left. After some rounds they wait for
+            // it.
             let most = rounds < Self.patientRounds ? options.finalBytes * 4 : .max
             if let end = try finish(file, ifAtMost: most) { return end }
             rounds += 1
-            // A schema change in the last piece may ask for an index: that is not built while others wait.
+            // A schema change in the last piece may need an index. It is not built while others wait.
             if !target.indexes.isComplete { try buildIndexes() }
             try catchUp()
         }
@@ -397,11 +397,11 @@ final class Compactor {
 
     private func finish(_ file: CompactionFile, ifAtMost most: UInt64) throws(StoreError) -> UInt64? {
         let log = source.log
-        // The lock of a file that was replaced is of no use to anybody.
+        // The lock of a replaced file is useless.
         return try log.whileAppending(.relaxed, longestPause: WriterLock.eagerPause, mayKeepLock: false) {
             (appender) throws(StoreError) in
             try log.requireIdentity()
-            // Much may have been written before this had the lock.
+            // Much may have been written before this got the lock.
             if appender.state.end - position > most { return nil }
             try copy(to: appender.state.end, othersWait: true)
             guard target.indexes.isComplete else { return nil }

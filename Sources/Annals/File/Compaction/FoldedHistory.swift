@@ -1,26 +1,26 @@
-// Entities of which no history is kept: what compaction leaves out of transactions, and where the rows stand instead.
+// Entities without kept history: which changes compaction leaves out, and where the rows go instead.
 //
-// The base cannot hold them as of a later transaction than its own: their entity, or the schema version of their rows,
-// may only come behind it. So they stand behind the transaction up to which their changes are left out.
+// The base cannot hold them as of a later transaction, since their entity or their rows' schema version may only come
+// after it. So their rows follow the last transaction whose changes are left out.
 //
 // Invariants:
-// L1  Behind transaction `through[entity]` the new file has the entity's objects as they were then, and no trace of
-//     what they were before.
-// L2  Nobody reads what they were before: the rule that refuses it (N1 of HistoryGap) reaches at least as far as
-//     `through`.
+// L1  After transaction `through[entity]` the new file has the entity's objects as they were then, and no earlier
+//     versions.
+// L2  Nobody reads the earlier versions: the rule that refuses them (N1 of HistoryGap) reaches at least to `through`.
 
-/// Worked out from one state, before anything is copied.
+/// Computed from one state, before anything is copied.
 struct FoldedHistory {
-    /// What compaction begins with.
+    /// The state with which compaction begins.
     let state: View
-    /// By entity: changes in transactions up to that number are left out. None where the base reaches as far.
+    /// By entity: changes up to this transaction are left out. No value if the base reaches as far.
     private(set) var through: [UInt16: UInt64] = [:]
-    /// Behind which transactions rows are to be put, ascending, and of which state they are.
+    /// The transactions after which rows are inserted, ascending, and the states of these rows.
     private(set) var stops: [(state: View, entities: [UInt16])] = []
     /// The highest number in `through`; 0 for none.
     private(set) var last: UInt64 = 0
 
-    /// `state` is not older than `base`, and what compaction begins with: with the newest schema that is known to it.
+    /// `state` is the one with which compaction begins, with the newest schema known to it. It is not older than
+    /// `base`.
     init(_ source: Engine, _ base: View, _ state: View) throws(StoreError) {
         self.state = state
         for gap in state.historyGaps {
@@ -44,7 +44,7 @@ struct FoldedHistory {
 }
 
 extension Compactor {
-    /// Copies up to the last transaction from which something is left out, and puts the rows where they belong.
+    /// Copies up to the last transaction with changes left out, and inserts the rows where they belong.
     func copyFolding() throws(StoreError) {
         for stop in folded.stops {
             var end: UInt64 = 0

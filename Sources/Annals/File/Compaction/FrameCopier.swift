@@ -1,23 +1,23 @@
-// Copies transactions into another file: the same numbers, times, tags, changes and rows; what names places in the file
-// names those of the other one.
+// Copies transactions into another file: the same numbers, times, tags, changes and rows. Offsets become those of the
+// other file.
 //
 // Invariants:
-// Q1  The target's row index holds the newest version of every object behind what was copied: so the previous version
-//     of a change is what the index says when the change is copied.
-// Q2  `values` knows where every large value went that a row copied later may name.
-// Q3  What is left out of a transaction is left out of its numbers too; its commit frame says that something is.
+// Q1  The target's row index has the newest version of every object after what was copied. So it has the previous
+//     version of each change that is copied.
+// Q2  `values` has every large value that a row copied later may refer to.
+// Q3  A transaction's counts do not include changes left out. Its commit frame says that some are.
 
-/// Where a large value went, and what references to it must say.
+/// The new offset of a large value, and what references to it must say.
 private struct CopiedValue {
     let first: UInt64
     let checksum: UInt64
     let sourceChecksum: UInt64
     let valueBytes: UInt64
-    /// Known when its last piece was copied.
+    /// Known once the last piece is copied.
     var forms: ValueForms = []
 }
 
-/// Takes frames of one file in their order, and appends them to another. Damage in changes and rows is not copied.
+/// Copies frames of one file in their order into another. Damaged changes and rows are not copied.
 final class FrameCopier {
     private let source: Engine
     private let target: Engine
@@ -25,23 +25,22 @@ final class FrameCopier {
     private var values: [UInt64: CopiedValue] = [:]
     private var validator = ChangesValidator()
     private var buffer = ByteWriter(capacity: 1 << 16)
-    /// What rows that are copied next are encoded with, as the source knows it: it has every version that they can be
-    /// of.
+    /// The source's catalog. It has every schema version of the rows that are copied next.
     var catalog: SchemaCatalog
-    /// Whether rows of that frame refer to large values.
+    /// Whether rows of the frame refer to large values.
     private var hasReferences = false
-    /// Of the transaction that is being copied.
+    /// Where the transaction that is being copied begins.
     private var start: UInt64?
     /// Whether it has schema frames.
     private var changesSchema = false
-    /// Of the value whose pieces are being copied: where it begins in the target and in the source, and what it is.
+    /// The value whose pieces are being copied: its offsets in the target and the source, and its form.
     private var openValue: (first: UInt64, source: UInt64, form: LargeValueForm) = (0, 0, LargeValueForm())
-    /// Whether the file needs a checkpoint, however small it is: an index has come of rows that were there, or there
-    /// are rows of no transaction, of which only a checkpoint tells salvage how many there were.
+    /// Whether even a small file needs a checkpoint: an index over existing rows was added, or rows belong to no
+    /// transaction. Only a checkpoint tells salvage how many such rows there were.
     var needsCheckpoint = false
 
     /// Of the transaction that is being copied: how many changes its parts have kept, whether any was left out, and the
-    /// large values that rows which are kept name; nil where none was looked for.
+    /// large values of the kept rows. These are nil if not needed yet.
     private var keptInParts: UInt64 = 0
     private var lacksChanges = false
     private var wantedValues: Set<UInt64>?
@@ -51,7 +50,7 @@ final class FrameCopier {
         catalog = folded.state.catalog
     }
 
-    /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes are to follow.
+    /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes follow.
     func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(StoreError) {
         if frame.header.kind == .value, try isLeftOut(value: frame) { return }
         let offset = appender.state.reach
@@ -86,7 +85,7 @@ final class FrameCopier {
             if target.indexes.shape.catalog.newestVersion != catalog.newestVersion {
                 if target.indexes.hasRowsToIndex(behind: catalog) { needsCheckpoint = true }
                 target.indexes.adopt(catalog)
-                // What had no index when its changes were copied may have one now.
+                // Objects without an index so far may have one now.
                 touchesIndexes = true
                 if !maintaining { target.indexes.dropOrdered() }
             }
@@ -95,7 +94,7 @@ final class FrameCopier {
             (keptInParts, lacksChanges, wantedValues) = (0, false, nil)
         }
         let copied = FrameView(buffer.bytes, header: header, offset: offset)
-        // Ordered indexes look at rows where they stand; else many frames are written at once.
+        // Ordered indexes read rows in the file. Otherwise many frames are written at once.
         let looksAtRows = maintaining && touchesIndexes
         if looksAtRows { try appender.flush() }
         do throws(StoreError) {
@@ -107,7 +106,7 @@ final class FrameCopier {
 
     // MARK: Changes
 
-    /// `newestVersion` is that of the schema at the frame.
+    /// `newestVersion` is the newest schema version at the frame.
     private func validate(_ frame: FrameView, newestVersion: UInt16) throws(StoreError) {
         hasReferences = false
         do throws(StoreError) {
@@ -122,10 +121,10 @@ final class FrameCopier {
     }
 
     private var copiedTableBytes = 0
-    /// Whether the frame changes objects of which there are ordered indexes.
+    /// Whether the frame changes objects that have ordered indexes.
     private var touchesIndexes = false
 
-    /// The record, the entries with the links of the target, and the rows. Gives back how many changes were kept.
+    /// Appends the record, the entries with the target's links, and the rows. Returns how many changes were kept.
     private func appendChanges(of frame: FrameView, start: UInt64) throws(StoreError) -> UInt32 {
         var record = try TransactionRecord.decode(frame.table)
         record.isCopied = true
@@ -134,7 +133,7 @@ final class FrameCopier {
         touchesIndexes = false
         let number = frame.header.number
         var kept: UInt32 = 0
-        // One section for all: entering one costs as much as looking up an object.
+        // One section for all: entering one costs as much as a lookup.
         try target.indexes.core.reading { () throws(StoreError) in
             var cursor = ChangeCursor(frame)
             while let change = try cursor.next() {
@@ -157,7 +156,7 @@ final class FrameCopier {
         return kept
     }
 
-    /// Counts what is kept, where anything was left out of the transaction.
+    /// Counts the kept changes.
     private func settle(_ record: inout TransactionRecord, kept: UInt32, isCommit: Bool) {
         if kept < record.changes { lacksChanges = true }
         record.changes = kept
@@ -176,7 +175,7 @@ final class FrameCopier {
         let words = change.attributeWords
         let shape = UInt8(words.count / 8) | (previous != 0 ? ChangeField.previousBit : 0)
         buffer.append(change.objectBits)
-        // Where the row is in the source: settled once the table is complete.
+        // The row's offset in the source. Settled once the table is complete.
         buffer.append(UInt32(change.rowOffset ?? 0))
         buffer.append(change.kind.rawValue)
         buffer.append(shape)
@@ -185,7 +184,7 @@ final class FrameCopier {
         buffer.append(words)
     }
 
-    /// Tells entries and rows where they are to each other, and references where their values went.
+    /// Settles the distances between entries and rows, and relocates references.
     private func settleRows(from frame: FrameView, front: Int) throws(StoreError) {
         let shift = front - FrameField.bytes - frame.table.count
         var position = FrameField.bytes + TransactionField.bytes
@@ -204,7 +203,7 @@ final class FrameCopier {
         }
     }
 
-    /// The rows of the entries that are there, each with what leads from one to the other.
+    /// Appends the rows of the kept entries, and settles them.
     private func appendKeptRows(of frame: FrameView, front: Int) throws(StoreError) {
         let bodyStart = FrameField.bytes + frame.table.count
         var position = FrameField.bytes + TransactionField.bytes
@@ -225,7 +224,7 @@ final class FrameCopier {
 
     // MARK: Large values
 
-    /// Whether a piece is of a value that only rows name which are left out.
+    /// Whether a piece belongs to a value that only omitted rows refer to.
     private func isLeftOut(value frame: FrameView) throws(StoreError) -> Bool {
         guard frame.header.isMember, frame.header.number <= folded.last else { return false }
         if wantedValues == nil { wantedValues = try valuesOfKeptRows(behind: frame) }
@@ -233,7 +232,7 @@ final class FrameCopier {
         return wantedValues.map { !$0.contains(first) } ?? false
     }
 
-    /// The large values that the rows of a transaction name which are kept, behind its first value.
+    /// The large values to which the kept rows of a transaction refer. Reads on from its first value.
     private func valuesOfKeptRows(behind value: FrameView) throws(StoreError) -> Set<UInt64> {
         let number = value.header.number
         var found: Set<UInt64> = []
@@ -263,7 +262,7 @@ final class FrameCopier {
         try relocate(row: row, try RowImage(bytes, layout: layout))
     }
 
-    /// Gives the references of the row at `row` of the buffer the places of the target.
+    /// Changes the references of the row at `row` of the buffer to the target's offsets.
     private func relocate(row: Int, _ view: RowImage) throws(StoreError) {
         for place in try view.referencePlaces() {
             let value = try value(of: place)
@@ -289,7 +288,7 @@ final class FrameCopier {
         return value
     }
 
-    /// Looks at the piece that is in the buffer, and tells it where its value begins.
+    /// Examines the piece in the buffer, and writes its value's offset into it.
     private func settlePiece(_ frame: FrameView, at offset: UInt64) throws(StoreError) -> ValuePiece {
         let piece = try ValuePiece.decode(frame)
         if piece.position == 0 { openValue = (offset, frame.offset, LargeValueForm()) }
@@ -308,7 +307,7 @@ final class FrameCopier {
         }
     }
 
-    /// Copies the large values that a row of the base names, as frames of the base.
+    /// Copies the large values of a base row, as frames of the base.
     func copyValues(of row: RowImage, _ appender: inout Appender) throws(StoreError) {
         for place in try row.referencePlaces() where values[place.reference.offset] == nil {
             var position = place.reference.offset
@@ -337,7 +336,7 @@ final class FrameCopier {
         }
     }
 
-    /// Gives the references of a row of the base, which stands at `row` of `frame`, the places of the target.
+    /// Changes the references of a base row at `place` of `frame` to the target's offsets.
     func relocate(_ row: RowImage, at place: Int, in frame: inout ByteWriter) throws(StoreError) {
         for reference in try row.referencePlaces() {
             let value = try value(of: reference)
@@ -347,10 +346,10 @@ final class FrameCopier {
     }
 }
 
-/// Rows that stand elsewhere than they did.
+/// Rows at new offsets.
 enum RowMove {
-    /// Writes into an entry where its row is, and into the row where its entry is; both count from the frame's start,
-    /// as the buffer does.
+    /// Writes the row's offset into its entry, and the entry's distance into the row. Both count from the frame's
+    /// start, as the buffer does.
     static func settle(_ buffer: inout ByteWriter, row: Int, entry: Int) throws(StoreError) {
         guard row > entry, (row - entry) % 8 == 0, let distance = UInt16(exactly: (row - entry) / 8),
             row + RowField.bytes <= buffer.count
@@ -361,14 +360,14 @@ enum RowMove {
 }
 
 extension RowImage {
-    /// A reference of the row to a large value, where in the row it stands, and its attribute's type.
+    /// A reference to a large value, its position in the row, and its attribute's type.
     struct ReferencePlace {
         let position: Int
         let reference: LargeValueReference
         let type: AttributeType
     }
 
-    /// F21 as far as the validator does not know it, which has all versions of the source.
+    /// The part of F21 that the validator does not know, because it has all versions of the source.
     func require(schemaVersionUpTo newest: UInt16) throws(StoreError) {
         guard bytes.integer(at: RowField.schemaVersion, as: UInt16.self) > newest else { return }
         throw RowHeader.damaged("a row is of a schema version that comes after it.", fileOffset)

@@ -1,16 +1,16 @@
-// Compaction by itself: when enough space would be regained.
+// Automatic compaction, when it would free enough space.
 
 internal import Synchronization
 
-/// When a store is compacted by itself.
+/// When a store is compacted automatically.
 package struct CompactionTrigger: Equatable, Sendable {
-    /// So much of the file would be given back, in 1/1024.
+    /// The least share of the file that would be freed, in 1/1024.
     package var garbageShare: UInt64 = 512
-    /// Of a file of at least so many bytes.
+    /// The least size of the file.
     package var minimumBytes: UInt64 = 16 << 20
-    /// By handles that are open for so long.
+    /// How long a handle must have been open.
     package var openMicroseconds: UInt64 = 10_000_000
-    /// After one that failed, not before so much time has passed.
+    /// The least pause after a failed compaction.
     package var pauseMicroseconds: UInt64 = 60_000_000
 
     package init() {}
@@ -19,16 +19,16 @@ package struct CompactionTrigger: Equatable, Sendable {
 extension StoreFiles {
     // MARK: Consumers
 
-    /// Moves a consumer on, by one frame that all processes see at once.
+    /// Advances a consumer, by one frame that all processes see at once.
     ///
     /// Throws `consumerUnknown`, `consumerConflict`, `consumerLost`, `readOnly`.
     package func advance(_ advance: ConsumerAdvance) throws(StoreError) {
         try onNewest { (engine) throws(StoreError) in try engine.advance([advance]) }
     }
 
-    // MARK: Compaction by itself
+    // MARK: Automatic compaction
 
-    /// Behind a commit: whether the file should be compacted. Cheap.
+    /// After a commit: notes whether the file should be compacted. Cheap.
     @inline(__always)
     func noteCommit(_ engine: Engine) {
         guard engine.garbage.load(ordering: .relaxed) > 0, let trigger else { return }
@@ -53,12 +53,12 @@ extension StoreFiles {
             defer { next = min(next ?? moment, moment) }
             return next.map { moment < $0 } ?? true
         }
-        // A simulated clock is no measure for a thread: then `maintain` is called by whoever has it.
+        // A thread cannot follow a simulated clock. Then the clock's owner calls `maintain`.
         guard current.options.log.synchronizesInBackground else { return }
         if maintenance.isStarted, !isEarliest { return }
         // Sound: `deinit` and `close` wait until the thread has ended.
         let handle = Unmanaged.passUnretained(self)
-        // Without a thread the next call, or closing, does it.
+        // Without a thread, the next call or closing does it.
         try? maintenance.start(name: "annals-compact") {
             let generations = handle.takeUnretainedValue()
             return withExtendedLifetime(generations) { generations.maintainStep() }
@@ -66,7 +66,7 @@ extension StoreFiles {
         maintenance.wake()
     }
 
-    /// What is due by now, for who has no thread for it.
+    /// Does what is due, for callers without a thread.
     package func maintain() { _ = maintainStep() }
 
     private func maintainStep() -> BackgroundWork.Next {
@@ -87,16 +87,16 @@ extension StoreFiles {
         var options = CompactionOptions()
         options.progress = { (_, _) in !self.isStopping.load(ordering: .relaxed) }
         options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
-        // Another process may be doing it, or there is no room: the next look at retention finds out again.
+        // If another process compacts, or there is no room, the next check of retention finds it out again.
         let result = try? compact(options)
         let pause = result == nil ? trigger.pauseMicroseconds : trigger.openMicroseconds
         notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
     }
 
-    /// Lets others have as much time as the compaction takes.
+    /// Leaves others as much time as the compaction takes.
     private final class CompactionThrottle: Sendable {
         private let environment: any Environment
-        /// One thread alone asks; that is known to nobody who sends the closure.
+        /// Only one thread uses it, but the sendable closure cannot say so.
         private let last: Atomic<UInt64>
 
         init(_ environment: any Environment) {

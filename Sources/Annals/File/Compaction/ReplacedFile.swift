@@ -1,9 +1,9 @@
-// Letting go of a file that was replaced: when nobody else has it any more, the system gives its space back, which
-// takes a quarter of a second for a GB.
+// Releasing a replaced file. When its last user closes it the system frees its space, which takes a quarter of a second
+// per GB.
 
-/// Sees to it that the last to let go of an engine is a thread that nobody waits for.
+/// Lets a thread that nobody waits for be the last to release an engine.
 ///
-/// Sound although it is shared: its thread alone touches it.
+/// Sound although it is shared: only its thread touches it.
 final class ReplacedFile: @unchecked Sendable {
     private var engine: Engine?
     private static let stepMicroseconds: UInt64 = 20_000
@@ -11,12 +11,12 @@ final class ReplacedFile: @unchecked Sendable {
 
     private init(_ engine: Engine) { self.engine = engine }
 
-    /// Keeps the engine until its callers have gone. Who holds a snapshot of it for longer lets go of it last, as if
-    /// this had not been.
+    /// Keeps the engine until its callers have gone. If somebody holds a snapshot for longer, that holder releases it
+    /// last.
     static func begin(_ engine: Engine) {
         guard engine.options.log.synchronizesInBackground else { return }
         let retirement = ReplacedFile(engine)
-        // Without a thread the caller is the last one.
+        // Without a thread the caller is the last.
         _ = try? BackgroundThread(name: "annals-retire") { retirement.letGo() }
     }
 

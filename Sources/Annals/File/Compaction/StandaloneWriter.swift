@@ -1,4 +1,4 @@
-// Metadata, marks, consumers and schemas of a file that compaction makes.
+// Metadata, marks, consumers and schemas of a compacted file.
 
 /// Appends standalone frames to a file that compaction makes.
 struct StandaloneWriter {

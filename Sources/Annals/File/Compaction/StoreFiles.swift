@@ -1,16 +1,17 @@
-// The engine of a store whose file may be replaced by a compacted one, while it is open here and elsewhere.
+// The engine of a store. A compacted file may replace the store's file while it is open here and elsewhere.
 //
 // Invariants:
-// SF1  `current` is of the newest generation that this handle has met. Who holds an older engine reads on with it.
-// SF2  A file takes another one's place here only if it is of the same store, of a higher generation, and has the last
-//     transaction that the other one was known to have: else `storeReplaced`.
+// SF1  `current` is of the newest generation that this handle has seen. Holders of an older engine keep reading with
+//     it.
+// SF2  A file replaces another one here only if it is of the same store, of a higher generation, and has the last known
+//     transaction of the other one. Otherwise: `storeReplaced`.
 
 internal import Synchronization
 
-/// An open store, whichever generation its file is of. Any thread may call it.
+/// An open store, of whichever generation. Any thread may call it.
 ///
-/// Sound although it is shared: what changes is touched only with `monitor` locked, or in a child after `fork`, where
-/// one thread is left and changes nothing.
+/// Sound although it is shared: mutable state is only touched with `monitor` locked. In a child after `fork` only one
+/// thread is left, and it changes nothing.
 package final class StoreFiles: @unchecked Sendable {
     private final class Weak {
         weak var engine: Engine?
@@ -20,21 +21,21 @@ package final class StoreFiles: @unchecked Sendable {
     private let process = OwnProcess()
     private let monitor = Monitor()
     private var engine: Engine
-    /// Those that somebody may still read.
+    /// The older engines that may still be read.
     private var older: [Weak] = []
     private var isClosed = false
-    /// Whether `engine` is not the one that this handle began with.
+    /// Whether `engine` is not the one with which this handle began.
     private var hasMoved = false
-    /// When the store is compacted by itself; nil for never.
+    /// When the store is compacted automatically; nil for never.
     let trigger: CompactionTrigger?
-    /// On the monotonic clock.
+    /// When the handle was opened, on the monotonic clock.
     let opened: UInt64
     let maintenance = BackgroundWork()
-    /// On the monotonic clock; nil for never.
+    /// When maintenance is due, on the monotonic clock; nil for never.
     let nextMaintenance = Guarded<UInt64?>(nil)
     let isCompactionDue = Atomic<Bool>(false)
     let isStopping = Atomic<Bool>(false)
-    /// No compaction by itself before this moment of the monotonic clock.
+    /// No automatic compaction before this moment of the monotonic clock.
     let notBefore = Atomic<UInt64>(0)
 
     package init(_ engine: Engine, trigger: CompactionTrigger? = nil) {
@@ -56,12 +57,12 @@ package final class StoreFiles: @unchecked Sendable {
 
     package var current: Engine { whileUnchanged { engine } }
 
-    /// In a child nothing changes any more, and a thread that only the parent has may hold the lock for ever.
+    /// In a child nothing changes any more, and a thread of the parent may hold the lock for ever.
     private func whileUnchanged<Result>(_ body: () -> Result) -> Result {
         process.wasForked ? body() : monitor.withLock(body)
     }
 
-    /// The engine that a view is of: nil where nobody has it any more.
+    /// The engine of a view; nil if nothing holds it any more.
     package func engine(of view: View) -> Engine? {
         whileUnchanged {
             if engine.indexes.core === view.core { return engine }
@@ -69,14 +70,14 @@ package final class StoreFiles: @unchecked Sendable {
         }
     }
 
-    /// Whether an engine is of this store's handle, whichever generation.
+    /// Whether an engine is of this handle, in any generation.
     package func has(_ engine: Engine) -> Bool {
         whileUnchanged { self.engine === engine || older.contains { $0.engine === engine } }
     }
 
-    // MARK: Whatever the generation
+    // MARK: In any generation
 
-    /// The newest state, and the engine that it is of.
+    /// The newest state and its engine.
     package func newest() throws(StoreError) -> (engine: Engine, view: View) {
         var engine = current
         while true {
@@ -88,7 +89,7 @@ package final class StoreFiles: @unchecked Sendable {
         }
     }
 
-    /// `Engine.commit`, on the newest generation: where the file was replaced meanwhile the body runs again.
+    /// `Engine.commit` on the newest generation. If the file was replaced meanwhile, the body runs again.
     package func commit<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
@@ -105,7 +106,7 @@ package final class StoreFiles: @unchecked Sendable {
         }
     }
 
-    /// `Engine.write`, on the newest generation. The body runs once: who has the lock knows which generation it is.
+    /// `Engine.write` on the newest generation. The body runs once, since the lock's holder knows the generation.
     package func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
@@ -122,7 +123,7 @@ package final class StoreFiles: @unchecked Sendable {
         }
     }
 
-    /// Runs `body` with the engine of the newest generation, again where that was replaced meanwhile.
+    /// Runs `body` with the engine of the newest generation, again if that was replaced meanwhile.
     package func onNewest<Result>(_ body: (Engine) throws(StoreError) -> Result) throws(StoreError) -> Result {
         var engine = current
         while true {
@@ -144,7 +145,7 @@ package final class StoreFiles: @unchecked Sendable {
         return result
     }
 
-    /// Writes a copy of the store as it is now. Throws what `Compactor.backUp` throws.
+    /// Writes a copy of the store's present state. Throws what `Compactor.backUp` throws.
     package func backUp(
         to path: String, newIdentity: Bool, _ options: CompactionOptions = CompactionOptions()
     ) throws(StoreError) -> BackupResult {
@@ -154,12 +155,12 @@ package final class StoreFiles: @unchecked Sendable {
         }
     }
 
-    /// Closes the newest generation and all that are still read.
+    /// Closes the newest generation and all older ones that are still read.
     package func close() throws(StoreError) {
         if process.wasForked { return }
         try current.requireNotWriting()
         stopMaintenance()
-        // Where others have compacted the store, what was committed here is in their file.
+        // If others have compacted the store, their file has what was committed here.
         _ = try? newest()
         let (engine, older, asksForName) = monitor.withLock {
             defer { isClosed = true }
@@ -168,7 +169,7 @@ package final class StoreFiles: @unchecked Sendable {
         for engine in older { try? engine.log.closeReplaced() }
         var failure: StoreError?
         if asksForName, engine.log.access == .readWrite {
-            // As long as the name is not, nothing of a compacted file is durable.
+            // Until the name is durable, nothing of a compacted file is.
             do throws(StoreError) { try engine.log.makeNameDurable() } catch { failure = error }
         }
         do throws(StoreError) {
@@ -179,8 +180,8 @@ package final class StoreFiles: @unchecked Sendable {
         if let failure { throw failure }
     }
 
-    /// Others have compacted the store while it was being closed, and this handle could not prove durable itself what
-    /// it had begun with.
+    /// Others have compacted the store while it was being closed. This handle could not prove by itself that its data
+    /// is durable.
     private func closeBehindCompaction(of engine: Engine, _ error: StoreError) throws(StoreError) {
         let log = engine.log
         let next = try Engine.open(
@@ -192,8 +193,7 @@ package final class StoreFiles: @unchecked Sendable {
 
     // MARK: The next generation
 
-    /// The engine of the file that has taken an engine's place. Throws `storeReplaced` where that is not its compacted
-    /// form.
+    /// The engine of the file that has replaced an engine's. Throws `storeReplaced` unless that is its compacted form.
     private func successor(of old: Engine) throws(StoreError) -> Engine {
         try monitor.withLock { () throws(StoreError) -> Engine in
             guard engine === old, !isClosed else { return engine }
@@ -229,7 +229,7 @@ package final class StoreFiles: @unchecked Sendable {
             next.log.header.generation > old.log.header.generation
         else { return false }
         let known = old.log.current
-        // What was folded cannot be compared.
+        // Folded transactions cannot be compared.
         if known.lastNumber < next.log.header.baseNumber { return true }
         guard known.lastNumber <= next.log.current.lastNumber else { return false }
         return try next.view(asOf: known.lastNumber).tag == known.lastTag

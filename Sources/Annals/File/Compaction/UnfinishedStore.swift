@@ -1,14 +1,12 @@
-// The file that a backup or a salvage is written to: under a name beside the one that it gets when it is complete and
-// durable.
+// The file of a backup or a salvage. It has a temporary name beside its final one until it is complete and durable.
 //
 // Invariants:
-// UF1  Nobody's file is replaced: both names are given only where they are free, or stand for what one that died has
-//     left.
-// UF2  Who writes the temporary file holds its compaction lock; without a holder it is left over.
+// UF1  No file is replaced. Both names are taken only if they are free or those of a leftover.
+// UF2  The writer of the temporary file holds its compaction lock. Without a holder the file is a leftover.
 
 package struct UnfinishedStore {
-    /// What is written, by the end of the temporary name: one that nobody gives to a file by chance, so that what has
-    /// it is taken for a leftover.
+    /// What is being written, as the suffix of the temporary name. Nobody uses such a name by chance, so a file that
+    /// has it is taken for a leftover.
     package enum Purpose: String, Sendable {
         case backup = ".annals-backup"
         case salvage = ".annals-salvage"
@@ -22,12 +20,12 @@ package struct UnfinishedStore {
     private let directory: Descriptor
     private let file: Descriptor
     private var path: String { place.directory + "/" + place.name }
-    /// Where the file will be, symbolic links followed.
+    /// The final directory, with symbolic links resolved.
     package var directoryPath: String { place.directory }
 
-    /// The file gets the mode, owner and group of `model`, as far as this process may give them.
+    /// The file gets the mode, owner and group of `model`, as far as this process may set them.
     ///
-    /// Throws `alreadyExists` where the name is taken, `busy` where another process writes for the same purpose to it.
+    /// Throws `alreadyExists` if the name is taken, `busy` if another process writes there for the same purpose.
     package init(
         _ purpose: Purpose, _ path: String, like model: FileStatus, files: any FileSystem, environment: any Environment
     ) throws(StoreError) {
@@ -77,14 +75,14 @@ package struct UnfinishedStore {
         }
     }
 
-    /// Always a new file: what has the name already may be anybody's, or have another name besides.
+    /// Always a new file: an existing one may be anybody's, or have other names.
     private static func create(
         _ name: String, _ mode: UInt32, _ range: LockRange, _ busy: StoreError, _ files: any FileSystem,
         _ directory: Descriptor
     ) throws(StoreError) -> Descriptor {
         let file = try files.createExclusively(name, in: directory, mode: mode)
         do throws(StoreError) {
-            // Before it was locked, another one may have taken it for a leftover.
+            // Before it was locked, another process may have taken it for a leftover.
             guard try files.tryLock(file, range) == .acquired,
                 try files.identity(of: name, in: directory).isSameFile(as: files.status(file).identity)
             else { throw busy }
@@ -117,13 +115,13 @@ package struct UnfinishedStore {
         try files.write(header, to: file)
         let engine = try Engine.open(
             place.directory + "/" + temporary, options: options, files: files, environment: environment)
-        // Only now: a mode that does not allow writing would keep this process from opening the file.
+        // Only now: a mode without writing would keep this process from opening the file.
         try adoptPermissions()
         return engine
     }
 
-    /// Without the right to give files away the owner stays. If the group stays as well, it has no rights: they were
-    /// for another one.
+    /// Without the right to change the owner, it stays. If the group stays too, it gets no rights, because they were
+    /// meant for another group.
     private func adoptPermissions() throws(StoreError) {
         let own = try files.status(file)
         for owner in [model.owner, own.owner] {
@@ -133,7 +131,8 @@ package struct UnfinishedStore {
         }
     }
 
-    /// Gives the complete file its name, for good. Throws `alreadyExists` where somebody else has taken it meanwhile.
+    /// Gives the complete file its final name, durably. Throws `alreadyExists` if somebody has taken the name
+    /// meanwhile.
     package func publish() throws(StoreError) {
         do throws(StoreError) {
             try files.renameExclusively(temporary, to: place.name, in: directory)
@@ -143,7 +142,7 @@ package struct UnfinishedStore {
         }
     }
 
-    /// What did not get its name goes.
+    /// Removes a file that did not get its final name.
     package func close() {
         if let named = try? files.identity(of: temporary, in: directory), let own = try? files.status(file).identity,
             named.isSameFile(as: own)
@@ -156,7 +155,7 @@ package struct UnfinishedStore {
 }
 
 extension FileSystem {
-    /// Writes the header of a store that holds nothing, and its spare page.
+    /// Writes the header of an empty store, and its spare page.
     func write(_ header: FileHeader, to file: Descriptor) throws(StoreError) {
         var failure: StoreError?
         (header.encoded() + [UInt8](repeating: 0, count: FormatLimits.pageBytes)).withUnsafeBytes { bytes in

@@ -1,4 +1,4 @@
-// Reads a checkpoint: the document in its frame or in frames before it, and the landmarks that it names.
+// Reads a checkpoint: its document, in its frame or in frames before it, and the landmarks that it names.
 
 package enum LandmarkField {
     package static let offset = 0
@@ -7,7 +7,7 @@ package enum LandmarkField {
     static let inNode = IndexNode.bytes / bytes
 }
 
-/// Reads through private copies, each frame verified by itself: works before anything else of the file is known.
+/// Reads private copies and verifies each frame by itself. It works before anything else of the file is known.
 struct CheckpointReader: Sendable {
     private let files: any FileSystem
     private let file: Descriptor
@@ -26,7 +26,7 @@ struct CheckpointReader: Sendable {
         let pieces: [UInt64]
     }
 
-    /// The checkpoint frame at an offset, with its document. Throws `damaged` where there is none.
+    /// The checkpoint frame at an offset, with its document. Throws `damaged` if there is none.
     func checkpoint(at offset: UInt64) throws(StoreError) -> Stored {
         let window = self.window
         defer { withExtendedLifetime(window) {} }
@@ -45,7 +45,7 @@ struct CheckpointReader: Sendable {
         var document: [UInt8] = []
         var end: UInt64 = 0
         for piece in offsets {
-            // One behind the other, so that nothing is taken into memory again and again.
+            // In ascending order, so that no piece is read twice.
             guard piece >= end, piece < offset else { throw Self.malformed(offset) }
             let frame = try self.frame(at: piece, .nodes, window)
             document += frame.body
@@ -90,7 +90,7 @@ struct CheckpointReader: Sendable {
         }
     }
 
-    /// A new one each time: who asks for it keeps it.
+    /// A new window each time. The caller keeps it.
     private var window: ByteWindow { ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes) }
 
     private func frame(
@@ -109,7 +109,7 @@ struct CheckpointReader: Sendable {
 }
 
 extension [UInt8] {
-    /// The document in the first bytes; what is behind them is padding.
+    /// The document in the first bytes. The rest is padding.
     fileprivate func withContent(_ bytes: Int) throws(StoreError) -> CheckpointContent {
         var result: Result<CheckpointContent, StoreError> = .failure(StoreError(.damaged, "F29: no document."))
         self.withUnsafeBytes { all in

@@ -1,15 +1,15 @@
-// Writes a checkpoint behind the end while the writer lock is held: nodes, landmarks, the document.
+// Writes a checkpoint after the end while the writer lock is held: nodes, landmarks, the document.
 
-/// Collects nodes into frames, so that each node's offset is known when it is handed over.
+/// Collects nodes into frames. Returns each node's offset before it is written.
 final class NodesWriter {
     var appender: Appender
-    /// Those of the frames written here included.
+    /// Including those of the frames written here.
     private(set) var landmarks: Landmarks
-    /// The frame in the making, from its header on; empty where there is none.
+    /// The unfinished frame, from its header on. Empty if there is none.
     private var frame = ByteWriter(capacity: FormatLimits.maximumNodeFrameBytes)
     /// Where nodes begin in a frame.
     private static let front = FrameField.bytes + NodesField.bytes
-    /// As many bytes of nodes as a frame holds.
+    /// How many bytes of nodes fit in a frame.
     private static let maximumBodyBytes =
         (FormatLimits.maximumNodeFrameBytes - front) / IndexNode.bytes * IndexNode.bytes
 
@@ -18,7 +18,7 @@ final class NodesWriter {
         self.landmarks = landmarks
     }
 
-    /// Gives back where the node will stand.
+    /// Returns the node's future offset.
     func add(_ node: UnsafeRawBufferPointer) throws(StoreError) -> UInt64 {
         if frame.count == Self.front + Self.maximumBodyBytes { try flush() }
         if frame.count == 0 { frame.appendZeros(Self.front) }
@@ -27,15 +27,15 @@ final class NodesWriter {
         return offset
     }
 
-    /// Writes the nodes that were collected.
+    /// Writes the collected nodes.
     func flush() throws(StoreError) {
         guard frame.count > 0 else { return }
         frame.patch(UInt32((frame.count - Self.front) / IndexNode.bytes), at: FrameField.bytes)
         try append(.nodes, tableBytes: NodesField.bytes)
     }
 
-    /// A frame with this content alone, padded to whole nodes, where no nodes wait to be written. Gives back where the
-    /// frame stands.
+    /// Writes a frame with only this content, padded to whole nodes. No nodes may be waiting. Returns the frame's
+    /// offset.
     func addFrame(_ content: ArraySlice<UInt8>) throws(StoreError) -> UInt64 {
         let offset = appender.state.end
         frame.appendZeros(Self.front)
@@ -45,7 +45,7 @@ final class NodesWriter {
         return offset
     }
 
-    /// Writes the frame in the making.
+    /// Writes the unfinished frame.
     private func append(_ kind: FrameKind, tableBytes: Int) throws(StoreError) {
         let offset = appender.state.end
         defer { frame.truncate() }
@@ -53,7 +53,7 @@ final class NodesWriter {
         _ = landmarks.note(offset, number: appender.state.lastNumber)
     }
 
-    /// Ends the checkpoint with its document, in frames of its own as far as the checkpoint frame does not hold it.
+    /// Ends the checkpoint with its document. What does not fit in the checkpoint frame goes into frames before it.
     func finish(_ document: [UInt8]) throws(StoreError) {
         let room = FormatLimits.maximumNodeFrameBytes - FrameField.bytes - CheckpointField.bytes
         var pieces: [UInt64] = []
@@ -77,51 +77,49 @@ final class NodesWriter {
     }
 }
 
-/// What is written of a checkpoint behind a commit.
+/// The part of a checkpoint to write after a commit.
 enum CheckpointStep: Equatable {
     case none
-    /// Nodes of so many bytes, which no checkpoint names yet: those that are changed again before the end are written
-    /// again.
+    /// Nodes of so many bytes, which no checkpoint names yet. Nodes that change again before the end are written again.
     case part(bytes: Int)
-    /// What there is still to write, and the frame that names it all.
+    /// All remaining nodes, and the frame that names them.
     case end
 }
 
-/// What was written of a checkpoint in parts.
+/// The progress of a checkpoint that is written in parts.
 struct CheckpointParts {
-    /// What there was to write when it began, has been written since, and was left behind the last part.
+    /// Bytes of unwritten nodes at the beginning, bytes written since, and bytes left after the last part.
     var dirtyAtFirst: Int
     var written = 0
     var dirtyBehind = 0
 }
 
 extension Engine {
-    /// With the writer lock, behind a transaction.
+    /// With the writer lock, after a transaction.
     func nextCheckpointStep(_ end: UInt64, transactionBytes: UInt64) -> CheckpointStep {
         if indexes.hasBuiltIndex { return .end }
         guard indexes.parts != nil || isCheckpointDue(end) else { return .none }
         let dirty = indexes.dirtyBytes
         let least = options.indexSliceBytes
-        // Who writes that much is waited for anyway; and where nodes come faster than parts take them away, that has to
-        // end.
+        // So large a transaction takes time anyway. And if nodes change faster than parts are written, that must end.
         if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
         guard let parts = indexes.parts else {
             if dirty <= options.undividedCheckpointBytes { return .end }
             return isAnotherWritingNodes(end, dirty) ? .none : .part(bytes: least)
         }
-        // Twice what has come anew, so that it becomes less.
+        // Twice what has changed since the last part, so that less remains.
         let part = max(least, (dirty - min(dirty, parts.dirtyBehind)) * 2)
         return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
     }
 
-    /// Whether another handle seems to be at it, who has the same to write: it ends with a checkpoint for all.
+    /// Whether another handle seems to be writing the same nodes. It ends with a checkpoint for all.
     private func isAnotherWritingNodes(_ end: UInt64, _ dirty: Int) -> Bool {
         indexes.parts == nil && indexes.foreignNodesEnd > indexes.checkpointEnd
             && end - min(end, indexes.foreignNodesEnd) < UInt64(options.indexSliceBytes) * 8
             && dirty < options.dirtyNodeBytes / 4 * 5
     }
 
-    /// Where others have written a checkpoint meanwhile, there is nothing to do.
+    /// Does nothing if another handle has written a checkpoint meanwhile.
     func write(_ step: CheckpointStep) throws(StoreError) {
         try log.whileOpen { () throws(StoreError) in
             try log.withWriterLock(.relaxed) { (appender) throws(StoreError) in
@@ -130,7 +128,7 @@ extension Engine {
                 if case .part(let bytes) = step {
                     if isAnotherWritingNodes(end, indexes.dirtyBytes) { return }
                     if try writePart(ofBytes: bytes, &appender) { return }
-                    // There are no more nodes than those that only the end can write.
+                    // Only nodes are left that the end alone can write.
                     log.publish(appender)
                 }
                 log.removeLeftover()
@@ -139,14 +137,14 @@ extension Engine {
         }
     }
 
-    /// Gives back whether there was so much.
+    /// Returns whether there was so much to write.
     private func writePart(ofBytes bytes: Int, _ appender: inout Appender) throws(StoreError) -> Bool {
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let count = bytes / IndexNode.bytes
         var left = count
         var leaves: [RowIndex.WrittenLeaf] = []
-        // Written from copies, which share what they do not change: should it fail, nothing has happened.
+        // Written from copies, which share what they do not change. A failure leaves the indexes as they were.
         var ordered = indexes.ordered
         try appendNodes(atMost: count, &appender) { (writer) throws(StoreError) in
             leaves = try indexes.rows.writeLeaves(atMost: count) { (node) throws(StoreError) in try writer.add(node) }
@@ -161,8 +159,8 @@ extension Engine {
         return left == 0
     }
 
-    /// Lets `body` write at most so many nodes behind the end, which no checkpoint names yet. With the writer lock;
-    /// what is behind it in the hold must not fail before this was published.
+    /// Lets `body` write at most so many nodes after the end. No checkpoint names them yet. With the writer lock:
+    /// nothing later in the same hold may fail before the appender was published.
     func appendNodes(
         atMost count: Int, _ appender: inout Appender, _ body: (NodesWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -177,8 +175,8 @@ extension Engine {
         indexes.noteNodes(writer.landmarks, recoveryBytes: first - start, nodeBytes: end - first, end: end)
     }
 
-    /// A writer behind the end, with room made for it; a recovery frame that this takes is a landmark too. Its appender
-    /// is to be taken back.
+    /// A writer after the end, with room for it. A recovery frame written for that is a landmark too. The caller must
+    /// take its appender back.
     private func nodesWriter(room: UInt64, _ appender: inout Appender) throws(StoreError) -> NodesWriter {
         let start = appender.state.end
         try indexes.core.file.requireReach(start + room)
@@ -188,17 +186,17 @@ extension Engine {
         return NodesWriter(appender, landmarks)
     }
 
-    /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too
-    /// much memory.
+    /// Whether so much was written since the last checkpoint that opening would take too long, or nodes take too much
+    /// memory.
     func isCheckpointDue(_ end: UInt64) -> Bool {
         let tail = end - min(end, indexes.checkpointEnd)
-        // The common case first: asked behind every commit.
+        // The common case first: this runs after every commit.
         guard tail >= options.checkpointTailBytes || indexes.dirtyBytes >= options.dirtyNodeBytes else { return false }
         let dirty = indexes.dirtyBytes
         return dirty >= options.dirtyNodeBytes || tail >= 2 * UInt64(dirty)
     }
 
-    /// Whether this handle has written so much since the last checkpoint that the next opening would read long.
+    /// Whether this handle wrote so much since the last checkpoint that the next opening would take long.
     func isCheckpointWorthClosing() -> Bool {
         guard log.writer.withLock({ log.hasAppended }) else { return false }
         return log.current.end > indexes.checkpointEnd + options.closingTailBytes
@@ -208,15 +206,15 @@ extension Engine {
     package func writeCheckpoint() throws(StoreError) {
         try log.whileOpen { () throws(StoreError) in
             try log.withWriterLock(.relaxed) { (appender) throws(StoreError) in
-                // Seldom enough, and often enough for handles that stay open for days.
+                // Rare enough to be cheap, and frequent enough for handles that stay open for days.
                 log.removeLeftover()
                 try writeCheckpoint(&appender)
             }
         }
     }
 
-    /// With the writer lock: the indexes are those of the appender's state. If it fails they are as before. Does
-    /// nothing directly after a checkpoint that has everything.
+    /// With the writer lock. The indexes are those of the appender's state. If this fails they are as before. Does
+    /// nothing directly after a complete checkpoint.
     func writeCheckpoint(_ appender: inout Appender) throws(StoreError) {
         let sealBytes = appender.state.isSealed ? UInt64(FrameField.bytes + SealRecord.bytes) : 0
         if appender.state.checkpoint?.end == appender.state.end - sealBytes, !indexes.hasBuiltIndex { return }

@@ -1,13 +1,13 @@
-// Committing: a transaction is made without any lock, and written only if nobody was in its way.
+// Committing: a transaction is prepared without any lock. It is written only if it conflicts with no other.
 
 internal import Synchronization
 
 extension Engine {
-    /// Makes a transaction with `body` and commits it. `body` runs without any lock, and again when others have changed
-    /// what it read; the third time under the writer lock.
+    /// Makes a transaction with `body` and commits it. `body` runs without any lock. It runs again if others have
+    /// changed what it read, the third time under the writer lock.
     ///
-    /// - Returns: what `body` returned, and the transaction; nil where it changed nothing, and then nothing was
-    ///   written.
+    /// - Returns: what `body` returned, and the transaction. The transaction is nil if `body` changed nothing; then
+    ///   nothing was written.
     /// - Throws: what `body` throws, and what `Log.commit` throws.
     package func commit<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
@@ -31,8 +31,8 @@ extension Engine {
         return try write(author: author, context: context, durability: durability, body)
     }
 
-    /// Runs `body` once, with the writer lock, on the newest state: for counters and invariants. `body` may read;
-    /// whatever else writes, closes or counts throws from it.
+    /// Runs `body` once on the newest state, with the writer lock: for counters and invariants. `body` may read. Other
+    /// writes, closing and statistics throw in it.
     package func write<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
@@ -51,7 +51,7 @@ extension Engine {
                 outcome = .failure(error)
                 return nil
             }
-            // However long the body took: the transaction is of the moment in which it is appended.
+            // The transaction's time is the moment in which it is appended, however long the body took.
             appender.forgetTime()
             if pending.hasChanges { return try append(pending, &appender) }
             if !pending.builder.advances.isEmpty {
@@ -81,7 +81,7 @@ extension Engine {
     private func end(_ pending: inout PendingTransaction) {
         pending.giveBackNumbers()
         pending.releaseBase()
-        // Who keeps it against the rules must not meet another transaction in it.
+        // If the caller kept it against the rules, it must not see another transaction in it.
         if isKnownUniquelyReferenced(&pending), pending.isReusable { spare.put(pending) }
     }
 
@@ -99,26 +99,26 @@ extension Engine {
         return appended.transaction
     }
 
-    /// A transaction that was appended, and what of a checkpoint should stand behind it: asked with the writer lock,
-    /// which guards the indexes.
+    /// A transaction that was appended, and what should follow it. Decided with the writer lock, which guards the
+    /// indexes.
     struct Appended {
         var transaction: AppendedTransaction
         var checkpoint: CheckpointStep
         var needsRetentionCheck: Bool
     }
 
-    /// With the writer lock. `prepared` are indexes that its schema change asks for.
+    /// With the writer lock. `prepared` are indexes that the schema change needs.
     func append(
         _ pending: PendingTransaction, _ appender: inout Appender, _ prepared: [PreparedIndex] = []
     ) throws(StoreError) -> Appended {
         let builder = pending.builder
-        // Before its rows are held against indexes that are those of another schema.
+        // Checked before rows are compared with the indexes of another schema.
         guard builder.baseSchemaVersion == appender.state.schemaVersion else {
             throw StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
         }
         if let act = pending.beforeAppending { try act() }
         pending.releaseBase()
-        // The indexes are changed where they stand in copies, which readers on other threads must not forget meanwhile.
+        // The indexes are changed in nodes that may be private copies. Readers on other threads must not drop them.
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let before = appender.state.end
@@ -128,20 +128,20 @@ extension Engine {
         do throws(StoreError) {
             try indexes.apply(appended, from: before, builder, next)
         } catch {
-            // The transaction is there, and the indexes are not what they say.
+            // The transaction is in the file, but the indexes do not match it.
             log.ledger.poison(error)
             throw error
         }
         log.hintIfDue(appender.state)
         expectedChanges.store(Int(clamping: builder.changes), ordering: .relaxed)
-        // Where an index was built, others need not build it as well.
+        // A checkpoint with a new index spares others building it.
         return Appended(
             transaction: appended,
             checkpoint: nextCheckpointStep(appended.end, transactionBytes: builder.bytes),
             needsRetentionCheck: isRetentionCheckDue(appended))
     }
 
-    /// Behind the lock: a checkpoint where one is due, and what durability asks for.
+    /// Without the lock: writes a checkpoint if one is due, and makes the transaction durable as asked.
     func finish(_ appended: Appended, _ durability: Durability) throws(StoreError) {
         if appended.checkpoint != .none { try? write(appended.checkpoint) }
         if appended.needsRetentionCheck { try? applyRetention() }
@@ -150,7 +150,7 @@ extension Engine {
 }
 
 extension Log {
-    /// `appending`, holding the handle open.
+    /// `appending`, with the handle kept open.
     @inline(__always)
     func whileAppending<Result>(
         _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = true,

@@ -1,13 +1,13 @@
-// Consumers of history: registered, moved on, removed; each by one frame.
+// Consumers of history: registering, advancing, removing. Each takes one frame.
 
 extension Engine {
-    /// Registers a consumer, or changes what a registered one does; its place stays then. Gives it back.
+    /// Registers a consumer, or changes the kind of a registered one, which keeps its place. Returns it.
     ///
     /// - Parameters:
-    ///   - place: What it has seen already; nil for everything up to now. A place that cleaning has passed is for who
-    ///     wants to be told so.
-    ///   - isAtOldest: Whether it begins where history begins instead. Looked up with the writer lock, so that nobody
-    ///     cleans meanwhile.
+    ///   - place: What it has seen already; nil for everything up to now. If cleaning has passed the place, the
+    ///     consumer is told that it has lost history.
+    ///   - isAtOldest: Whether it begins where history begins instead. That place is resolved with the writer lock, so
+    ///     that no cleaning comes between.
     package func register(
         _ name: String, _ kind: ConsumerKind, at place: TransactionPlace? = nil, isAtOldest: Bool = false,
         durability: Durability = .relaxed
@@ -39,7 +39,7 @@ extension Engine {
         }
     }
 
-    /// Moves a consumer to a place wherever it stands now. Throws `consumerUnknown`.
+    /// Moves a consumer to any place. Throws `consumerUnknown`.
     @discardableResult
     package func resetConsumer(
         _ name: String, to place: TransactionPlace, durability: Durability = .relaxed
@@ -53,7 +53,7 @@ extension Engine {
         }
     }
 
-    /// Moves consumers on. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`; then none has moved.
+    /// Advances consumers. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`; then none has moved.
     package func advance(
         _ advances: [ConsumerAdvance], durability: Durability = .relaxed,
         beforeAppending: (() throws(StoreError) -> Void)? = nil
@@ -73,7 +73,7 @@ extension Engine {
         return appender.state.end
     }
 
-    /// False where there is none of that name.
+    /// Returns false if no consumer has that name.
     package func removeConsumer(_ name: String, durability: Durability = .relaxed) throws(StoreError) -> Bool {
         try appendStandalone(durability) { (state) in
             state.tracking.consumer(name) == nil ? [] : [(.consumer, ConsumerRecord.removal(of: name).encoded())]
@@ -109,10 +109,10 @@ extension Engine {
 }
 
 extension Engine {
-    /// Where history begins: what came up to this number is not held any more.
+    /// Where history begins. Transactions up to this number are no longer held.
     package var oldestNumber: UInt64 { tracking.horizon }
 
-    /// That place. Throws `closed`, `damaged`.
+    /// The place of that number. Throws `closed`, `damaged`.
     package func oldest() throws(StoreError) -> (number: UInt64, tag: UInt64, time: Int64) {
         let (number, header) = (oldestNumber, log.header)
         if number == header.baseNumber { return (number, header.baseTag, header.baseTime) }
@@ -122,8 +122,8 @@ extension Engine {
 }
 
 extension PendingTransaction {
-    /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`,
-    /// `consumerConflict`, `consumerLost` where that can be told now already; what counts is told at the commit.
+    /// The consumer has seen everything up to `to` once this is committed. Throws `consumerUnknown`, `consumerConflict`
+    /// or `consumerLost` if that is known now already. The commit decides.
     package func advance(_ name: String, from: TransactionPlace, to: TransactionPlace) throws(StoreError) {
         try builder.requireUsable()
         if let index = builder.advances.firstIndex(where: { $0.name.hasSameBytes(as: name) }) {

@@ -1,15 +1,15 @@
-// How much history there is beyond what its retention keeps, and what compaction would give back: estimates, worked out
+// How much history exceeds the retention, and how many bytes compaction would free. These are estimates, computed
 // between commits.
 
 internal import Synchronization
 
-/// What would go if history were cleaned, and what that would give back.
+/// What cleaning history would remove, and how much compaction would free then.
 package struct CleaningEstimate: Equatable, Sendable {
     /// The first transaction that stays.
     package var before: UInt64
-    /// How many transactions go that history still returns.
+    /// How many transactions would go that history returns now.
     package var transactions: UInt64
-    /// What compaction would give back then, about.
+    /// About how many bytes compaction would free then.
     package var regainedBytes: UInt64
 }
 
@@ -24,14 +24,14 @@ extension Engine {
             MetadataRecord.retention(limits).append(to: &table)
             return [(.metadata, table)]
         }
-        // The next commit looks at it.
+        // The next commit applies it.
         nextRetentionEnd.store(0, ordering: .relaxed)
     }
 
-    /// With the writer lock: whether this handle should look again, at most once in a while.
+    /// With the writer lock. Whether this handle should check again, at most once per interval.
     @inline(__always)
     func isRetentionCheckDue(_ appended: AppendedTransaction) -> Bool {
-        // More than the interval away: the clock was set back.
+        // If more than the interval remains, the clock was set back.
         let rest = nextRetentionTime.load(ordering: .relaxed) &- appended.time
         guard
             appended.end >= nextRetentionEnd.load(ordering: .relaxed) || rest <= 0
@@ -43,7 +43,7 @@ extension Engine {
         return true
     }
 
-    /// Cleans what retention does not keep; and notes whether compaction would be worth it.
+    /// Cleans what retention does not keep, and notes whether compaction would be worth it.
     func applyRetention() throws(StoreError) {
         let view = try view()
         if options.appliesRetention {
@@ -54,19 +54,19 @@ extension Engine {
         garbage.store(Int(clamping: try space.regained(behind: tracking.horizon, self, view)), ordering: .relaxed)
     }
 
-    /// The time that ages are measured from when history goes by itself: the clock's, unless it is too new to be
+    /// The time from which automatic cleaning measures ages. This is the clock's time, unless it is too new to be
     /// believed.
     ///
-    /// Looks at the transactions of the last hour. If the time from the one before them to the first of them is more
-    /// than an hour, either nobody committed for that long or the clock jumped forward, and nothing tells which. Until
-    /// the new time has lasted for an hour, only the time since the jump is added to the time before it. A process that
-    /// has just opened the store finds the same in the file. Logarithmic in the number of transactions.
+    /// Considers the transactions of the last hour. If the first of them is more than an hour later than the one before
+    /// it, either nobody committed for that long or the clock jumped forward. Nothing tells which. Until the new time
+    /// has lasted for an hour, only the time since the jump is added to the time before it. A process that has just
+    /// opened the store finds the same in the file. Logarithmic in the number of transactions.
     func believedTime(in view: View) throws(StoreError) -> Int64 {
         let now = log.environment.wallClockMicroseconds()
         let (hourAgo, overflow) = now.subtractingReportingOverflow(clockStepMicroseconds)
         if overflow { return now }
         let oldest = log.header.baseNumber
-        // All from `recent` on are of the last hour, the one of number `before` is not.
+        // All from `recent` on are of the last hour. Transaction `before` is not.
         var recent = view.number + 1
         var before = oldest
         var step: UInt64 = 1
@@ -80,7 +80,7 @@ extension Engine {
                 step = 1
             }
         }
-        // Everything that the file holds is of the last hour.
+        // The whole file is of the last hour.
         if before == oldest { return now }
         let earlier = try tracked(view).time(ofTransactionAfter: before - 1)
         let jump = recent > view.number ? now : try tracked(view).time(ofTransactionAfter: recent - 1)
@@ -90,15 +90,15 @@ extension Engine {
         return earlier + max(now - jump, 0)
     }
 
-    /// The first transaction that retention keeps; one above the last one's where it keeps none.
+    /// The first transaction that retention keeps. One above the last number if it keeps none.
     ///
-    /// - Parameter now: What ages are measured from; nil for the clock's time.
+    /// - Parameter now: The time from which ages are measured; nil for the clock's.
     package func firstRetained(in view: View, at now: Int64? = nil) throws(StoreError) -> UInt64 {
         let horizon = tracking.horizon
         let limits = tracking.retention
         var first = horizon + 1
         guard horizon < view.number else { return first }
-        // Keeping nothing is no question of the clock.
+        // Keeping nothing does not depend on the clock.
         if limits.microseconds == 0 { return view.number + 1 }
         if limits.microseconds < .max {
             first = try firstTransaction(
@@ -115,7 +115,7 @@ extension Engine {
         return first
     }
 
-    /// By doubling and halving: as times rise with numbers, but for clock steps, near which this may be some
+    /// Searches by doubling and halving, as times rise with numbers. Near a clock step the result may be some
     /// transactions off.
     private func firstTransaction(
         youngerThan age: UInt64, at now: Int64, behind horizon: UInt64, in view: View
@@ -141,7 +141,7 @@ extension Engine {
 
     // MARK: Space
 
-    /// What would go if all before a transaction went.
+    /// What would go if all transactions before this one went.
     package func estimate(before number: UInt64, in view: View) throws(StoreError) -> CleaningEstimate {
         let horizon = tracking.horizon
         let first = max(min(number, view.number + 1), horizon + 1)
@@ -149,7 +149,7 @@ extension Engine {
         return CleaningEstimate(before: first, transactions: first - 1 - horizon, regainedBytes: regained)
     }
 
-    /// Where the first transaction behind that number begins; the end where there is none.
+    /// Where the first transaction after that number begins; the end if there is none.
     func place(behind number: UInt64, in view: View) throws(StoreError) -> UInt64 {
         var start = view.end
         try tracked(view).forEachTransaction(after: number) { (transaction) in
@@ -159,15 +159,15 @@ extension Engine {
         return start
     }
 
-    /// What the file is made of, about: rows of objects that there are, what only history needs, what compaction would
-    /// give back, and indexes.
+    /// About how the file is used: rows of live objects, what only history needs, what compaction would free, and
+    /// indexes.
     package func spaceByUse(
         in view: View
     ) throws(StoreError) -> (live: UInt64, history: UInt64, garbage: UInt64, index: UInt64) {
         let space = try space(in: view)
         let garbage = try space.regained(behind: tracking.horizon, self, view)
         let all = try space.regained(behind: view.number, self, view)
-        // Replaced nodes are garbage: they are not counted as indexes too.
+        // Replaced nodes count as garbage, not also as indexes.
         let index = min(space.nodeBytes, space.indexBytes)
         let history = max(all, garbage) - garbage
         let rest = view.end - min(view.end, index + history + garbage)
@@ -182,13 +182,13 @@ extension Engine {
     }
 }
 
-/// What a file is made of, about.
+/// About what a file consists of.
 struct SpaceEstimate {
-    /// Rows of the objects that there are.
+    /// Rows of live objects.
     let liveBytes: UInt64
     /// Indexes as compaction would write them.
     let indexBytes: UInt64
-    /// Nodes and checkpoints in the file, also those that later ones have replaced.
+    /// Nodes and checkpoints in the file, including those that later ones have replaced.
     let nodeBytes: UInt64
     /// The part of the file that is nodes and checkpoints, in 1/1024.
     let nodeShare: UInt64
@@ -199,7 +199,7 @@ struct SpaceEstimate {
         func bytes(_ kinds: FrameKind...) -> UInt64 { kinds.reduce(0) { $0 + indexes.frameBytes[Int($1.rawValue)] } }
         let rows = bytes(.transaction, .part, .value, .rows)
         let average = indexes.changes == 0 ? 0 : rows / indexes.changes + 1
-        // What compaction has once written as live counts as such until the file has doubled: rows may be of any size.
+        // What compaction wrote as live counts as live until the file has doubled: rows may be of any size.
         liveBytes = max(live.multipliedReportingOverflow(by: average).partialValue, base)
         indexBytes = live * 10 + indexes.ordered.reduce(0) { $0 + ($1?.entries ?? 0) * 40 }
         nodeBytes = bytes(.nodes, .checkpoint)
@@ -208,7 +208,7 @@ struct SpaceEstimate {
 
     private func withoutNodes(_ bytes: UInt64) -> UInt64 { bytes - bytes / 1024 * nodeShare }
 
-    /// What compaction would give back with everything up to that transaction folded.
+    /// How many bytes compaction would free with everything up to that transaction folded.
     func regained(behind number: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
         regained(at: try engine.place(behind: number, in: view), end: view.end)
     }
@@ -218,13 +218,13 @@ struct SpaceEstimate {
         return end > left ? end - left : 0
     }
 
-    /// How far must be cleaned so that cleaning all the rest would not give back more than so much; 0 for not at all.
+    /// How far to clean so that cleaning the rest would free no more than this many bytes; 0 for not at all.
     func place(leaving bytes: UInt64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
         let horizon = try engine.place(behind: engine.tracking.horizon, in: view)
         let all = regained(at: view.end, end: view.end)
         let gone = regained(at: horizon, end: view.end)
         guard all > gone, all - gone > bytes else { return 0 }
-        // Above the live bytes what is regained grows with the place.
+        // Above the live bytes, the regained bytes grow with the place.
         return max(horizon, min(view.end, view.end - min(view.end, bytes)))
     }
 }

@@ -1,12 +1,11 @@
-// Committing a schema change: indexes that it asks for are built before the writer lock is taken.
+// Committing a schema change. The indexes that it needs are built before the writer lock is taken.
 
 extension Engine {
-    /// Appends what changes the schema, and makes it durable as asked. Where it needs indexes over objects that are
-    /// there, they are built before, beside whoever reads and writes; an index is in a checkpoint before anybody else
-    /// may write, so nobody else builds it.
+    /// Appends a schema change and makes it durable as asked. Indexes over existing objects are built first, while
+    /// others read and write. An index is in a checkpoint before anybody else may write, so nobody builds it again.
     ///
-    /// A failed build leaves the store as it was, but for nodes that nobody names. Throws what `Log.commit` throws, and
-    /// `uniqueViolation` with the objects that have the same key.
+    /// A failed build leaves the store as it was, apart from nodes that nothing names. Throws what `Log.commit` throws,
+    /// and `uniqueViolation` with the objects that have the same key.
     @inline(never)
     func commitSchema(_ pending: PendingTransaction, _ durability: Durability) throws(StoreError) -> AppendedTransaction
     {
@@ -22,7 +21,7 @@ extension Engine {
         return appended.transaction
     }
 
-    /// Takes indexes that were built for the schema that there is, in a file that nobody else writes to.
+    /// Installs indexes that were built for the present schema, in a file that nobody else writes to.
     func install(_ build: IndexBuild) throws(StoreError) {
         try log.whileAppending(.relaxed) { (appender) throws(StoreError) in
             try build.finish(indexes.view(of: appender.state))
@@ -35,9 +34,8 @@ extension Engine {
         }
     }
 
-    /// Runs `body` with the writer lock. Where an index was built for what it appended, and stands in no checkpoint, a
-    /// checkpoint follows in the same hold: only a death in between leaves a store in which the next writer must build
-    /// it.
+    /// Runs `body` with the writer lock. If an index was built and stands in no checkpoint, a checkpoint follows in the
+    /// same hold. Only a crash in between leaves a store in which the next writer must build the index.
     @inline(__always)
     func appendingIndexes(
         _ durability: Durability, _ body: (inout Appender) throws(StoreError) -> Appended?
@@ -52,17 +50,17 @@ extension Engine {
                 appended?.checkpoint = .none
             }
         } catch {
-            // What a checkpoint saves is time: without it the transaction is there all the same.
+            // A checkpoint only saves time. The transaction is in the store without it.
             guard appended != nil else { throw error }
             log.wakeBackgroundSync()
         }
         return appended
     }
 
-    /// Writes nodes of an index that is being built behind the end, where no checkpoint names them yet, in one short
-    /// hold of the writer lock.
+    /// Writes nodes of an unfinished index after the end, in one short hold of the writer lock. No checkpoint names
+    /// them yet.
     ///
-    /// Where it throws, the index is of no use any more, and the store is as it was.
+    /// If it throws, the index is useless and the store is as it was.
     func appendSlice(of index: inout OrderedIndex, ofSchema version: UInt16) throws(StoreError) {
         try log.whileAppending(.relaxed) { (appender) throws(StoreError) in
             guard appender.state.schemaVersion == version else { throw IndexBuild.overtaken }

@@ -1,12 +1,12 @@
-// Deleting history, and what of it there still is.
+// Deleting history, and what remains of it.
 
 extension Engine {
-    /// Which transactions history returns, and who reads it: as of the last look at the file.
+    /// Which transactions history returns, and who reads it, as of the last look at the file.
     package var tracking: TrackingState { log.current.tracking }
 
-    /// From now on transactions with numbers below `number` are no longer returned: all of them, or those of some
-    /// authors (nil: those without one). One frame; nothing is given back before compaction. A number above the last
-    /// one's means all that there are. False where nothing changes.
+    /// Stops returning transactions below `number`: all of them, or those of some authors (nil: those without one).
+    /// Takes one frame, and frees no space before compaction. A number above the last one's means all. Returns false if
+    /// nothing changes.
     ///
     /// Throws what `Log.commit` throws.
     @discardableResult
@@ -29,8 +29,7 @@ extension Engine {
         }
     }
 
-    /// Appends the frames that `body` makes of the newest state, outside of transactions, and makes them durable as
-    /// asked.
+    /// Appends the frames that `body` makes for the newest state, outside of transactions. Makes them durable as asked.
     ///
     /// - Returns: false if `body` made none.
     @discardableResult
@@ -47,7 +46,7 @@ extension Engine {
         return true
     }
 
-    /// Appends a frame outside of transactions, with the writer lock. Returns where it ends.
+    /// Appends a frame outside of transactions, with the writer lock. Returns its end.
     func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) -> UInt64 {
         let start = appender.state.end
         try indexes.core.file.requireReach(start + UInt64(FormatLimits.maximumFrameBytes))
@@ -57,7 +56,7 @@ extension Engine {
         return appender.state.end
     }
 
-    /// The name number of an author; 0 for none, nil for one that the store does not know.
+    /// The name number of an author; 0 for none, nil if the store does not know the author.
     private static func number(ofAuthor author: String?, _ state: LogState) -> UInt32? {
         guard let author, !author.isEmpty else { return 0 }
         return state.nameNumbers[IdentifierName(author)]
@@ -65,19 +64,19 @@ extension Engine {
 }
 
 extension Engine {
-    /// Throws `forked` in a child: there a thread of the parent's may hold a lock for ever.
+    /// Throws `forked` in a child process, where a thread of the parent may hold a lock for ever.
     package func requireNotForked() throws(StoreError) {
         try log.process.requireOwn(path: log.path)
     }
 
-    /// The number of an author's, context's or process's name; nil where no transaction has used it, 0 for none and an
-    /// empty one. Behind `requireNotForked`.
+    /// The number of an author's, context's or process's name: 0 for none or an empty one, nil if no transaction has
+    /// used it. Call `requireNotForked` first.
     package func number(ofName name: String?) -> UInt32? {
         guard let name, !name.isEmpty else { return 0 }
         return log.current.nameNumbers[IdentifierName(name)]
     }
 
-    /// Whether an object ever had that ID, as far as the numbers tell.
+    /// Whether an object ever had that ID, judging by the numbers given out.
     package func wasGiven(_ object: ObjectID) throws(StoreError) -> Bool {
         try viewOfThisFile().nextNumber(of: object.entityNumber) > object.number
     }

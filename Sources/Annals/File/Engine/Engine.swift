@@ -1,4 +1,4 @@
-// An open store: the log with its indexes, views of it, and transactions on it.
+// An open store: the log with its indexes, its views, and transactions on it.
 //
 // Invariants:
 // S1  The indexes follow the log: what is published is one state of both.
@@ -13,15 +13,14 @@ package final class Engine: Sendable {
     package let options: EngineOptions
     let numbers = ObjectNumberSupply()
     let clockSteps = ClockSteps()
-    /// The transaction that ended last, for the next one to begin with its memory.
+    /// The last transaction that ended. The next one reuses its memory.
     let spare = TransactionRecycler()
-    /// How many changes the last transaction had: the next one may have as many.
+    /// How many changes the last transaction had, as a guess for the next one.
     let expectedChanges = Atomic<Int>(1)
-    /// When this handle next looks whether retention is exceeded: on the clock of transactions, and the end of the
-    /// file.
+    /// When this handle next checks whether retention is exceeded: by the time of transactions, and by the file's end.
     let nextRetentionTime = Atomic<Int64>(.min)
     let nextRetentionEnd = Atomic<UInt64>(0)
-    /// What compaction would have given back when this handle last looked, about.
+    /// About how much compaction would have freed when this handle last checked.
     let garbage = Atomic<Int>(0)
     /// The thread that runs a `write` body; 0 for none.
     let writingThread = Atomic<UInt>(0)
@@ -34,7 +33,7 @@ package final class Engine: Sendable {
 
     // MARK: Opening and closing
 
-    /// Opens an existing store: reads the last checkpoint and what stands behind it. Throws what `Log.open` throws.
+    /// Opens an existing store: reads the last checkpoint and what follows it. Throws what `Log.open` throws.
     package static func open(
         _ path: String, access: FileAccess = .readWrite, options: EngineOptions = EngineOptions(),
         files: any FileSystem, environment: any Environment
@@ -46,7 +45,7 @@ package final class Engine: Sendable {
         return try start.engine(log)
     }
 
-    /// Makes an empty store and opens it. Throws `alreadyExists` where the name is taken.
+    /// Makes an empty store and opens it. Throws `alreadyExists` if the name is taken.
     package static func create(
         _ path: String, storeID: UUIDBytes? = nil, options: EngineOptions = EngineOptions(), files: any FileSystem,
         environment: any Environment
@@ -58,7 +57,7 @@ package final class Engine: Sendable {
         return try start.engine(log)
     }
 
-    /// Opens the store, or makes it where there is none, and says which. Several processes may do so at once.
+    /// Opens the store, or creates a missing one, and says which. Several processes may do so at once.
     package static func openOrCreate(
         _ path: String, options: EngineOptions = EngineOptions(), files: any FileSystem, environment: any Environment
     ) throws(StoreError) -> (engine: Engine, wasMade: Bool) {
@@ -73,7 +72,7 @@ package final class Engine: Sendable {
         }
     }
 
-    /// Keeps the indexes that were made while the log was opened.
+    /// Keeps the indexes that are made while the log is opened.
     private final class Start {
         private let options: EngineOptions
         private var indexes: Indexes?
@@ -93,18 +92,18 @@ package final class Engine: Sendable {
         }
     }
 
-    /// Writes a checkpoint where opening would else take long, makes everything durable and says in the file that it
-    /// was closed cleanly.
+    /// Makes everything durable and records in the file that it was closed cleanly. First writes a checkpoint if
+    /// opening would otherwise take long.
     ///
-    /// Waits for calls under way on other threads, reads included; later ones throw `closed`. Closing twice does
-    /// nothing. Not to be called from a body that reads: it would wait for that body.
+    /// Waits for running calls on other threads, reads included; later calls throw `closed`. Closing twice does
+    /// nothing. Do not call it in a body that reads: it would wait for that body.
     package func close() throws(StoreError) {
         if log.process.wasForked { return }
         try requireNotWriting()
-        // Who waits for changes learns that there will be none.
+        // Threads that wait for changes learn that there will be none.
         defer { (options.hub ?? .existing)?.poke(directory: log.directoryPath, name: log.name) }
         if log.access == .readWrite, isCheckpointWorthClosing() {
-            // What a checkpoint saves is time: closing goes on without it.
+            // A checkpoint only saves time. Closing goes on without it.
             try? writeCheckpoint()
         }
         try log.close()
@@ -112,22 +111,22 @@ package final class Engine: Sendable {
 
     // MARK: Views
 
-    /// The newest state: it contains everything that was acknowledged before the call, in any process. Takes no lock of
-    /// other processes. Throws `storeReplaced` where another file has taken this one's place.
+    /// The newest state. It contains everything that was acknowledged before the call, in any process. Takes no lock of
+    /// other processes. Throws `storeReplaced` if another file has taken this one's place.
     @inline(__always)
     package func view() throws(StoreError) -> View { try log.catchUp { _ in indexes.newest } }
 
-    /// The newest state of this file, for who has asked for the newest file and asks it for several things: where
-    /// another one has taken its place meanwhile, it is the last state that this one had.
+    /// The newest state of this file, for callers that make several calls on the newest file. If another file has taken
+    /// its place meanwhile, this is the last state that this one had.
     package func viewOfThisFile() throws(StoreError) -> View {
         try log.catchUp(looksAtPlace: false) { _ in indexes.newest }
     }
 
-    /// The newest state that this handle has seen, without looking at the file. Throws `closed`, `forked`.
+    /// The newest state that this handle has seen. Does not look at the file. Throws `closed`, `forked`.
     package func knownView() throws(StoreError) -> View { try log.whatIsKnown { indexes.newest } }
 
-    /// The state behind a transaction, as this file has it. Throws `invalidArgument` for a number above the last one's,
-    /// or below what history holds.
+    /// The state after a transaction, as this file has it. Throws `invalidArgument` for a number above the last one's
+    /// or below the file's history.
     package func view(asOf number: UInt64) throws(StoreError) -> View {
         let newest = try viewOfThisFile()
         guard number <= newest.number, number >= log.header.baseNumber else {
@@ -147,7 +146,7 @@ package final class Engine: Sendable {
         try log.makeDurable(through: end)
     }
 
-    /// What the body of `write` may not do: it would wait for itself.
+    /// Throws in the body of `write`, for calls that would wait for that body.
     package func requireNotWriting() throws(StoreError) {
         guard writingThread.load(ordering: .relaxed) != 0,
             writingThread.load(ordering: .relaxed) == SystemCalls.currentThread

@@ -1,39 +1,39 @@
-// What a user of the engine may choose.
+// The engine's options.
 
 package struct EngineOptions: Sendable {
     package var log = LogOptions()
     package var reading = Reading.mapped
-    /// A checkpoint is begun when nodes that are not in the file take so much memory; half as much again is the most
-    /// there is while it is written ...
+    /// A checkpoint begins when unwritten nodes take so much memory. While it is written they take at most half as much
+    /// again ...
     package var dirtyNodeBytes = 64 << 20
-    /// ... or when so much stands behind the last one, and it is at least twice what the checkpoint would take.
+    /// ... or when so much follows the last one, and at least twice what the checkpoint would take.
     package var checkpointTailBytes: UInt64 = 16 << 20
-    /// Where it would take more than this, it is written part by part, each behind a commit.
+    /// A larger checkpoint is written in parts, each after a commit.
     package var undividedCheckpointBytes = 8 << 20
-    /// Closing writes a checkpoint where so much would have to be read again at opening.
+    /// Closing writes a checkpoint if the next opening would have to read so much.
     package var closingTailBytes: UInt64 = 64 << 10
-    /// The keys of an index that is built take so much memory; what is more waits in a file.
+    /// How much memory the keys of a new index may take. The rest waits in a file.
     package var keySortBytes = 24 << 20
-    /// So much of an index that is built is written at once, while others wait, and of a checkpoint in parts, or there
-    /// twice what has come anew: whole nodes.
+    /// How much of a new index is written at once, while others wait. Also the least size of a checkpoint's part. Whole
+    /// nodes.
     package var indexSliceBytes = 1 << 20
 
-    /// Reading by copies forgets them when they have come to so much, and nobody reads.
+    /// Reading by copies drops them when they take so much and nobody reads.
     package var copiedBytes: UInt64 = 64 << 20
 
-    /// Whether history goes by itself that the store's retention does not keep.
+    /// Whether history that the store's retention does not keep is cleaned automatically.
     package var appliesRetention = true
-    /// Looked at when so much time has passed, or so much was written, since the last look of this handle.
+    /// Retention is checked when so much time has passed, or so much was written, since this handle's last check.
     package var retentionCheckMicroseconds: Int64 = 60_000_000
     package var retentionCheckBytes: UInt64 = 16 << 20
 
-    /// Where those wait who want to know of changes; nil for where all of the process do.
+    /// The hub that delivers change signals; nil for the one of the process.
     package var hub: ChangeHub?
 
-    /// Layouts of rows: the same for all files that take one another's place.
+    /// Layouts of rows, shared by all files that take one another's place.
     package var layouts = LayoutPool()
 
-    /// Who reads by copies touches no mapping at all.
+    /// Reading by copies touches no mapping at all.
     var logOptions: LogOptions {
         var options = log
         options.maps = log.maps && reading == .mapped
@@ -42,7 +42,7 @@ package struct EngineOptions: Sendable {
 
     package init() { log.limits.mappingReserveBytes = 1 << 40 }
 
-    /// Sizes low enough that small tests meet them.
+    /// Sizes so low that small tests reach them.
     package static var lowered: EngineOptions {
         var options = EngineOptions()
         options.log.limits = .lowered
@@ -54,7 +54,7 @@ package struct EngineOptions: Sendable {
         options.keySortBytes = 6 << 10
         options.indexSliceBytes = 16 << 10
         options.copiedBytes = 32 << 10
-        // Tests that are not about it set their clocks as they like.
+        // Most tests set their clocks freely.
         options.appliesRetention = false
         return options
     }

@@ -1,26 +1,26 @@
-// What a store consists of, counted as it grows.
+// What a store consists of.
 
 package struct EngineStatistics: Sendable {
-    /// The end of what counts, and the size of the file, reserved space included.
+    /// The log's end, and the size of the file with reserved space.
     package var end: UInt64 = 0
     package var fileBytes: UInt64 = 0
     package var lastNumber: UInt64 = 0
     package var schemaVersion: UInt16 = 0
-    /// The transactions in the file.
+    /// The number of transactions in the file.
     package var transactions: UInt64 = 0
-    /// By kind: what frames take, headers included.
+    /// By kind: the bytes of frames with their headers.
     package var frameBytes: [FrameKind: UInt64] = [:]
-    /// By entity number: how many objects there are.
+    /// By entity number: the number of live objects.
     package var liveObjects: [UInt16: UInt64] = [:]
     /// Memory of index nodes that are not in the file yet.
     package var dirtyNodeBytes = 0
-    /// Everything below is in a checkpoint.
+    /// A checkpoint has everything below.
     package var checkpointEnd: UInt64 = 0
     package var durableEnd: UInt64 = 0
 }
 
 extension Engine {
-    /// Counts as of the newest state. Waits for a commit of this handle that is under way.
+    /// Counts of the newest state. Waits for a running commit of this handle.
     package func statistics() throws(StoreError) -> EngineStatistics {
         try requireNotWriting()
         _ = try viewOfThisFile()

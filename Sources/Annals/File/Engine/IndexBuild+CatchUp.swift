@@ -1,15 +1,14 @@
-// Catching up: what was committed while an index was built goes into it from the history, most of it beside whoever
-// commits more.
+// Catching up: what was committed while an index was built is added to it from the history, mostly while others write.
 
 extension IndexBuild {
-    /// Leaves little to do for `finish`: few transactions, and few nodes that are not in the file.
+    /// Leaves little for `finish`: few transactions, and few unwritten nodes.
     func catchUp() throws(StoreError) {
         try catchUpInRounds()
         try writeNodes()
         try catchUpInRounds()
     }
 
-    /// A round takes what was committed during the one before, until that is little.
+    /// A round applies what was committed during the one before, until that is little.
     private func catchUpInRounds() throws(StoreError) {
         var last = UInt64.max
         while true {
@@ -20,8 +19,8 @@ extension IndexBuild {
         }
     }
 
-    /// As others write faster than this reads, they wait: while a piece is taken, then while one twice as long is,
-    /// until nothing is left.
+    /// If others write faster than this reads, they wait while a piece is applied, then one twice as long, until
+    /// nothing is left.
     private func catchUpUnderLock() throws(StoreError) {
         var piece = UInt64(engine.options.indexSliceBytes / 4)
         var isDone = false
@@ -48,7 +47,7 @@ extension IndexBuild {
         return taken
     }
 
-    /// As many nodes as memory may hold.
+    /// Whether there are as many nodes as memory may hold.
     var hasManyNodes: Bool {
         indexes.reduce(0) { $0 + $1.content.dirtyBytes } >= engine.options.dirtyNodeBytes
     }
@@ -57,7 +56,7 @@ extension IndexBuild {
         for place in indexes.indices { try write(place) }
     }
 
-    /// In the hold of the lock that there is.
+    /// In the current hold of the lock.
     private func writeNodes(_ appender: inout Appender) throws(StoreError) {
         for place in indexes.indices {
             while indexes[place].content.dirtyBytes > 0 {
@@ -67,16 +66,15 @@ extension IndexBuild {
         }
     }
 
-    /// The last round: what is left up to the state on which the transaction is appended. With the writer lock.
+    /// The last round: applies the rest up to the state on which the transaction is appended. With the writer lock.
     func finish(_ newest: View) throws(StoreError) {
         repeat { _ = try apply(newest, atMost: .max) } while number < newest.number
     }
 
-    /// Takes the transactions up to a view, or some of them: until they are `bytes` long, or have changed as many nodes
-    /// as memory may hold. Gives back how long they are.
+    /// Applies transactions up to a view. Stops after `bytes` of them, or when they have changed as many nodes as
+    /// memory may hold. Returns how many bytes they had.
     ///
-    /// Duplicates refuse the index though a later transaction may have removed them: for a moment of the build it could
-    /// not be unique.
+    /// Duplicates refuse the index even if a later transaction has removed them: for a moment it could not be unique.
     private func apply(_ newest: View, atMost bytes: UInt64) throws(StoreError) -> UInt64 {
         guard newest.catalog.newestVersion == version else { throw Self.overtaken }
         var taken: UInt64 = 0
@@ -90,8 +88,7 @@ extension IndexBuild {
         return taken
     }
 
-    /// All keys that go are taken out first, so that objects may exchange keys. Two passes, however long the
-    /// transaction is.
+    /// Removes all old keys first, so that objects may exchange keys. Two passes, however long the transaction is.
     private func apply(_ transaction: TransactionView, _ newest: View) throws(StoreError) {
         for isInserting in [false, true] {
             try transaction.forEachChange { (change) throws(StoreError) in
@@ -131,7 +128,7 @@ extension IndexBuild {
         try indexes[place].content.insert(new, change.object, core.file)
     }
 
-    /// In a read section, in which history is read.
+    /// In a read section in which history is read.
     private func appendKey(at offset: UInt64, _ index: IndexShape, _ core: ReadCore) throws(StoreError) -> Bool {
         let row = try core.row(at: offset, index.id.entity, shape)
         return try index.appendKey(of: row, to: &keys, large: IndexShape.noLargeKeys)

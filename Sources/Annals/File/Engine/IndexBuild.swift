@@ -1,48 +1,45 @@
-// Builds the ordered indexes that a schema change asks for over objects that are there, while others read and write.
+// Builds the ordered indexes that a schema change needs over existing objects, while others read and write.
 //
 // Invariants:
-// J1  Each index has exactly the keys of its entity's rows as of transaction `number`, as the schema to come makes
-//     them.
-// J2  What is here nobody else sees: the nodes that were written are named by no checkpoint until the schema change is
-//     in the store.
-// J3  The keys being sorted and the nodes in memory are bounded by options, however many objects there are.
+// J1  Each index has exactly the keys of its entity's rows as of transaction `number`, as the future schema makes them.
+// J2  Nobody else sees these indexes: no checkpoint names their nodes until the schema change is in the store.
+// J3  Options bound the keys being sorted and the nodes in memory, however many objects there are.
 
-/// An index that is ready before the transaction is that asks for it.
+/// An index that is ready before the transaction that needs it.
 struct PreparedIndex {
     let shape: IndexShape
     var content: OrderedIndex
 }
 
-/// One use of one thread: `run`, and then `finish` with the writer lock, in which the transaction is appended.
+/// For one use by one thread: `run`, then `finish` with the writer lock, in which the transaction is appended.
 ///
-/// The rows of a view are read in the order of their numbers, their keys are sorted, and the index is written from its
-/// least key on, by slices with a short hold of the lock each. Then it catches up: what was committed since the view is
-/// taken from the history, in rounds that become shorter, the last one in the hold in which the transaction is
-/// appended.
+/// Reads the rows of a view in the order of their numbers and sorts their keys. Writes the index from its least key on,
+/// in slices with a short hold of the lock each. Then it catches up: it applies what was committed since the view from
+/// the history, in ever shorter rounds. The last one is in the hold in which the transaction is appended.
 final class IndexBuild {
-    /// Those that have to be built, and those that were empty when it began: they may no longer be when it ends.
+    /// The indexes to build, and those that were empty at the beginning: they may no longer be at the end.
     var indexes: [PreparedIndex] = []
     let engine: Engine
-    /// Called again and again while it runs; what it throws ends the build.
+    /// Called repeatedly while it runs. An error that it throws ends the build.
     var progress: (() throws(StoreError) -> Void)?
     private var bytesSinceReport = 0
-    /// The schema to come.
+    /// The future schema.
     let shape: StoreShape
-    /// The version before it: nobody else may add one meanwhile.
+    /// The version before it. Nobody else may add one meanwhile.
     let version: UInt16
     private let view: View
-    /// Whether the nodes are left to a checkpoint that follows, as long as memory holds them. Nobody else writes then.
+    /// Whether the nodes are left to a following checkpoint, as long as memory holds them. Nobody else writes then.
     private let isCompleting: Bool
     var number: UInt64
     var keys = ByteWriter(capacity: 1024)
-    /// Objects with the key of another one, and the place of the index that is to be unique.
+    /// Objects with the same key, and the position of the index that should be unique.
     private var duplicates: [(place: Int, pair: (ObjectID, ObjectID))] = []
     private static let maximumDuplicates = 10
 
-    /// Nil where nothing has to be built. Throws `schemaChanged` where the transaction's schema is not the newest one's
-    /// successor.
+    /// Nil if nothing has to be built. Throws `schemaChanged` unless the transaction's schema is the successor of the
+    /// newest one.
     init?(_ engine: Engine, _ transaction: TransactionBuilder) throws(StoreError) {
-        // What cannot be written is refused where it is appended.
+        // Appending throws what prevents writing.
         guard engine.log.access == .readWrite else { return nil }
         try engine.log.ledger.requireUsable()
         let view = try engine.view()
@@ -61,7 +58,7 @@ final class IndexBuild {
         }
     }
 
-    /// Builds what the schema of a store asks for and is not there. Nil where nothing has to be built.
+    /// Builds missing indexes of a store's schema. Nil if none is missing.
     init?(completing engine: Engine) throws(StoreError) {
         guard !engine.indexes.isComplete else { return nil }
         let view = try engine.view()
@@ -80,7 +77,7 @@ final class IndexBuild {
         StoreError(.schemaChanged, "Another process changed the schema: begin the transaction again.")
     }
 
-    /// Everything that takes long. Holds the writer lock for a slice at a time only.
+    /// Does everything that takes long. Holds the writer lock for only a slice at a time.
     func run() throws(StoreError) {
         for place in indexes.indices { try build(place) }
         if !isCompleting { try catchUp() }
@@ -91,7 +88,7 @@ final class IndexBuild {
         try progress?()
     }
 
-    /// Behind each key: reports about as often as a slice of the index is written.
+    /// After each key. Reports about as often as a slice of the index is written.
     private func note(keyBytes: Int) throws(StoreError) {
         bytesSinceReport += keyBytes
         if bytesSinceReport >= engine.options.indexSliceBytes { try report() }
@@ -115,7 +112,7 @@ final class IndexBuild {
             try note(keyBytes: keys.count)
             return true
         }
-        // Before anything is written: a store does not grow by an index that cannot be.
+        // Before anything is written: an index that cannot exist must not make the store grow.
         if index.id.isUnique { try requireUnique(sorter, place) }
         var entries = try sorter.sorted()
         while let entry = try entries.next() {
@@ -128,7 +125,7 @@ final class IndexBuild {
                 }
             }
             try note(keyBytes: keyBytes)
-            // So late that the nodes that the next keys go to stay in memory.
+            // Late enough that the nodes for the next keys stay in memory.
             if indexes[place].content.dirtyBytes >= 2 * engine.options.indexSliceBytes { try writeSlice(place) }
         }
         if !isCompleting || hasManyNodes { try write(place) }
@@ -137,7 +134,7 @@ final class IndexBuild {
     private func requireUnique(_ sorter: KeySorter, _ place: Int) throws(StoreError) {
         let entity = indexes[place].shape.id.entity
         var entries = try sorter.sorted()
-        // The first one with its key.
+        // The first entry with its key.
         guard var first = try entries.next() else { return }
         while duplicates.count < Self.maximumDuplicates, let next = try entries.next() {
             guard next.hasSameKey(as: first), !next.hasAbsent else {
@@ -162,7 +159,7 @@ final class IndexBuild {
         throw Indexes.violation(indexes[place].shape, duplicates.lazy.filter { $0.place == place }.map(\.pair))
     }
 
-    /// The nodes of an index go to the file, a slice at a time.
+    /// Writes the nodes of an index to the file, a slice at a time.
     func write(_ place: Int) throws(StoreError) {
         while indexes[place].content.dirtyBytes > 0 { try writeSlice(place) }
     }

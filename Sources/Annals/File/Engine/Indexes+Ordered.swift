@@ -1,6 +1,6 @@
-// Keeping the ordered indexes: what a transaction takes out and puts in, and whether unique keys stay unique.
+// Keeping the ordered indexes: which keys a transaction removes and inserts, and whether unique keys stay unique.
 
-/// What a transaction changes in ordered indexes, worked out before it is written.
+/// A transaction's changes of ordered indexes, computed before it is written.
 struct OrderedChanges: ~Copyable {
     private var keys = ByteWriter(capacity: 256)
     private var entries: [Entry] = []
@@ -16,7 +16,7 @@ struct OrderedChanges: ~Copyable {
 
     var isEmpty: Bool { entries.isEmpty }
 
-    /// Notes that an object's key in an index changes from the one row's to the other's; nil for no row.
+    /// Notes that an object's key in an index changes from one row's to the other's; nil for no row.
     mutating func note(
         _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowImage?, to new: RowImage?,
         large: IndexKey.LargeValueReader
@@ -49,8 +49,8 @@ struct OrderedChanges: ~Copyable {
         }
     }
 
-    /// Takes out everything first, so that objects may exchange keys; then puts in, and asks `check` where a key of a
-    /// unique index is to be put in.
+    /// Removes all old keys first, so that objects may exchange keys. Then inserts, calling `check` for each key of a
+    /// unique index.
     func apply(
         to ordered: inout [OrderedIndex?], _ shape: StoreShape, _ source: VerifiedFile,
         check: (OrderedIndex, IndexShape, UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Void
@@ -70,7 +70,7 @@ struct OrderedChanges: ~Copyable {
 }
 
 extension Indexes {
-    /// Notes what a change means for the indexes of its entity. `row` is the row it wrote.
+    /// Notes a change for the indexes of its entity. `row` is the row that it wrote.
     func note(
         _ change: ChangeView, row: UnsafeRawBufferPointer?, _ state: OrderedState, in changes: inout OrderedChanges
     ) throws(StoreError) {
@@ -80,7 +80,7 @@ extension Indexes {
         if change.kind != .delete, let row { new = try rowView(row, entity, shape) }
         for number in shape.indexes(of: entity) where state.ordered[number] != nil {
             let index = shape.indexes[number]
-            // The set counts positions in the row's layout, which may be one from before the newest.
+            // The set counts positions in the row's layout, which may be older than the newest.
             if change.kind == .update, new?.layout === index.layout,
                 !index.positions.contains(where: { change.contains(attributePosition: $0) })
             {
@@ -106,7 +106,7 @@ extension Indexes {
         return try RowImage(bytes, layout: layout)
     }
 
-    /// Takes a change of another process into the ordered indexes: that keys are unique was its writer's duty.
+    /// Applies another process's change to the ordered indexes. Its writer has ensured that keys are unique.
     func maintainOrdered(_ change: ChangeView, row: UnsafeRawBufferPointer?) throws(StoreError) {
         var changes = OrderedChanges()
         try note(change, row: row, OrderedState(shape: shape, ordered: ordered), in: &changes)
@@ -114,22 +114,22 @@ extension Indexes {
         try changes.apply(to: &ordered, shape, core.file) { (_, _, _, _) in }
     }
 
-    /// The schema and the ordered indexes as they will be behind a transaction.
+    /// The schema and the ordered indexes after a transaction.
     struct OrderedState {
         var shape: StoreShape
         var ordered: [OrderedIndex?]
-        /// Whether an index was built that was not there before.
+        /// Whether a new index was built.
         var hasBuilt = false
 
         init(shape: StoreShape, ordered: [OrderedIndex?]) { (self.shape, self.ordered) = (shape, ordered) }
 
-        /// What a new schema version makes of the indexes of a state: those that it adds are empty where the entity is,
-        /// else still to be built; and so are those whose keys it changes, of rows from before an attribute that now
-        /// has another default.
+        /// The indexes of a state under a new schema version. An added index is empty if its entity has no objects, and
+        /// otherwise nil, still to be built. The same goes for an index whose keys change, because an attribute that
+        /// old rows lack has another default now.
         init(behind catalog: SchemaCatalog, _ before: StoreShape, _ ordered: [OrderedIndex?], _ totals: StoreTotals) {
             let next = StoreShape(catalog)
             shape = next
-            // Mostly they are the same ones in the same order: each is looked for behind the one before.
+            // Mostly they are the same in the same order, so the search begins after the last one found.
             var expected = 0
             self.ordered = next.indexes.map { (index) -> OrderedIndex? in
                 let own = before.indexes(of: index.id.entity)
@@ -144,10 +144,10 @@ extension Indexes {
         }
     }
 
-    /// What a transaction makes of the schema and the ordered indexes; nil where there is nothing to change.
+    /// The schema and the ordered indexes after a transaction; nil if nothing changes.
     ///
-    /// `prepared` are indexes of this state that its schema asks for; what else has still to be built is built here.
-    /// Throws `uniqueViolation` where a unique key would be two objects'. With the writer lock; changes nothing.
+    /// `prepared` are indexes of this state that its schema needs. Other missing indexes are built here. Throws
+    /// `uniqueViolation` if two objects would have one unique key. With the writer lock; changes nothing.
     func orderedState(
         behind transaction: TransactionBuilder, _ prepared: [PreparedIndex] = []
     ) throws(StoreError) -> OrderedState? {
@@ -173,7 +173,7 @@ extension Indexes {
         if changes.isEmpty { return next }
         try changes.apply(to: &next.ordered, next.shape, core.file) {
             (content, index, key, object) throws(StoreError) in
-            // Of a key that is cut, its length and hash stand for the rest.
+            // In a shortened key, its length and hash stand for the rest.
             if let other = try content.first(key, core.file), other != object {
                 throw Self.uniqueViolation(index, by: other)
             }
@@ -200,12 +200,12 @@ extension Indexes {
             ObjectFacts(index.layout.entity.name.text, index.attributes, object: pairs.first?.1))
     }
 
-    /// Builds an index over the rows that there are while everybody else waits, and in as much memory as it takes;
-    /// `IndexBuild` does neither.
+    /// Builds an index over the existing rows while all others wait, with as much memory as it takes. `IndexBuild`
+    /// avoids both.
     ///
-    /// For what nobody could prepare: a schema change in the body of `write`, and an index that was still to be built
-    /// when this handle adopted it, because whoever added it died before the checkpoint that has it. Then the next
-    /// commit builds it.
+    /// For what nobody could prepare: a schema change in the body of `write`, and an index that was missing when this
+    /// handle adopted it. It is missing if the process that added it died before its checkpoint. The next commit builds
+    /// it.
     private func build(_ index: IndexShape, _ shape: StoreShape) throws(StoreError) -> OrderedIndex {
         var built = OrderedIndex()
         var key = ByteWriter(capacity: 256)

@@ -1,51 +1,50 @@
-// The indexes of an open store: they follow the log, and every state of it that counts becomes a view.
+// The indexes of an open store. They follow the log, and every state of it that counts becomes a view.
 //
 // Invariants:
-// I1  Between two calls the indexes are exactly those of the state that was published last, or adopted since.
-// I2  One thread changes them at a time: with the log's `follow` lock, or appending with the writer lock, which
+// I1  Between two calls the indexes are exactly those of the state published last, or adopted since.
+// I2  One thread at a time changes them: with the log's `follow` lock, or while appending with the writer lock, which
 //     excludes the former.
-// I3  `newest` is replaced where anybody else holds it; whoever holds a view reads on.
-// I4  An entry of the row index may be newer than `newest.end`, never older: views leave it by the previous version.
+// I3  `newest` is replaced if anybody else holds it. A held view stays readable.
+// I4  An entry of the row index may be newer than `newest.end`, never older. Views follow its previous version.
 
 internal import Synchronization
 
-/// Sound although it is shared: by I2; what readers use is `core`, which guards itself, and `newest`, which is touched
-/// with `follow` locked only. For the same reason accesses cannot overlap, and are not checked for it, which would cost
-/// a tenth of a commit.
+/// Sound although it is shared: by I2. Readers use `core`, which guards itself, and `newest`, which is only touched
+/// with `follow` locked. So accesses cannot overlap. They are not checked for it, which would cost a tenth of a commit.
 final class Indexes: LogFollower, @unchecked Sendable {
     let core: ReadCore
-    /// Of `core`.
+    /// The row index of `core`.
     let rows: RowIndex
     private let file: VerifiedFile
     private let sections: ReadSections
     let environment: any Environment
     @exclusivity(unchecked) private(set) var shape: StoreShape
     @exclusivity(unchecked) private(set) var totals = StoreTotals()
-    /// One for each of `shape.indexes`; nil where it has still to be built.
+    /// One for each of `shape.indexes`; nil if it must still be built.
     @exclusivity(unchecked) var ordered: [OrderedIndex?] = []
     @exclusivity(unchecked) private(set) var landmarks = Landmarks()
-    /// Frames with a node full of landmarks each.
+    /// The frames that hold a full node of landmarks each.
     private var landmarkFrames: [UInt64] = []
     private let reader: CheckpointReader
     private let layouts: LayoutPool
     @exclusivity(unchecked) private(set) var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
     @exclusivity(unchecked) private(set) var transactions: UInt64 = 0
-    /// Changes in them, and rows without history.
+    /// The changes in them, and rows without history.
     @exclusivity(unchecked) private(set) var changes: UInt64 = 0
-    /// Whether an ordered index was built that no checkpoint has.
+    /// Whether an ordered index was built that is in no checkpoint.
     @exclusivity(unchecked) private(set) var hasBuiltIndex = false
-    /// Nodes were written that the next checkpoint is to name; nil where none were.
+    /// Set if nodes were written that the next checkpoint will name.
     @exclusivity(unchecked) private(set) var parts: CheckpointParts?
-    /// Where the last nodes end that another handle has written.
+    /// The end of the last nodes that another handle has written.
     @exclusivity(unchecked) private(set) var foreignNodesEnd: UInt64 = 0
-    /// Where what is not in a checkpoint begins.
+    /// The end of the last checkpoint, or of the header page.
     @exclusivity(unchecked) private(set) var checkpointEnd: UInt64
-    /// Members of a transaction of somebody else whose commit frame has not come yet.
+    /// Members of another handle's transaction whose commit frame has not come yet.
     private var members: [(header: FrameHeader, offset: UInt64)] = []
-    /// The state that was published last.
+    /// The state published last.
     @exclusivity(unchecked) private(set) var newest: View
 
-    /// Indexes of nothing, for a file that is read from `start` on.
+    /// Empty indexes, for a file that is being opened.
     init(_ opening: FileBeingOpened, _ options: EngineOptions) throws(StoreError) {
         layouts = options.layouts
         let mapping = options.reading == .mapped ? opening.mapping?.mapping : nil
@@ -69,9 +68,9 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     func publish(_ state: LogState) {
         file.advance(to: state.end)
-        // Mostly nobody else has the view: who began a transaction on it has given it back.
+        // Mostly nobody else has the view, because the transaction that began on it has released it.
         if newest.shape === shape, isKnownUniquelyReferenced(&newest) {
-            // All that others read from the view, before they let go of it, happens before it is changed.
+            // What others read from the view, before they released it, happens before it is changed.
             atomicMemoryFence(ordering: .acquiring)
             newest.advance(to: state, totals, ordered)
         } else {
@@ -100,7 +99,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         defer { core.file.endReading() }
         switch accepted {
         case .member:
-            // What was noted of a transaction that did not end never counted.
+            // Members of a transaction that did not end never counted.
             if state.open?.start == frame.offset { members.removeAll(keepingCapacity: true) }
             members.append((frame.header, frame.offset))
         case .standalone:
@@ -123,7 +122,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// Takes in the members of a transaction that counts. Only the parts are read again.
+    /// Applies the members of a transaction that counts. Reads only the parts again.
     private func applyMembers() throws(StoreError) {
         for (header, offset) in members {
             note(header, at: offset)
@@ -134,41 +133,41 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// Takes in a frame with changes that compaction has appended to a file of its own. It need not stand in the file
-    /// yet, unless ordered indexes follow, which look at rows.
+    /// Applies a frame with changes that compaction has appended to its own file. The frame need not be in the file
+    /// yet, unless ordered indexes follow, which read rows.
     ///
-    /// Throws `damaged` if an object has a version at or above `start` already, where the transaction begins.
+    /// Throws `damaged` if an object already has a version at or above `start`, where the transaction begins.
     func applyCopied(_ frame: FrameView, start: UInt64, maintainingOrdered: Bool) throws(StoreError) {
         note(frame.header, at: frame.offset)
         if maintainingOrdered { file.advance(to: frame.end) }
         try apply(frame, maintainingOrdered: maintainingOrdered, start: start)
     }
 
-    /// Whether every index that the schema asks for is there.
+    /// Whether every index of the schema exists.
     var isComplete: Bool { !ordered.contains { $0 == nil } }
 
-    /// Every index is to be built once all rows are there.
+    /// All indexes are to be built once all rows are there.
     func dropOrdered() { ordered = [OrderedIndex?](repeating: nil, count: shape.indexes.count) }
 
-    /// This handle has just appended small frames that stand outside of transactions.
+    /// This handle has just appended small frames outside of transactions.
     func noteStandalone(from start: UInt64, to end: UInt64) throws(StoreError) {
         file.advance(to: end)
         try forEachFrame(from: start, to: end) { (frame) in note(frame.header, at: frame.offset) }
     }
 
-    /// Whether a new schema version asks for an index of rows that are there. Adopting it does not make that index.
+    /// Whether a new schema version needs an index over existing rows. Adopting it does not build that index.
     func hasRowsToIndex(behind catalog: SchemaCatalog) -> Bool {
         let all = [OrderedIndex?](repeating: OrderedIndex(), count: shape.indexes.count)
         return OrderedState(behind: catalog, shape, all, totals).ordered.contains { $0 == nil }
     }
 
-    /// An index that compaction has built.
+    /// Installs an index that compaction has built.
     func install(_ built: OrderedIndex, at place: Int) {
         ordered[place] = built
         hasBuiltIndex = true
     }
 
-    /// Frames that were verified and count, or are about to. Inside a stretch that the file knows to be readable.
+    /// Lends frames that were verified and count, or are about to. They are in a part of the file known to be readable.
     func forEachFrame(
         from start: UInt64, to end: UInt64, _ body: (FrameView) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -182,7 +181,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// Counts a frame, and remembers it where it can be a landmark.
+    /// Counts a frame, and remembers it if it can be a landmark.
     func note(_ header: FrameHeader, at offset: UInt64) {
         note(header.kind, bytes: UInt64(header.frameBytes), at: offset, number: header.number)
     }
@@ -195,7 +194,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Applying changes
 
-    /// Takes in the changes of a frame that counts, or is about to: its bytes are in the file.
+    /// Applies the changes of a frame that counts, or is about to. Its bytes are in the file.
     private func apply(
         _ frame: FrameView, maintainingOrdered: Bool, start: UInt64 = .max
     ) throws(StoreError) {
@@ -210,7 +209,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// What numbers had come to in a file that was compacted.
+    /// Applies the object numbers that a compacted file records.
     private func applyObjectNumbers(_ frame: FrameView) throws(StoreError) {
         for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
             raise(nextNumber: next, of: entity)
@@ -224,7 +223,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         rows.makeRoot(entity)
     }
 
-    /// Returns the word of the version before.
+    /// Returns the word of the previous version.
     @inline(__always) @discardableResult
     private func apply(_ change: ChangeView, frame offset: UInt64) throws(StoreError) -> UInt64 {
         changes &+= 1
@@ -235,13 +234,13 @@ final class Indexes: LogFollower, @unchecked Sendable {
         return try rows.set(change.object, to: word)
     }
 
-    /// The number that the next object of an entity may have.
+    /// The next free object number of an entity.
     func nextNumber(_ entity: UInt16) -> UInt64 { totals[entity].nextNumber }
 
-    // MARK: Taking in what this handle appended
+    // MARK: Applying what this handle appended
 
-    /// Takes in a transaction that this handle has just written from `before` on, small frames in front of it included;
-    /// `next` is nil where the schema and the ordered indexes stay as they are.
+    /// Applies a transaction that this handle has just written from `before` on, with the small frames before it.
+    /// `next` is nil if the schema and the ordered indexes do not change.
     func apply(
         _ appended: AppendedTransaction, from before: UInt64, _ transaction: TransactionBuilder, _ next: OrderedState?
     ) throws(StoreError) {
@@ -261,7 +260,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
         let frameBytes = appended.end - appended.commitFrame
         note(.transaction, bytes: frameBytes, at: appended.commitFrame, number: appended.number)
-        // Entries that this process wrote need no checking.
+        // Entries that this process wrote need no validation.
         let table = transaction.lastFrameTable
         var position = TransactionField.bytes
         while position < table.count {
@@ -273,7 +272,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Schema changes
 
-    /// A new schema version of another process counts.
+    /// Adopts a new schema version of another process.
     func adopt(_ catalog: SchemaCatalog) {
         let next = after(catalog)
         (shape, ordered) = (next.shape, next.ordered)
@@ -281,8 +280,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Checkpoints
 
-    /// The state behind the checkpoint that a hint names; nil where there is none to be relied on: then the file is
-    /// read from its beginning.
+    /// The state at the checkpoint that a hint names. Without a usable checkpoint, the beginning: then the whole file
+    /// is read.
     func restore(_ opening: FileBeingOpened) -> LogState {
         guard let offset = opening.hint?.checkpoint, offset != 0 else {
             return begin(opening)
@@ -290,7 +289,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         do throws(StoreError) {
             return try restore(opening, checkpointAt: offset)
         } catch {
-            // A hint is never trusted. What is really damaged is found when the file is read.
+            // A hint is never trusted. Reading the file finds real damage.
             forgetEverything()
             return begin(opening)
         }
@@ -335,7 +334,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         core.file.install(landmarks)
     }
 
-    /// A checkpoint was appended by somebody else: what it holds is what is here, and stands in the file.
+    /// Another handle has appended a checkpoint. It has what these indexes have, and stands in the file.
     private func adoptCheckpoint(_ frame: FrameView, _ state: LogState) throws(StoreError) {
         let content = try reader.checkpoint(at: frame.offset).content
         guard content.number == state.lastNumber, content.tag == state.lastTag else {
@@ -349,7 +348,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         parts = nil
     }
 
-    /// The roots of a checkpoint are the indexes from now on.
+    /// Makes the roots of a checkpoint the indexes.
     private func install(_ content: CheckpointContent) {
         landmarkFrames = content.landmarkFrames
         rows.install(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
@@ -371,7 +370,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// The memory of nodes that are not in the file.
     var dirtyBytes: Int { rows.dirtyBytes + ordered.reduce(0) { $0 + ($1?.dirtyBytes ?? 0) } }
 
-    /// What a checkpoint of this moment says, but for where nodes will stand.
+    /// What a checkpoint of this moment says, without the offsets of nodes.
     func content(_ state: LogState) -> CheckpointContent {
         var content = CheckpointContent()
         content.number = state.lastNumber
@@ -406,7 +405,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// Writes the landmarks that fill nodes and are not in the file yet; gives back all frames that hold such nodes.
+    /// Writes full nodes of landmarks that are not in the file yet. Returns all frames that hold such nodes.
     func storeLandmarks(
         _ write: (ArraySlice<UInt8>) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [UInt64] {
@@ -422,7 +421,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         return frames
     }
 
-    /// This handle has just written nodes that no checkpoint names yet, behind `recoveryBytes` of a recovery frame.
+    /// This handle has just written nodes that no checkpoint names yet, after `recoveryBytes` of a recovery frame.
     func noteNodes(_ landmarks: Landmarks, recoveryBytes: UInt64, nodeBytes: UInt64, end: UInt64) {
         self.landmarks = landmarks
         core.file.install(landmarks)
@@ -431,7 +430,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         frameBytes[Int(FrameKind.nodes.rawValue)] &+= nodeBytes
     }
 
-    /// These nodes stand in the file now, where no checkpoint names them yet.
+    /// These nodes are in the file now. No checkpoint names them yet.
     func install(_ leaves: [RowIndex.WrittenLeaf], _ stored: [OrderedIndex?]) {
         let before = dirtyBytes
         rows.installLeaves(leaves)
@@ -442,7 +441,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         self.parts = parts
     }
 
-    /// This handle has just written a checkpoint: its nodes are the indexes from now on.
+    /// This handle has just written a checkpoint. Its nodes are the indexes now.
     func installCheckpoint(
         _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ content: CheckpointContent,
         _ landmarks: Landmarks, at place: CheckpointPlace

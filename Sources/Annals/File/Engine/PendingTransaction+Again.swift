@@ -1,7 +1,7 @@
-// Inserting what was deleted once more, under the ID that it had: how a deletion is undone.
+// Inserting a deleted object again, under its ID. This is how a deletion is undone.
 
 extension PendingTransaction {
-    /// Inserts an object that was deleted, under its own ID. Throws `invalidArgument` where it is there, or never was.
+    /// Inserts a deleted object under its own ID. Throws `invalidArgument` if it exists or never did.
     package func insertAgain(
         _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) {

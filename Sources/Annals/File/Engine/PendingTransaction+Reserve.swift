@@ -1,7 +1,7 @@
-// Object numbers before there are objects: those of a transaction may refer to each other in circles.
+// Object numbers before there are objects. Objects of a transaction may refer to each other in circles.
 
 extension PendingTransaction {
-    /// Gives out the ID of an object that this transaction will insert. Each one must be inserted, once, and not be
+    /// Returns the ID of an object that this transaction will insert. The object must be inserted, once, and not be
     /// read before.
     package func reserve(entity: UInt16) throws(StoreError) -> ObjectID {
         _ = try layout(entity)

@@ -1,41 +1,39 @@
-// A transaction in the making as its maker sees it: objects are read, inserted, changed and deleted; conflicts are
-// found when it is committed.
+// A transaction in the making: it reads, inserts, changes and deletes objects. The commit finds conflicts.
 //
 // Invariants:
 // T1  `builder` has each object at most once: a second change of an object is folded into the first.
 // T2  Every version that the transaction replaces is the newest one that `base` sees.
 // T3  An object number is given to one transaction of this handle only.
 
-/// For one thread at a time, which is why its accesses to its own memory are not checked for overlaps.
+/// For one thread at a time. So accesses to its own memory are not checked for overlaps.
 ///
-/// When it has ended it may begin anew, with the memory that it has (`TransactionRecycler`).
+/// When it has ended it may begin again with the same memory (`TransactionRecycler`).
 package final class PendingTransaction {
-    /// What it reads, its own changes apart; nil once it is being written, so that the view may become the next
-    /// state's.
+    /// The state that it reads, without its own changes. Nil while it is written, so that the next state can reuse the
+    /// view.
     @exclusivity(unchecked) private var heldBase: View?
     let builder: TransactionBuilder
     private let numbers: ObjectNumberSupply
     @exclusivity(unchecked) private var shape: StoreShape
-    /// Objects that were there before and were changed or deleted here.
+    /// Existing objects that were changed or deleted here.
     @exclusivity(unchecked) var changed = Set<UInt64>()
-    /// Objects that were inserted and deleted here: they never were.
+    /// Objects that were inserted and deleted here, and so never existed.
     @exclusivity(unchecked) private var vanished = Set<UInt64>()
-    /// By entity, but for the one of `lastDrawn`: the numbers that were taken for it, of which those below `next` are
-    /// inserted objects.
+    /// By entity, except that of `lastDrawn`: the numbers drawn for it. Those below `next` are inserted objects.
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
     @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
 
-    /// Called with the writer lock, just before it is appended; if it throws, nothing is written.
+    /// Called with the writer lock, just before the transaction is appended. If it throws, nothing is written.
     @exclusivity(unchecked) package var beforeAppending: (() throws(StoreError) -> Void)?
 
     struct DrawnNumbers {
         let first: UInt64
         var next: UInt64
         var end: UInt64
-        /// Where another transaction took numbers in between: earlier stretches.
+        /// Earlier ranges, if another transaction drew numbers in between.
         var earlier: [Range<UInt64>] = []
 
-        /// No number of this transaction is below it.
+        /// The lowest number of this transaction.
         var lowest: UInt64 { earlier.reduce(first) { min($0, $1.lowerBound) } }
 
         func contains(_ number: UInt64) -> Bool {
@@ -43,7 +41,7 @@ package final class PendingTransaction {
         }
     }
 
-    /// One that has still to begin.
+    /// Makes one that has still to begin.
     init(_ numbers: ObjectNumberSupply, _ base: View, _ log: Log) {
         self.numbers = numbers
         heldBase = base
@@ -51,7 +49,7 @@ package final class PendingTransaction {
         builder = log.makeTransaction(catalog: base.shape.catalog)
     }
 
-    /// Begins on a state, as if nothing had been before.
+    /// Begins on a state, as if new.
     func begin(_ base: View, author: String?, context: String?, expectedChanges: Int) {
         builder.begin(expectedChanges: expectedChanges, catalog: base.shape === shape ? nil : base.shape.catalog)
         builder.setOrigin(author: author, context: context)
@@ -62,17 +60,17 @@ package final class PendingTransaction {
         if beforeAppending != nil { beforeAppending = nil }
     }
 
-    /// Whether it holds little enough to be kept for the next transaction.
+    /// Whether it is small enough to be kept for the next transaction.
     var isReusable: Bool { builder.isReusable && changed.capacity <= 1 << 13 }
 
-    /// What it reads, its own changes apart: as long as its body runs.
+    /// The state that it reads, without its own changes, while its body runs.
     @inline(__always)
     package var base: View {
         guard let heldBase else { preconditionFailure("A transaction reads nothing while it is written.") }
         return heldBase
     }
 
-    /// It reads nothing any more.
+    /// Ends its reading.
     func releaseBase() { heldBase = nil }
 
     package var author: String? {
@@ -85,26 +83,26 @@ package final class PendingTransaction {
         set { builder.context = newValue }
     }
 
-    /// The schema, this transaction's own changes included.
+    /// The schema, with this transaction's own changes.
     package var catalog: SchemaCatalog { builder.catalog }
 
     package var hasChanges: Bool { builder.changes > 0 || builder.changesSchema }
 
     // MARK: Schema
 
-    /// Defines a new schema version. Once, and before any other change. Throws `invalidArgument` where it cannot be.
+    /// Defines a new schema version. Once, and before any other change. Throws `invalidArgument` if that is not
+    /// possible.
     package func changeSchema(_ definitions: [EntityDefinition]) throws(StoreError) {
         for definition in definitions { try IndexID.requireIndexable(definition) }
         try builder.changeSchema(definitions)
         shape = StoreShape(builder.catalog)
     }
 
-    /// How objects of the entity are written, this transaction's own schema changes included; nil where there is no
-    /// such entity.
+    /// How objects of the entity are written, by this transaction's schema; nil if there is no such entity.
     @inline(__always)
     package func newestLayout(_ entity: UInt16) -> RowLayout? { shape.newestLayout(entity) }
 
-    /// Throws `schemaChanged` where objects are no longer written so. Counts no references: asked for every object.
+    /// Throws `schemaChanged` if objects are no longer written so. Called for every object, so it counts no references.
     @inline(__always)
     package func requireNewest(_ layout: RowLayout) throws(StoreError) {
         if !shape.isNewest(layout) { throw Self.schemaChanged(layout) }
@@ -143,19 +141,19 @@ package final class PendingTransaction {
         }
     }
 
-    /// Inserts an object whose attributes `set` sets; those that it does not set have their defaults, or are absent.
+    /// Inserts an object whose attributes `set` sets. Those that it does not set get their defaults, or are absent.
     package func insert(
         entity: UInt16, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> ObjectID {
         try insert(try layout(entity), set)
     }
 
-    /// The same for an entity whose newest layout is at hand. Throws `schemaChanged` where it no longer is.
+    /// The same, with the entity's newest layout. Throws `schemaChanged` if the layout is no longer the newest.
     package func insert(
         _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> ObjectID {
         try requireNewest(layout)
-        // Refused here, not below: a row that is being written may be of an object that has its number already.
+        // Before a number is drawn: a row that is being written may be of an object that has its number already.
         try builder.requireUsable()
         let object = try drawNumber(layout.number)
         do throws(StoreError) {
@@ -163,7 +161,7 @@ package final class PendingTransaction {
                 _ = try RowWriter.write(layout, &row, &bytes, builder, set)
             }
         } catch {
-            // Nothing has the number: the next object may.
+            // No object has the number, so the next one may get it.
             if let last = lastDrawn, last.entity == object.entityNumber, last.numbers.next == object.number + 1 {
                 lastDrawn?.numbers.next -= 1
             }
@@ -174,7 +172,7 @@ package final class PendingTransaction {
 
     // MARK: Updating
 
-    /// Changes attributes of an object. False where nothing differs: then nothing is written. Throws `objectNotFound`.
+    /// Changes attributes of an object. Returns false, and writes nothing, if nothing differs. Throws `objectNotFound`.
     @discardableResult
     package func update(_ object: ObjectID, _ values: [(position: Int, value: StoredValue)]) throws(StoreError) -> Bool
     {
@@ -184,7 +182,7 @@ package final class PendingTransaction {
         }
     }
 
-    /// Changes what `set` sets. False where nothing differs: then nothing is written. Throws `objectNotFound`.
+    /// Changes what `set` sets. Returns false, and writes nothing, if nothing differs. Throws `objectNotFound`.
     @discardableResult
     package func update(
         _ object: ObjectID, _ set: (inout RowWriter) throws(StoreError) -> Void
@@ -213,7 +211,7 @@ package final class PendingTransaction {
         }
     }
 
-    /// An object that this transaction has inserted or updated: the two changes become one.
+    /// Folds a second change of an object that this transaction has inserted or updated into the first.
     private func updateAgain(
         _ object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -260,8 +258,7 @@ package final class PendingTransaction {
 
     // MARK: Deleting
 
-    /// Deletes an object. Attributes that are preserved on deletion stay readable in the history. Throws
-    /// `objectNotFound`.
+    /// Deletes an object. Attributes preserved on deletion stay readable in the history. Throws `objectNotFound`.
     package func delete(_ object: ObjectID) throws(StoreError) {
         let layout = try layout(object.entityNumber)
         if isChangedHere(object) { return try deleteAgain(object, layout) }
@@ -281,7 +278,7 @@ package final class PendingTransaction {
             try builder.putBack(first)
             throw notFound(object)
         }
-        // What was inserted here was never there; what was deleted before and inserted here again stays deleted.
+        // An object inserted here never existed. One that was deleted before and inserted here again stays deleted.
         guard first.kind == .update, let previous = first.previous else {
             vanished.insert(object.rawValue)
             return
@@ -296,7 +293,7 @@ package final class PendingTransaction {
         }
     }
 
-    /// The row of a deletion; nil where nothing is preserved.
+    /// The row of a deletion; nil if nothing is preserved.
     private func preserved(
         _ layout: RowLayout, _ row: () throws(StoreError) -> RowImage
     ) throws(StoreError) -> [StoredValue]? {
@@ -323,7 +320,7 @@ package final class PendingTransaction {
 
     // MARK: Reading
 
-    /// Lends the row of an object as this transaction sees it, its own changes included. False where there is none.
+    /// Lends an object's row as this transaction sees it, with its own changes. Returns false if there is none.
     package func withRow(
         _ object: ObjectID, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -340,7 +337,7 @@ package final class PendingTransaction {
         return isFound
     }
 
-    /// A value of a row that `withRow` lent, whole, wherever it stands.
+    /// A whole value of a row that `withRow` lent, wherever the value stands.
     package func value(_ row: RowImage, at position: Int) throws(StoreError) -> StoredValue {
         guard case .large(let reference) = try row.value(at: position),
             let content = try builder.pendingContent(of: reference)
@@ -372,7 +369,7 @@ package final class PendingTransaction {
         return object
     }
 
-    /// Takes numbers for the entity that no other transaction of this handle has, each time twice as many.
+    /// Draws numbers that no other transaction of this handle has, twice as many each time.
     private func drawMore(_ entity: UInt16) {
         let before = lastDrawn?.numbers
         let count = before.map { min(($0.end - $0.first) * 2, 4096) } ?? 1
@@ -388,7 +385,7 @@ package final class PendingTransaction {
         lastDrawn = (entity, more)
     }
 
-    /// Numbers that were not used may be given to the next transaction.
+    /// Returns unused numbers, for the next transaction.
     func giveBackNumbers() {
         if let lastDrawn { giveBack(lastDrawn.entity, lastDrawn.numbers) }
         lastDrawn = nil
@@ -403,11 +400,11 @@ package final class PendingTransaction {
 
     // MARK: Committing
 
-    /// Nothing can be changed any more: what does not depend on the others is worked out before anybody is locked out.
+    /// Ends all changes. Does the work that does not depend on others before they are locked out.
     func complete() { _ = builder.lastFrame() }
 
-    /// Throws `conflict` where a version that this transaction replaces is no longer the newest one, or a number is
-    /// taken. With the writer lock.
+    /// Throws `conflict` if a version that this transaction replaces is no longer the newest, or a number is taken.
+    /// With the writer lock.
     func requireStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
         let areNumbersFree =
             taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.lowest }
@@ -425,7 +422,7 @@ package final class PendingTransaction {
 }
 
 extension [UInt8] {
-    /// These bytes as a row of the layout.
+    /// Lends these bytes as a row of the layout.
     fileprivate func withRowView(
         _ layout: RowLayout, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) {

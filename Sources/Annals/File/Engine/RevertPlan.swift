@@ -1,52 +1,52 @@
-// Undoing a transaction: what the next one would have to write, and what stands against it, worked out before anything
-// is written.
+// Undoing a transaction: what the undoing transaction must write, and the obstacles. Computed before anything is
+// written.
 //
 // Invariants:
-// U1  A step writes only what the transaction wrote: attributes that it did not touch keep the value of now.
-// U2  A value is set back only where it is still the one that the transaction wrote.
+// U1  A step writes only what the transaction wrote. Attributes that it did not touch keep their present value.
+// U2  A value is set back only if it is still the one that the transaction wrote.
 // U3  The steps together leave unique keys unique.
 
 /// Why a part of a transaction cannot be undone.
 package struct RevertObstacle: Equatable, Sendable {
     package enum Reason: Equatable, Sendable {
-        /// The attributes have other values than the transaction gave them.
+        /// The attributes no longer have the values that the transaction gave them.
         case changedSince
-        /// It changed an object that was deleted later; or deleted one that was inserted and deleted again with other
-        /// values.
+        /// It changed an object that was deleted later. Or it deleted one that was inserted again, and deleted with
+        /// other values.
         case deletedSince
-        /// It deleted an object that is there again, with other values.
+        /// It deleted an object that exists again, with other values.
         case insertedSince
-        /// That object has the values of a unique attribute or key.
+        /// That object has the value of a unique attribute or key.
         case keyTaken(by: ObjectID)
-        /// The attributes must have a value now, and had none.
+        /// The attributes had no value, and must have one now.
         case requiredMissing
-        /// The entity is not in the schema any more.
+        /// The entity is no longer in the schema.
         case entityRemoved
-        /// The attributes of these names are others now: what they were before does not fit them.
+        /// Other attributes have these names now. The old values do not fit them.
         case attributeReplaced
-        /// History does not have the values before any more.
+        /// History no longer has the old values.
         case valuesLost
     }
 
     package let object: ObjectID
-    /// What the transaction did to it.
+    /// What the transaction did to the object.
     package let kind: ChangeKind
     package let reason: Reason
-    /// The numbers of the attributes concerned; none where it is the object.
+    /// The numbers of the attributes concerned; none if it is the whole object.
     package let attributes: [UInt16]
 }
 
-/// The steps that undo one transaction in the state that a pending one begins from. They are all in memory, long values
-/// apart.
+/// The steps that undo one transaction in the state from which a pending one begins. All are in memory, except long
+/// values.
 package struct RevertPlan {
     private enum Step {
         case delete
-        /// In ascending position.
+        /// By ascending position.
         case update([(position: Int, value: StoredValue)])
         /// A value for each attribute of the newest layout.
         case insert([StoredValue])
 
-        /// What is left where these attributes cannot be written.
+        /// The rest of the step if these attributes cannot be written.
         func without(_ attributes: [UInt16], _ layout: RowLayout?) -> Step? {
             guard case .update(let changes) = self, let layout else { return nil }
             let left = changes.filter { !attributes.contains(layout.entity.attributes[$0.position].number) }
@@ -57,16 +57,16 @@ package struct RevertPlan {
     private let base: View
     private var steps: [ObjectID: Step] = [:]
     private var kinds: [ObjectID: ChangeKind] = [:]
-    /// The objects in the order in which the transaction changed them, the other way round.
+    /// The objects, in the reverse of the order in which the transaction changed them.
     private var order: [ObjectID] = []
     package private(set) var obstacles: [RevertObstacle] = []
 
-    /// `transaction` is one that `base` contains, and changes no schema.
+    /// `base` contains `transaction`, which changes no schema.
     package init(undoing transaction: TransactionView, in base: View) throws(StoreError) {
         self.base = base
         var plan: [(ChangeKind, ObjectID)] = []
         try transaction.forEachChange { (change) throws(StoreError) in
-            // What the store notes for itself is no part of what somebody did.
+            // The store's own records are not part of a user's changes.
             if base.reservedEntities.contains(change.object.entityNumber) { return true }
             plan.append((change.kind, change.object))
             try base.core.reading { () throws(StoreError) in try add(change) }
@@ -77,7 +77,7 @@ package struct RevertPlan {
         try keepKeysUnique()
     }
 
-    /// Writes the steps that nothing stands against.
+    /// Writes the steps that have no obstacle.
     package func carryOut(with pending: PendingTransaction) throws(StoreError) {
         for object in order {
             switch steps[object] {
@@ -112,7 +112,7 @@ package struct RevertPlan {
     }
 
     private mutating func undoInsert(_ change: ChangeView, _ layout: RowLayout) throws(StoreError) {
-        // Whoever has deleted it since has done what there is to do.
+        // If somebody has deleted it since, nothing is left to do.
         guard let now = try row(of: change.object), let written = try row(after: change) else { return }
         let different = try differences(now, written, layout)
         if !different.isEmpty { return stop(change, .changedSince, different) }
@@ -130,8 +130,7 @@ package struct RevertPlan {
         var replaced: [UInt16] = []
         for place in change.attributePositions where place < written.layout.count {
             let number = written.layout.entity.attributes[place].number
-            // An attribute that is not there any more has nothing to be set back, unless another one has taken its
-            // place.
+            // A removed attribute has nothing to be set back, unless another one has its name now.
             guard let position = layout.position(ofAttribute: number) else {
                 if let other = replacement(of: written.layout.entity.attributes[place], in: layout),
                     try !isEqual(value(written.layout.entity.attributes[place], in: before), written.value(at: place))
@@ -161,11 +160,11 @@ package struct RevertPlan {
     private mutating func undoDelete(_ change: ChangeView, _ layout: RowLayout) throws(StoreError) {
         guard let before = try row(before: change) else { return stop(change, .valuesLost) }
         if let now = try row(of: change.object) {
-            // Where it is there as it was, there is nothing to do.
+            // If it exists as it was, there is nothing to do.
             if try !differences(now, before, layout).isEmpty { stop(change, .insertedSince) }
             return
         }
-        // It may have been inserted and deleted again: then those who deleted it last deleted other values.
+        // It may have been inserted and deleted again. Then the last deletion deleted other values.
         guard let last = try rowOfDeletion(change.object), try differences(last, before, layout).isEmpty else {
             return stop(change, .deletedSince)
         }
@@ -187,7 +186,7 @@ package struct RevertPlan {
         steps[change.object] = .insert(values)
     }
 
-    /// The number of the attribute that has the name of one that is not there any more.
+    /// The number of the attribute that now has the name of a removed one.
     private func replacement(of attribute: AttributeDefinition, in layout: RowLayout) -> UInt16? {
         guard layout.position(ofAttribute: attribute.number) == nil else { return nil }
         return layout.entity.attributes.first { $0.name == attribute.name }?.number
@@ -200,7 +199,7 @@ package struct RevertPlan {
         return try base.core.row(at: offset, object.entityNumber, base.shape)
     }
 
-    /// What the newest deletion of an object has deleted.
+    /// The row that an object's newest deletion deleted.
     private func rowOfDeletion(_ object: ObjectID) throws(StoreError) -> RowImage? {
         let newest = try base.core.newestVersion(object, below: base.end)
         guard newest & 1 == 1, let previous = try base.core.previousVersion(entry: newest & ~1, object),
@@ -231,7 +230,7 @@ package struct RevertPlan {
         return try base.core.row(at: offset, change.object.entityNumber, base.shape)
     }
 
-    /// As reading in the newest schema has it; a long value as the reference to it.
+    /// The value as the newest schema reads it. A long value is the reference to it.
     private func value(_ attribute: AttributeDefinition, in row: RowImage) throws(StoreError) -> StoredValue {
         guard let place = row.layout.position(ofAttribute: attribute.number) else {
             return attribute.valueBeforeItExisted
@@ -241,7 +240,7 @@ package struct RevertPlan {
 
     private func isEqual(_ left: StoredValue, _ right: StoredValue) throws(StoreError) -> Bool {
         if left == right { return true }
-        // The same long value may stand in the file twice.
+        // The same long value may be in the file twice.
         guard case .large(let a) = left, case .large(let b) = right, a.valueBytes == b.valueBytes else { return false }
         let first = try base.content(of: a)
         let second = try base.content(of: b)
@@ -255,8 +254,8 @@ package struct RevertPlan {
         let bytes: [UInt8]
     }
 
-    /// Takes out what would give objects keys that others have. What is taken out frees no key, so this goes on until
-    /// nothing changes.
+    /// Removes steps that would give an object a key that another one has. A removed step frees no key, so this repeats
+    /// until nothing changes.
     private mutating func keepKeysUnique() throws(StoreError) {
         var isSettled = false
         while !isSettled {
@@ -302,7 +301,7 @@ package struct RevertPlan {
         return holder
     }
 
-    /// The key that the object will have; nil where the step leaves it as it is, or it has none.
+    /// The key that the object will have; nil if the step does not change it, or there is none.
     private func key(_ object: ObjectID, _ step: Step, _ index: IndexShape) throws(StoreError) -> [UInt8]? {
         var values: [StoredValue] = []
         switch step {
@@ -338,12 +337,12 @@ package struct RevertPlan {
 }
 
 extension Engine {
-    /// How to undo a transaction; nil where history does not hold it.
+    /// How to undo a transaction; nil if history does not have it.
     package func revertPlan(of number: UInt64, in base: View) throws(StoreError) -> RevertPlan? {
         var plan: RevertPlan?
         guard number > tracking.horizon else { return nil }
         try tracked(base).forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
-            // The first one that there is: another one where the file begins behind `number`.
+            // This is the first transaction found. It is another one if the file begins after `number`.
             if transaction.number == number { plan = try RevertPlan(undoing: transaction, in: base) }
             return false
         }

@@ -1,6 +1,6 @@
-// Any value into its place in a row: what somebody set, what the row before has, or a default.
+// Writes any value into a row: one that was set, one of the previous row, or a default.
 
-/// Sets values that were checked before.
+/// Sets values that were validated before.
 struct RowFill {
     let row: UnsafeMutablePointer<RowBuilder>
     let bytes: UnsafeMutablePointer<ByteWriter>

@@ -1,26 +1,26 @@
-// Writes one row of a transaction attribute by attribute: checks what is set, and fills in what is not.
+// Writes one row of a transaction attribute by attribute: validates what is set, and fills in the rest.
 //
 // Invariants:
-// W1  Variable attributes reach the row in the order of their positions: those that were passed over are filled in
+// W1  Variable attributes reach the row in the order of their positions. Those that were passed over are filled in
 //     first.
-// W2  An update's row has every attribute of the row before it that was not set; an insert's has the defaults.
-// W3  What differs is what reads differently: an old row that is without an attribute reads as its default.
-// W4  What was absent before and may not be any more has the default in an update's row, and counts as changed.
+// W2  An update's row keeps every attribute that was not set. An insert's row has the defaults.
+// W3  A difference is what reads differently. An old row that lacks an attribute reads as its default.
+// W4  A value that was absent but no longer may be becomes the default in an update's row, and counts as changed.
 
 /// Sets the values of one object that is inserted or updated. It lives until the closure that it is lent to returns.
 ///
 /// Positions are those of the entity handle. Set strings, data, JSON and lists in ascending position, and each position
-/// once. What is not set is the default or null in an insert, and keeps its value in an update. An error that a method
-/// throws means that nothing of the object is written; let it pass.
+/// once. In an insert, what you do not set is the default or null. In an update it keeps its value. If a method throws,
+/// nothing of the object is written; let the error pass.
 ///
 /// All methods throw `invalidArgument` for an unknown position or a wrong order, `typeMismatch` or `invalidArgument`
 /// for another type, and `tooLarge`.
 ///
-/// Sound although it holds addresses: it lives only while the closure runs that it is lent to, and its caller holds
-/// what they are of.
+/// Sound although it holds addresses: it lives only while the closure runs that it is lent to. Its caller holds the
+/// memory.
 public struct RowWriter: ~Copyable {
-    /// First, because of the thread sanitizer: where `row.pointee` is changed, the compiler says of this struct too
-    /// that it is, and takes its first word for its address. That must be memory of this thread alone.
+    /// First, because of the thread sanitizer. If `row.pointee` changes, the compiler reports a change of this struct,
+    /// at the address in its first word. That must be memory of this thread alone.
     let row: UnsafeMutablePointer<RowBuilder>
     let bytes: UnsafeMutablePointer<ByteWriter>
     let shape: RowShape
@@ -36,10 +36,10 @@ public struct RowWriter: ~Copyable {
     var fixedToSet: Int
     /// Whether it is the row of an insert.
     let isNew: Bool
-    /// Whether no attribute of fixed size was set to no value in an insert: then its presence bit says of each whether
-    /// it was set.
+    /// Whether this is an insert and no attribute of fixed size was set to null. Then the presence bits say which were
+    /// set.
     var isPlain: Bool
-    /// Whether a value was refused: then the row is not written, even if whoever set it has caught the error.
+    /// Whether a value was refused. Then the row is not written, even if the caller has caught the error.
     private var isRefused = false
 
     private init(
@@ -61,10 +61,10 @@ public struct RowWriter: ~Copyable {
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
     }
 
-    /// Writes a row that was begun in `bytes`: what `set` sets, and what else the row must have.
+    /// Writes a row that was begun in `bytes`: what `set` sets, and whatever else the row must have.
     ///
-    /// - Returns: What differs from `old`; nothing in an insert, which has none. Throws `unchanged` where something
-    ///   must and nothing does.
+    /// - Returns: What differs from `old`; nothing in an insert. Throws `unchanged` if something must differ and
+    ///   nothing does.
     @inline(__always)
     package static func write(
         _ layout: RowLayout, _ row: inout RowBuilder, _ bytes: inout ByteWriter, _ transaction: TransactionBuilder,
@@ -89,8 +89,8 @@ public struct RowWriter: ~Copyable {
 
     // MARK: Fixed values
 
-    /// Sets a value in the row of an insert. False where it was not set, because that takes more, or is refused: `set`
-    /// does it. So do the others.
+    /// Sets a value in the row of an insert. Returns false if that takes more work, or the value is refused: then `set`
+    /// does it. The same goes for the other functions of this name.
     @inline(__always)
     package mutating func storeNew(bool: Bool, at position: Int) -> Bool {
         guard let place = placeOfNew(1, position) else { return false }
@@ -121,8 +121,7 @@ public struct RowWriter: ~Copyable {
         return true
     }
 
-    /// Marks a fixed attribute as set. The slots and presence bits of a row stand in `bytes` from its beginning to its
-    /// end.
+    /// Marks a fixed attribute as set. The row's slots and presence bits stand in `bytes` from `start` on.
     @inline(__always)
     mutating func placeOfNew(_ typeNumber: UInt8, _ position: Int) -> UnsafeMutableRawPointer? {
         let content = shape.content
@@ -135,7 +134,7 @@ public struct RowWriter: ~Copyable {
         return row + Int(content.pointee.slots[position].offset)
     }
 
-    /// Sets the presence bit of a position that there is, in the row that begins there. False where it was set before.
+    /// Sets the presence bit of an existing position of the row. Returns false if it was set before.
     @inline(__always)
     @discardableResult
     func markPresent(_ position: Int, _ row: UnsafeMutableRawPointer) -> Bool {
@@ -146,7 +145,7 @@ public struct RowWriter: ~Copyable {
         return before & bit == 0
     }
 
-    /// A value of fixed size.
+    /// Sets a value of fixed size.
     private mutating func setFixed(_ value: StoredValue, at position: Int) throws(StoreError) {
         guard value.fits(try slot(position).type) else { throw wrongType() }
         if isSet(position) { throw setTwice() }
@@ -156,7 +155,7 @@ public struct RowWriter: ~Copyable {
         try fill.append(value, position)
     }
 
-    /// No value, where the attribute is optional.
+    /// Sets null, if the attribute is optional.
     package mutating func setAbsent(at position: Int) throws(StoreError) {
         let slot = try slot(position)
         guard slot.isOptional else { throw missing(position) }
@@ -177,8 +176,8 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Notes that a fixed attribute was changed, unless the old row has the same value. One without the attribute read
-    /// as if it had the value from before the attribute existed.
+    /// Notes that a fixed attribute changed, unless the old row has the same value. A row without the attribute reads
+    /// as the value from before the attribute existed.
     @inline(never)
     private mutating func noteIfChanged(_ value: StoredValue, _ position: Int) throws(StoreError) {
         guard let old else { return }
@@ -199,7 +198,7 @@ public struct RowWriter: ~Copyable {
     package mutating func set(text: String, at position: Int) throws(StoreError) {
         let slot = try textSlot(position)
         var text = text
-        // A native string lends its bytes.
+        // Native strings lend their bytes.
         if text.utf8.withContiguousStorageIfAvailable({ _ in }) == nil { text.makeContiguousUTF8() }
         var failure: StoreError?
         text.withUTF8 { utf8 in
@@ -210,8 +209,8 @@ public struct RowWriter: ~Copyable {
         if let failure { throw failure }
     }
 
-    /// Sets a text in the row of an insert, as its UTF-8, if it is the next variable attribute. False as of those of
-    /// fixed size.
+    /// Sets a text from its UTF-8 in the row of an insert, if it is the next variable attribute. Returns false like
+    /// those for fixed sizes.
     @inline(__always)
     package mutating func storeNew(utf8: UnsafeRawBufferPointer, at position: Int) -> Bool {
         let content = shape.content
@@ -246,7 +245,7 @@ public struct RowWriter: ~Copyable {
         try append(data, try slot(position, .data), at: position)
     }
 
-    /// Any value of the attribute's type.
+    /// Sets any value of the attribute's type.
     package mutating func set(stored value: StoredValue, at position: Int) throws(StoreError) {
         switch value {
         case .absent: try setAbsent(at: position)
@@ -309,7 +308,7 @@ public struct RowWriter: ~Copyable {
         row.pointee.append(reference: reference, at: position, in: &bytes.pointee)
     }
 
-    /// Values in value frames count as different: they are not read to be compared.
+    /// Values in value frames count as different: they are not read for the comparison.
     private mutating func differs(_ content: UnsafeRawBufferPointer, at position: Int) throws(StoreError) -> Bool {
         guard let old else { return true }
         guard let place = oldPosition(position) else {
@@ -325,8 +324,8 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Looks at the old row: where that is damaged the new one is not written, even if whoever set the value has caught
-    /// the error.
+    /// Compares with the old row. If that is damaged the new one is not written, even if the caller has caught the
+    /// error.
     @inline(__always)
     private mutating func compared(_ body: () throws(StoreError) -> Bool) throws(StoreError) -> Bool {
         do throws(StoreError) {
@@ -337,10 +336,10 @@ public struct RowWriter: ~Copyable {
         }
     }
 
-    /// Says that a value could not be given: the row is not written then.
+    /// Notes that a value could not be given. Then the row is not written.
     package mutating func refuse() { isRefused = true }
 
-    // MARK: Checks
+    // MARK: Validation
 
     @inline(__always)
     private mutating func slot(_ position: Int) throws(StoreError) -> RowSlot {
@@ -438,7 +437,7 @@ public struct RowWriter: ~Copyable {
         if old != nil { marks.countDefaults(attributes: shape.count) }
     }
 
-    /// The value that the attribute has where it is not set.
+    /// Fills in an attribute that was not set.
     private mutating func fill(_ position: Int) throws(StoreError) {
         if let old, let place = oldPosition(position) {
             if old.isPresent(place) || shape.slot(position).isOptional { return try copy(old, place, to: position) }

@@ -1,18 +1,18 @@
-// Reads what the row index of a checkpoint says of objects, in ascending order, from nodes that check.
+// Reads what a checkpoint's row index says about objects, in ascending order, from nodes that check.
 //
 // Invariants:
-// SI1  A node is read only from a frame that salvage has found good, and no more nodes are read than there are. So
-//     nodes that refer to each other in a way that no writer writes cost no more than a reading of the file.
+// SI1  A node is read only from a frame that salvage found good, and at most as many nodes as there are. So nodes that
+//     refer to each other in impossible ways cost no more than one reading of the file.
 
 struct IndexedObjects {
     enum Item {
-        /// The newest version of an object: where its row stands, or the entry of its deletion.
+        /// The newest version of an object: the offset of its row, or of the entry of its deletion.
         case version(object: UInt64, place: UInt64, isDeletion: Bool)
-        /// Objects from `first` up to, not including, `end`: the node that tells of them cannot be read.
+        /// Objects from `first` to before `end`, whose node cannot be read.
         case unreadable(first: UInt64, end: UInt64)
     }
 
-    /// Where the checkpoint stands.
+    /// The checkpoint's offset.
     let offset: UInt64
     let content: CheckpointContent
     private let window: ByteWindow
@@ -21,7 +21,7 @@ struct IndexedObjects {
     private var entity = 0
     /// The number to look at next.
     private var number: UInt64 = 1
-    /// The path from the root to the leaf at hand, by depth: where each node stands, and its words.
+    /// The path from the root to the current leaf, by depth: each node's offset and words.
     private var path: [(offset: UInt64, words: [UInt64])]
 
     init(_ content: CheckpointContent, at offset: UInt64, _ nodes: SalvagedNodes, _ window: ByteWindow) {
@@ -30,7 +30,7 @@ struct IndexedObjects {
         path = Array(repeating: (0, []), count: Int(IndexNode.maximumDepth))
     }
 
-    /// The next object or stretch of unreadable ones; nil after the last.
+    /// The next object or range of unreadable ones; nil after the last.
     mutating func next() throws(StoreError) -> Item? {
         while entity < content.entities.count {
             let root = content.entities[entity]
@@ -82,7 +82,7 @@ struct IndexedObjects {
 
     private func id(_ root: EntityRoot, _ number: UInt64) -> UInt64 { UInt64(root.entity) << 48 + number }
 
-    /// Puts a node into the path. False if it cannot be read or cannot be a node at this depth.
+    /// Puts a node into the path. Returns false if it cannot be read or cannot be a node of this depth.
     private mutating func load(_ offset: UInt64, _ depth: UInt64) throws(StoreError) -> Bool {
         let place = Int(depth - 1)
         if path[place].offset == offset { return true }
@@ -98,9 +98,9 @@ struct IndexedObjects {
     }
 }
 
-/// Where nodes stand that check.
+/// Where good nodes stand.
 struct SalvagedNodes {
-    /// Where the nodes of a frame begin and end; ascending.
+    /// Where the nodes of each frame begin and end; ascending.
     private var stretches: [(start: UInt64, end: UInt64)] = []
     private(set) var count = 0
 

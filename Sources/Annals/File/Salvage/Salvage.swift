@@ -1,28 +1,27 @@
-// Salvage: what can still be read of a damaged file, into a new store.
+// Salvage: copies what can still be read of a damaged file into a new store.
 //
 // Invariants:
-// SV1  The source is opened for reading, and nothing is written to it.
-// SV2  Every object whose newest row, of those in frames that check and count, can be read is in the new store, under
-//     its ID.
-// SV3  The new store gets its name when it is complete and durable. What is killed before that leaves a file with
-//     another name at most, which the next salvage to that name removes.
+// SV1  The source is opened for reading only. Nothing is written to it.
+// SV2  An object's newest row is the newest in frames that check and count. Every object whose newest row can be read
+//     is in the new store, under its ID.
+// SV3  The new store gets its name when it is complete and durable. A killed salvage leaves at most a file with another
+//     name. The next salvage to the same name removes it.
 
 package struct SalvageOptions: Sendable {
     package var author = "salvage"
     package var context: String?
-    /// A transaction of the new store is ended when it has so much.
+    /// A transaction of the new store ends when it has so much.
     package var transactionBytes = 4 << 20
-    /// Memory for sorting what was found; what is more waits in a file beside the new store.
+    /// Memory for sorting what was found. The rest waits in a file beside the new store.
     package var sortingBytes = 48 << 20
     package var windowBytes = 1 << 20
-    /// Told how many bytes of the file were gone through, of how many; false ends the salvage, and `cancelled` is
-    /// thrown.
+    /// Receives the bytes examined and the total. Returning false ends the salvage, which throws `cancelled`.
     package var progress: (@Sendable (_ done: UInt64, _ total: UInt64) -> Bool)?
     package var engine = EngineOptions()
 
     package init() {}
 
-    /// Throws `cancelled` where the salvage is to end.
+    /// Reports progress. Throws `cancelled` if the salvage should end.
     func report(_ done: UInt64, of total: UInt64) throws(StoreError) {
         guard let progress, !progress(done, total) else { return }
         throw StoreError(.cancelled, "It was cancelled: there is no new store.")
@@ -30,12 +29,11 @@ package struct SalvageOptions: Sendable {
 }
 
 package enum Salvage {
-    /// Reads what checks of the store at `source` and makes a store of it at `target`, where nothing may be.
+    /// Reads what checks of the store at `source` and makes a store of it at `target`, which must not exist.
     ///
-    /// Throws `alreadyExists`; `busy` where another process salvages to that name; `cancelled`; `notAStore`,
-    /// `truncated` or `damaged` where no frame can be read; `unsupportedVersion` where a newer program wrote the store;
-    /// and what the system says. Whatever is lost of the content is in the report. Linear in the file, and sorts what
-    /// changes it has.
+    /// Throws `alreadyExists`; `busy` if another process salvages to that name; `cancelled`; `notAStore`, `truncated`
+    /// or `damaged` if no frame can be read; `unsupportedVersion` if a newer program wrote the store; and system
+    /// errors. Any loss of content is in the report. The time is linear in the file, plus sorting its changes.
     package static func run(
         from source: String, to target: String, options: SalvageOptions = SalvageOptions(), files: any FileSystem,
         environment: any Environment
@@ -43,7 +41,7 @@ package enum Salvage {
         let file = try open(source, files)
         defer { files.close(file) }
         var model = try files.status(file)
-        // A damaged store may have been made unwritable; the new one is to be used.
+        // A damaged store may have been made read-only. The new one should be usable.
         model.mode |= 0o600
         let unfinished = try UnfinishedStore(
             .salvage, target, like: model, files: files, environment: environment)
@@ -59,7 +57,7 @@ package enum Salvage {
             try unfinished.publish()
             return result
         } catch {
-            // An offset is one of the source.
+            // An offset refers to the source.
             throw error.at(path: error.offset == nil ? target : source)
         }
     }
@@ -95,7 +93,7 @@ private struct SalvageRun {
     private var salt: UInt64 = 0
     private var scan: SalvageScan?
     private var schema = SalvagedSchema()
-    /// The newest checkpoint that can be read.
+    /// The newest readable checkpoint.
     private var checkpoint: (offset: UInt64, content: CheckpointContent)?
 
     init(_ files: any FileSystem, _ file: Descriptor, _ options: SalvageOptions) {
@@ -135,7 +133,7 @@ private struct SalvageRun {
         if checkpoint == nil, header?.generation != 0 { report.bytesUncounted = scan.bytesPassedOverInBase }
     }
 
-    /// Nil where the page is damaged; then whether the salt is right shows by the frames.
+    /// Nil if the page is damaged. Then the frames show whether the salt is right.
     private mutating func readHeader(_ page: [UInt8]) throws(StoreError) -> (FileHeader?, fault: StoreError?) {
         guard page.count == FormatLimits.pageBytes else {
             throw StoreError(
@@ -155,7 +153,7 @@ private struct SalvageRun {
         }
     }
 
-    /// What a checkpoint holds, the newest that can be read, and what schema frames say.
+    /// Reads the newest readable checkpoint, and collects what it and the schema frames say.
     private mutating func readSchema(_ scan: SalvageScan) throws(StoreError) {
         let reader = CheckpointReader(files, file, salt: salt)
         for (offset, changes) in scan.checkpoints.reversed() where !scan.transactions.isDropped(offset) {
@@ -215,8 +213,7 @@ private struct SalvageRun {
         return IndexedObjects(checkpoint.content, at: checkpoint.offset, scan.nodes, window)
     }
 
-    /// What was ever given, as far as frames and references tell. A reference far above the rest is to nothing that
-    /// ever was.
+    /// The next object numbers, as far as frames and references tell. A reference far above the rest is to no object.
     private func numbersToPass(_ rows: SalvagedRows, _ scan: SalvageScan) -> [UInt16: UInt64] {
         var next = scan.nextNumbers
         for (entity, number) in rows.nextNumbers {

@@ -1,26 +1,26 @@
-// Compares the objects that salvage has found with those that the newest readable checkpoint knew, by entity.
+// Compares the objects that salvage has found with those of the newest readable checkpoint, by entity.
 //
 // Invariants:
-// SL1  Objects are handed in by ascending ID, once each; then `finish` is called.
-// SL2  `lost` never counts an object that was found, or one that the checkpoint does not know to be alive.
+// SL1  Objects are noted by ascending ID, once each. Then `finish` is called.
+// SL2  `lost` counts no object that was found, and none that the checkpoint does not know to be alive.
 
 struct SalvageLosses {
     struct Counts: Equatable {
-        /// Of these nothing was found, although they were alive.
+        /// Live objects of which nothing was found.
         var lost: UInt64 = 0
-        /// Of these an older version was found than the newest one.
+        /// Objects of which only an older version was found.
         var outdated: UInt64 = 0
-        /// Object numbers that were given after the checkpoint, and of which nothing was found: lost, or deleted.
+        /// Object numbers given after the checkpoint of which nothing was found: lost or deleted.
         var unaccounted: UInt64 = 0
     }
 
     private(set) var counts: [UInt16: Counts] = [:]
     private var indexed: IndexedObjects?
     private var item: IndexedObjects.Item?
-    /// By entity: live objects that the index names, and those found in the stretches that it cannot tell of.
+    /// By entity: live objects that the index names, and those found in the ranges that it cannot tell about.
     private var named: [UInt16: UInt64] = [:]
     private var foundUnnamed: [UInt16: UInt64] = [:]
-    /// By entity: objects found whose number the checkpoint does not know.
+    /// By entity: objects found whose numbers the checkpoint does not know.
     private var foundLater: [UInt16: UInt64] = [:]
     private let nextNumbers: [UInt16: UInt64]
 
@@ -31,11 +31,11 @@ struct SalvageLosses {
         item = try self.indexed?.next()
     }
 
-    /// Up to where the checkpoint knows of changes; 0 if there is none.
+    /// The end of the changes that the checkpoint knows; 0 if there is none.
     var knownEnd: UInt64 { indexed?.offset ?? 0 }
 
-    /// Takes an object whose newest version was found at `place`. `wasAlive` says whether it was at the checkpoint, as
-    /// far as was found.
+    /// Notes an object whose newest version was found at `place`. `wasAlive` says whether it was alive at the
+    /// checkpoint, as far as was found.
     mutating func note(_ object: UInt64, at place: UInt64, wasAlive: Bool) throws(StoreError) {
         let entity = UInt16(truncatingIfNeeded: object >> 48)
         if object & FormatLimits.maximumObjectNumber >= nextNumbers[entity] ?? 1 { foundLater[entity, default: 0] += 1 }
@@ -59,8 +59,8 @@ struct SalvageLosses {
         }
     }
 
-    /// Takes what is left of the index. `nextNumbers` are one above the highest object number that any frame speaks of.
-    /// `isCounting` says whether numbers of which nothing was found may be those of lost objects.
+    /// Counts the rest of the index. `nextNumbers` are one above the highest object numbers in any frame. `isCounting`
+    /// says whether numbers of which nothing was found may be those of lost objects.
     mutating func finish(nextNumbers next: [UInt16: UInt64], isCounting: Bool) throws(StoreError) {
         while let left = item {
             if case .version(let object, _, false) = left {
@@ -70,7 +70,7 @@ struct SalvageLosses {
             item = try indexed?.next()
         }
         for root in indexed?.content.entities ?? [] {
-            // Of these the index says only how many there are.
+            // The index only says how many there are.
             let known = (named[root.entity] ?? 0) + (foundUnnamed[root.entity] ?? 0)
             if root.liveObjects > known { counts[root.entity, default: Counts()].lost += root.liveObjects - known }
         }

@@ -1,7 +1,7 @@
-// What salvage found in a damaged file, what of it is in the new store, and what is not.
+// What salvage found in a damaged file, what the new store has of it, and what is lost.
 
 package struct SalvageResult: Equatable, Sendable {
-    /// Bytes of the source in which no good frame stands.
+    /// A part of the source without any good frame.
     package struct Stretch: Equatable, Sendable {
         package var offset: UInt64
         package var bytes: UInt64
@@ -9,57 +9,57 @@ package struct SalvageResult: Equatable, Sendable {
 
     package struct Entity: Equatable, Sendable {
         package var number: UInt16
-        /// Nil where no definition of the entity was found.
+        /// Nil if no definition of the entity was found.
         package var name: String?
         /// Written to the new store.
         package var objects: UInt64 = 0
-        /// Objects whose newest row was found, and cannot be read: no definition fits it.
+        /// Objects whose newest row was found but cannot be read, because no definition fits it.
         package var unreadableRows: UInt64 = 0
-        /// Objects that the newest readable checkpoint knew to be alive, and of which nothing was found.
+        /// Live objects of the newest readable checkpoint of which nothing was found.
         package var lostObjects: UInt64 = 0
-        /// Objects of which that checkpoint knew a newer version, or a deletion, that was not found.
+        /// Objects of which that checkpoint knew a newer version or a deletion that was not found.
         package var outdatedObjects: UInt64 = 0
-        /// Object numbers that were given after that checkpoint and of which nothing was found, if transactions are
-        /// missing: these objects are lost, or were deleted. If there is no checkpoint, all numbers.
+        /// If transactions are missing: object numbers given after that checkpoint of which nothing was found. These
+        /// objects are lost, or were deleted. If there is no checkpoint, all numbers.
         package var unaccountedObjects: UInt64 = 0
     }
 
     package var fileBytes: UInt64 = 0
-    /// Whether the header page is damaged; the salt in it was then right all the same, as frames prove.
+    /// Whether the header page is damaged. Its salt was still right, as frames prove.
     package var isHeaderDamaged = false
-    /// Frames that check: header, table and body.
+    /// Frames whose header, table and body check.
     package var framesRead: UInt64 = 0
-    /// Frames whose header checks and whose content does not.
+    /// Frames whose header checks but not their content.
     package var framesBad: UInt64 = 0
-    /// Good frames that a recovery has dropped: they follow on no frame.
+    /// Good frames that a recovery has dropped. They follow no frame.
     package var framesStray: UInt64 = 0
-    /// The first of them, by offset.
+    /// The first stretches, by offset.
     package var passedOver: [Stretch] = []
     package var omittedStretches: UInt64 = 0
     package var bytesPassedOver: UInt64 = 0
 
-    /// Transactions whose commit frame and changes are all there.
+    /// Transactions whose commit frame and changes were all found.
     package var transactionsComplete: UInt64 = 0
-    /// Transactions of which some frames are there.
+    /// Transactions of which only some frames were found.
     package var transactionsWithGaps: UInt64 = 0
-    /// Transactions of which only the number is known, by those around them.
+    /// Transactions of which only the number is known, from those around them.
     package var transactionsMissing: UInt64 = 0
-    /// Changes that the newest readable checkpoint counted and that were not found; also changes of older versions.
+    /// Changes that the newest readable checkpoint counted and that were not found, also those of older versions.
     package var changesMissing: UInt64 = 0
-    /// If no checkpoint of a compacted store can be read: bytes passed over where rows of it stood, in unknown number.
+    /// If no checkpoint of a compacted store can be read: bytes passed over that held an unknown number of its rows.
     package var bytesUncounted: UInt64 = 0
-    /// Changes that were not committed, as far as can be told: they are left out.
+    /// Changes that were not committed, as far as can be told. They are left out.
     package var changesUnfinished: UInt64 = 0
-    /// Objects whose row is from a transaction with gaps, or from one that could not be proved to be committed.
+    /// Objects whose row is from a transaction with gaps, or from one that was not provably committed.
     package var objectsOfGaps: UInt64 = 0
 
-    /// Schema versions that rows or other versions speak of and that were not found.
+    /// Schema versions that rows or other versions refer to and that were not found.
     package var schemaVersionsMissing: UInt64 = 0
-    /// Objects whose row was read by a definition that fits it, and may be another version's.
+    /// Objects whose row was read by a fitting definition that may be of another version.
     package var objectsOfGuessedSchema: UInt64 = 0
     package var entities: [Entity] = []
     package var largeValuesLost: UInt64 = 0
-    /// What the new store's schema does not ask for, because rows do not have it: a sentence each.
+    /// Rules that the new store's schema lacks because rows break them: a sentence each.
     package var schemaChanges: [String] = []
     package var storeID = UUIDBytes(high: 0, low: 0)
 
@@ -72,7 +72,7 @@ package struct SalvageResult: Equatable, Sendable {
 
     package var lostObjects: UInt64 { entities.reduce(0) { $0 + $1.lostObjects } }
 
-    /// Whether anything that was committed is known to be missing, or may be: objects, values, or rules of the schema.
+    /// Whether anything committed is missing, or may be: objects, values, or rules of the schema.
     package var hasLosses: Bool {
         transactionsWithGaps > 0 || transactionsMissing > 0 || changesMissing > 0 || bytesUncounted > 0
             || schemaVersionsMissing > 0 || objectsOfGuessedSchema > 0 || largeValuesLost > 0 || !schemaChanges.isEmpty

@@ -1,17 +1,16 @@
-// Finds every frame of a file that checks, whether or not one leads to it, and notes what it says. For salvage only:
-// nobody else searches for frames.
+// Finds every frame of a file that checks, even if nothing leads to it, and notes what it says. Only salvage searches
+// for frames.
 //
 // Invariants:
-// SS1  A frame is taken only where its header, table and body check; a header checks only in its file and at its
-//     offset.
-// SS2  `changes` has every change of a frame that was taken, and memory for so many; the rest of them waits in a file.
+// SS1  A frame is read only if its header, table and body check. A header checks only in its file and at its offset.
+// SS2  `changes` has every change of the frames read. What exceeds its memory waits in a file.
 
-/// A change of an object, and where it stands.
+/// A change of an object, and its offset.
 struct SalvagedChange: SortRecord {
     var object: UInt64
-    /// Of the row; of a deletion, of its entry.
+    /// The offset of the row, or of the entry of a deletion.
     var place: UInt64
-    /// From there to the end of the frame.
+    /// The bytes from there to the end of the frame.
     var rest: UInt32
     var isDeletion: Bool
 
@@ -34,16 +33,16 @@ final class SalvageScan {
     let changes: ExternalSorter<SalvagedChange>
     private(set) var transactions = SalvageTransactions()
     private(set) var definitions: [(offset: UInt64, schema: SchemaDefinition)] = []
-    /// Where checkpoints stand, and how many changes that count were found below each.
+    /// The offsets of checkpoints, and how many counting changes were found below each.
     private(set) var checkpoints: [(offset: UInt64, changes: UInt64)] = []
     private(set) var nodes = SalvagedNodes()
     private var changesRead: UInt64 = 0
-    /// Bytes passed over below the first frame of a transaction: rows that compaction left may have stood there.
+    /// Bytes passed over below the first frame of a transaction. A compaction's rows may have stood there.
     private(set) var bytesPassedOverInBase: UInt64 = 0
     private var isInBase = true
-    /// By entity, one above the highest object number that any frame speaks of.
+    /// By entity: one above the highest object number in any frame.
     private(set) var nextNumbers: [UInt16: UInt64] = [:]
-    /// Where the last frame whose header checks ends, its checksum, and whether it is one that a recovery has dropped.
+    /// The end and checksum of the last frame whose header checks, and whether a recovery has dropped it.
     private var last: (end: UInt64, checksum: UInt64, isStray: Bool)?
 
     init(
@@ -60,7 +59,7 @@ final class SalvageScan {
         try options.report(position, of: fileBytes)
     }
 
-    /// Throws `unsupportedVersion` where a newer program wrote frames, and what reading throws.
+    /// Throws `unsupportedVersion` if a newer program wrote frames, and what reading throws.
     func run(header: FileHeader?, hints: [HintSlot], _ report: inout SalvageResult) throws(StoreError) {
         var position = UInt64(FormatLimits.pageBytes)
         var expected = position
@@ -98,14 +97,13 @@ final class SalvageScan {
         if isInBase, end > start { bytesPassedOverInBase += end - start }
     }
 
-    /// A frame that stands directly behind another and does not follow on it was dropped, and the one below written
-    /// since.
+    /// A frame directly after another that does not follow it was dropped. The lower one was written later.
     private func isStray(_ header: FrameHeader, at offset: UInt64) -> Bool {
         guard let last, last.end == offset else { return false }
         return last.isStray || header.previousChecksum != last.checksum
     }
 
-    /// The first header from a place on that checks.
+    /// The first header from an offset on that checks.
     private func nextHeader(from start: UInt64) throws(StoreError) -> (UInt64, FrameHeader)? {
         var place = start
         let step = 1 << 16
@@ -132,7 +130,7 @@ final class SalvageScan {
         return nil
     }
 
-    /// Where the last byte from a place on is that is not zero; the place itself where all are.
+    /// The end of the last byte from an offset on that is not zero; the offset itself if all are.
     private func usedEnd(from start: UInt64) throws(StoreError) -> UInt64 {
         var place = start
         var end = start
@@ -146,7 +144,7 @@ final class SalvageScan {
 
     // MARK: What frames say
 
-    /// False where the frame checks and is not what its kind asks for, which no writer writes.
+    /// Returns false if the frame checks but is not as its kind requires. No writer writes such a frame.
     private func collect(_ frame: FrameView) throws(StoreError) -> Bool {
         let kind = frame.header.kind
         var count: UInt64 = 0

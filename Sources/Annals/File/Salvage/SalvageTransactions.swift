@@ -1,15 +1,15 @@
-// Which changes count, when frames are missing: decided by the numbers of the frames that are there.
+// Decides which changes count if frames are missing, by the numbers of the frames that were found.
 //
 // Invariants:
-// ST1  A member counts where its commit frame is there, or where a frame above proves that its transaction was
-//     committed: one outside of transactions with this number or a higher one, or a member with a higher one.
-// ST2  Where nothing above proves it, a hint slot may; and where bytes stand directly behind it that are no frame, its
-//     commit frame may be among them: then it counts, and the report says so. Where nothing was written behind it, it
-//     was not committed.
+// ST1  A member counts if its commit frame was found, or if a frame above proves that its transaction was committed: a
+//     standalone one with this number or a higher one, or a member with a higher one.
+// ST2  If nothing above proves it, a hint slot may. If other bytes directly follow that are no frame, its commit frame
+//     may be among them: then it counts, and the report says so. If nothing was written after it, it was not
+//     committed.
 
-/// Follows the frames that check, in the order of their offsets.
+/// Receives the frames that check, in the order of their offsets.
 struct SalvageTransactions {
-    /// Part of the file, from one frame's start to another's end.
+    /// A part of the file, from one frame's start to another's end.
     struct Stretch: Equatable {
         var start: UInt64
         var end: UInt64
@@ -25,19 +25,19 @@ struct SalvageTransactions {
 
     /// What was not committed; ascending.
     private(set) var dropped: [Stretch] = []
-    /// What is not the whole of a transaction, or may not be committed; ascending.
+    /// Incomplete transactions, and those perhaps not committed; ascending.
     private(set) var incomplete: [Stretch] = []
     private(set) var open: Run?
     private(set) var complete: UInt64 = 0
     private(set) var withGaps: UInt64 = 0
     private(set) var changesDropped: UInt64 = 0
-    /// The highest number of a transaction that was committed, as the frames say.
+    /// The highest number of a committed transaction, as the frames say.
     private(set) var highest: UInt64 = 0
-    /// The lowest one that any frame stands behind.
+    /// The lowest number after which any frame stands.
     private(set) var lowest: UInt64 = .max
 
-    /// A frame whose header checks. `changes` are those in it, 0 where its content does not check. `record` is that of
-    /// a good commit frame.
+    /// Collects a frame whose header checks. `changes` are those in it, 0 if its content does not check. `record` is
+    /// that of a good commit frame.
     mutating func collect(
         _ header: FrameHeader, at offset: UInt64, changes: UInt64, record: TransactionRecord?, isGood: Bool
     ) {
@@ -78,7 +78,7 @@ struct SalvageTransactions {
         open = run
     }
 
-    /// A commit frame that is there, with all that was found of its transaction.
+    /// Ends a transaction at its commit frame, with all that was found of it.
     private mutating func close(
         _ changes: UInt64, _ record: TransactionRecord?, _ schemaFrames: Int, _ stretch: Stretch
     ) {
@@ -90,7 +90,7 @@ struct SalvageTransactions {
         }
     }
 
-    /// Members without their commit frame; a frame above them says that the transactions up to `number` were committed.
+    /// Judges members without their commit frame. A frame above proves that transactions up to `number` were committed.
     private mutating func settle(_ run: Run?, by number: UInt64) {
         guard let run else { return }
         if number >= run.number {
@@ -106,8 +106,8 @@ struct SalvageTransactions {
         changesDropped += run.changes
     }
 
-    /// Behind the last frame. `mayBeCommitted` says whether something stands behind the last member that may have been
-    /// its commit frame.
+    /// After the last frame. `mayBeCommitted` says whether something follows the last member that may have been its
+    /// commit frame.
     mutating func finish(hints: [HintSlot], mayBeCommitted: (Run) throws(StoreError) -> Bool) throws(StoreError) {
         for case .good(let hint) in hints { highest = max(highest, hint.number) }
         guard let run = open else { return }

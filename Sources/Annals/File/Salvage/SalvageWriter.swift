@@ -1,15 +1,15 @@
-// Writes what was salvaged into a new store: objects under the IDs that they had, in transactions of bounded size.
+// Writes salvaged objects into a new store, under their IDs, in transactions of bounded size.
 //
 // Invariants:
-// SW1  While rows are written the schema asks for nothing that a row could lack: every attribute is optional, nothing
-//     is unique or indexed. In the end it asks for what the source's did, as far as the rows have it.
-// SW2  The file has another name than it will have, until it is complete.
+// SW1  While rows are written the schema requires nothing that a row could lack: every attribute is optional, nothing
+//     is unique or indexed. In the end it requires what the source's did, as far as the rows allow.
+// SW2  The file has a temporary name until it is complete.
 
 final class SalvageWriter {
     private let engine: Engine
     private let definitions: [EntityDefinition]
     private let values: SalvagedValues
-    /// By entity: positions of attributes that are required, and that some row does not have.
+    /// By entity: positions of required attributes that some row lacks.
     private var missing: [UInt16: Set<Int>] = [:]
     private(set) var written: [UInt16: UInt64] = [:]
     private(set) var largeValuesLost: UInt64 = 0
@@ -48,7 +48,7 @@ final class SalvageWriter {
     func write(_ rows: SalvagedRows) throws(StoreError) {
         var next = try rows.next()
         while next != nil {
-            // All of the file was read.
+            // The whole file was read.
             try options.report(fileBytes, of: fileBytes)
             var left = options.transactionBytes
             try write { (transaction) throws(StoreError) in
@@ -60,7 +60,7 @@ final class SalvageWriter {
         }
     }
 
-    /// Gives back how many bytes it took.
+    /// Returns how many bytes the row took.
     private func add(_ row: SalvagedRow, to transaction: PendingTransaction) throws(StoreError) -> Int {
         var row = row
         var bytes = row.bytes
@@ -89,8 +89,8 @@ final class SalvageWriter {
 
     private func definition(_ entity: UInt16) -> EntityDefinition? { definitions.first { $0.number == entity } }
 
-    /// Numbers of objects that were lost or deleted are not given again: something may refer to them. The last of them
-    /// is an object that is deleted at once.
+    /// Numbers of lost or deleted objects are not given again, since something may refer to them. An object with the
+    /// last of these numbers is inserted and deleted at once.
     func passNumbers(_ next: [UInt16: UInt64]) throws(StoreError) {
         let view = try engine.view()
         let objects = next.keys.sorted().compactMap { entity -> ObjectID? in
@@ -111,8 +111,8 @@ final class SalvageWriter {
 
     // MARK: The schema in the end
 
-    /// Makes the schema the source's, but for what rows do not have: then an attribute is optional, or not unique, or
-    /// has no index.
+    /// Makes the schema the source's. If rows break a rule, an attribute becomes optional, or not unique, or has no
+    /// index.
     func finishSchema() throws(StoreError) {
         var wanted = definitions
         for index in wanted.indices {
@@ -125,7 +125,7 @@ final class SalvageWriter {
             }
         }
         if try change(to: wanted) { return }
-        // Without what is unique, and then one after the other what can be.
+        // First without unique keys, then with each one that is possible.
         var kept = wanted.map(\.asked.nothingUnique)
         guard try change(to: kept) else {
             schemaChanges.append("Nothing is indexed or unique now: some object's value is too long for an index.")
@@ -148,7 +148,7 @@ final class SalvageWriter {
         }
     }
 
-    /// False where objects have the same value of what is to be unique, or one that no index can have.
+    /// Returns false if objects share a value that should be unique, or have one that no index can hold.
     private func change(to wanted: [EntityDefinition]) throws(StoreError) -> Bool {
         let view = try engine.view()
         let different = wanted.filter { $0 != view.catalog.entity($0.number, version: view.catalog.newestVersion) }
@@ -168,21 +168,21 @@ final class SalvageWriter {
 }
 
 extension PendingTransaction {
-    /// Inserts an object that this store never had, under the ID that it had in another one.
+    /// Inserts an object of another store under its ID there. This store never had it.
     func insert(salvaged object: ObjectID, _ values: [StoredValue]) throws(StoreError) {
         try builder.insert(object, values)
         changed.insert(object.rawValue)
     }
 }
 
-/// What may be asked to be unique: one attribute, or a key.
+/// What can be unique: one attribute, or a key.
 private enum UniquePart {
     case attribute(Int)
     case key(Int)
 }
 
 extension EntityDefinition {
-    /// The same definition, asking for less.
+    /// The same definition with fewer rules.
     fileprivate struct RelaxedDefinition {
         let definition: EntityDefinition
 
@@ -207,7 +207,7 @@ extension EntityDefinition {
             return plain
         }
 
-        /// With an index where it was to be unique.
+        /// With an index instead of uniqueness.
         var nothingUnique: EntityDefinition {
             var plain = definition
             for index in plain.attributes.indices where plain.attributes[index].flags.contains(.unique) {

@@ -1,9 +1,9 @@
-// The newest row of each object, out of frames that check, and the large values that rows name.
+// The newest row of each object, from frames that check, and the large values of rows.
 
 /// What was found of an object.
 struct SalvagedRow {
     var object: ObjectID
-    /// One for each attribute of the entity's newest definition; a large value as what names it in the source.
+    /// One for each attribute of the entity's newest definition. A large value is its reference in the source.
     var values: [StoredValue]
     var isFromGap: Bool
     var isGuessed: Bool
@@ -11,7 +11,7 @@ struct SalvagedRow {
     var bytes: Int
 }
 
-/// Gives back what `SalvageScan` has noted, object by object in ascending order. For one thread; once.
+/// Returns what `SalvageScan` has noted, object by object in ascending order. For one use by one thread.
 final class SalvagedRows {
     private let window: ByteWindow
     private let transactions: SalvageTransactions
@@ -20,10 +20,10 @@ final class SalvagedRows {
     private var records: SortedRecords<SalvagedChange>
     private var ahead: SalvagedChange?
     private var hasBegun = false
-    /// By entity, one above the highest object number that any row refers to.
+    /// By entity: one above the highest object number that any row refers to.
     private(set) var nextNumbers: [UInt16: UInt64] = [:]
     private(set) var losses: SalvageLosses
-    /// By entity, objects whose row cannot be read.
+    /// By entity: objects whose row cannot be read.
     private(set) var unreadable: [UInt16: UInt64] = [:]
 
     init(
@@ -38,7 +38,7 @@ final class SalvagedRows {
         records = try scan.changes.sorted()
     }
 
-    /// The next object that there is; nil behind the last.
+    /// The next object; nil after the last.
     func next() throws(StoreError) -> SalvagedRow? {
         while let change = try nextChange() {
             guard !change.isDeletion, let object = ObjectID(rawValue: change.object) else { continue }
@@ -48,15 +48,15 @@ final class SalvagedRows {
         return nil
     }
 
-    /// Objects of an entity that was removed were not to be seen before either.
+    /// Objects of a removed entity were not visible before either.
     func wasVisible(_ entity: UInt16) -> Bool { newest[entity] != nil || schema.name(of: entity) == nil }
 
-    /// Compares what is left of the index with what was found. To be called after `next` has returned nil.
+    /// Compares the rest of the index with what was found. Call it after `next` has returned nil.
     func finishLosses(nextNumbers: [UInt16: UInt64], isCounting: Bool) throws(StoreError) {
         try losses.finish(nextNumbers: nextNumbers, isCounting: isCounting)
     }
 
-    /// The newest change of the next object, of those that count.
+    /// The newest counting change of the next object.
     private func nextChange() throws(StoreError) -> SalvagedChange? {
         var found: SalvagedChange?
         var wasAlive = false
@@ -98,7 +98,7 @@ final class SalvagedRows {
         return nil
     }
 
-    /// The row as the newest definition has it.
+    /// The row's values by the newest definition.
     private func values(
         of row: RowImage, _ layout: RowLayout, _ definition: EntityDefinition
     ) throws(StoreError) -> [StoredValue] {
@@ -133,14 +133,14 @@ final class SalvagedRows {
     }
 }
 
-/// Reads large values of the source: each piece is in a frame of its own, and checks by itself.
+/// Reads large values of the source. Each piece is in its own frame and checks by itself.
 final class SalvagedValues {
     private let window: ByteWindow
     private let salt: UInt64
 
     init(_ window: ByteWindow, salt: UInt64) { (self.window, self.salt) = (window, salt) }
 
-    /// Whether all pieces of a value are there, and it is one of the type.
+    /// Whether all pieces of a value are there and it fits the type.
     func isWhole(_ reference: LargeValueReference, _ type: AttributeType) throws(StoreError) -> Bool {
         var form = LargeValueForm()
         var offset = reference.offset
@@ -154,7 +154,7 @@ final class SalvagedValues {
         return form.finish().isSuperset(of: .needed(for: type))
     }
 
-    /// Adds the value to a transaction of another store. Throws `damaged` where it is not whole any more.
+    /// Adds the value to a transaction of another store. Throws `damaged` if it is no longer whole.
     func copy(_ reference: LargeValueReference, into transaction: TransactionBuilder) throws(StoreError) -> StoredValue
     {
         var offset = reference.offset
@@ -177,7 +177,7 @@ final class SalvagedValues {
         }
     }
 
-    /// The piece whose frame stands at an offset, if that is the one that the value has at a position.
+    /// The piece in the frame at an offset, if it is the value's piece at a position.
     private func piece(
         of reference: LargeValueReference, at offset: UInt64, _ position: UInt64
     ) throws(StoreError) -> (bytes: UnsafeRawBufferPointer, end: UInt64)? {

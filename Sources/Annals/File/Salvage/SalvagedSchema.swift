@@ -1,4 +1,4 @@
-// The schema as far as it was found: versions may be missing, and then it says which definitions may be a row's.
+// The schema as far as it was found. If versions are missing, it says which definitions a row may have.
 //
 // Invariants:
 // SD1  `steps` has each definition of an entity by ascending version; one of a removed entity has no layout.
@@ -15,7 +15,7 @@ struct SalvagedSchema {
     private var versions = Set<UInt16>()
     private(set) var lastWhole: UInt16 = 0
 
-    /// Takes a version, or a part of it; what it says of an entity already stays.
+    /// Collects a version, or a part of it. An entity's known definition in that version stays.
     mutating func collect(_ schema: SchemaDefinition) {
         guard schema.version > 0 else { return }
         versions.insert(schema.version)
@@ -35,7 +35,7 @@ struct SalvagedSchema {
     /// How many versions below the highest one known were not found.
     var missingVersions: UInt64 { UInt64(versions.max() ?? 0) - UInt64(versions.count) }
 
-    /// What a row of a version may be laid out by, the likeliest first; and whether that is sure.
+    /// The possible layouts of a version's rows, the likeliest first, and whether that is certain.
     func layouts(version: UInt16, entity: UInt16) -> (layouts: [RowLayout], isSure: Bool) {
         guard let known = steps[entity] else { return ([], false) }
         let place = known.lastIndex { $0.version <= version }
@@ -47,15 +47,15 @@ struct SalvagedSchema {
         return (order.compactMap(\.layout), false)
     }
 
-    /// Whether the entity is in the newest version known.
+    /// Whether the newest known version has the entity.
     func isPresent(_ entity: UInt16) -> Bool { steps[entity]?.last?.layout != nil }
 
     func name(of entity: UInt16) -> String? {
         steps[entity]?.last { $0.layout != nil }?.definition.name.text
     }
 
-    /// The newest definition of each entity that is not removed, by ascending number, so that they can stand together
-    /// in one version. `changes` says what had to be different for that.
+    /// The newest definition of each entity that is not removed, by ascending number. Together they make a valid
+    /// version. `changes` says what had to change for that.
     func newest(_ changes: inout [String]) -> [EntityDefinition] {
         var definitions: [EntityDefinition] = []
         var names = Set<IdentifierName>()
@@ -74,7 +74,7 @@ struct SalvagedSchema {
         return definitions.map { definition in withTargets(definition, among: definitions, &changes) }
     }
 
-    /// A reference to an entity of which nothing is known may be to any, and an inverse that is not there is none.
+    /// A reference to an unknown entity may now be to any, and a missing inverse is removed.
     private func withTargets(
         _ definition: EntityDefinition, among all: [EntityDefinition], _ changes: inout [String]
     ) -> EntityDefinition {
@@ -98,7 +98,7 @@ struct SalvagedSchema {
 }
 
 extension EntityDefinition {
-    /// An index over a list of objects may stand in a definition, means nothing, and is not written by this program.
+    /// A definition may have an index over a list of objects. It means nothing, and this program does not write it.
     fileprivate var withoutListIndexes: EntityDefinition {
         var definition = self
         var lists = Set<UInt16>()
