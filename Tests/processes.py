@@ -1,16 +1,21 @@
-"""Starts and kills processes on one store, and compares what they have logged with what is there. See Tests/processes.sh.
+"""Starts and kills processes on one store, and compares what they have logged with what is there. See
+Tests/processes.sh.
 
 Checked:
-- What a writer was told of as committed is in the rows: at every start it compares its notes with its log, and at the end all are compared.
-  Its last transaction, if it was killed before it could note the answer, is there whole or not at all.
+- What a writer was told of as committed is in the rows: at every start it compares its notes with its log, and at the
+  end all are compared. Its last transaction, if it was killed before it could note the answer, is there whole or not
+  at all.
 - The counter says how often it was incremented.
-- Every number comes once and in order to both watchers; the one that reads history finds each acknowledged transaction under its number.
+- Every number comes once and in order to both watchers; the one that reads history finds each acknowledged
+  transaction under its number.
 - Accounts have the same sum in every snapshot, a snapshot that is held stays as it was, and numbers never go back.
 - Each consumer has counted every transaction of a writer up to its cursor, and each once.
 - The tool opens the store beside all of them within ten seconds.
-- `annals verify` finds the store whole, every second or so and at the end, and no file stands beside the store at the end.
-- Who waits while a writer is killed waits for less than 100 ms, unless a compaction ends meanwhile: that wait is another one. Of commits that
-  need not be durable: who waits for the disk does so without the lock, and disks stall for as long as they like.
+- `annals verify` finds the store whole, every second or so and at the end, and no file stands beside the store at the
+  end.
+- Who waits while a writer is killed waits for less than 100 ms, unless a compaction ends meanwhile: that wait is
+  another one. Of commits that need not be durable: who waits for the disk does so without the lock, and disks stall
+  for as long as they like.
 """
 
 import json
@@ -171,7 +176,8 @@ def check_watchers(last):
 
 
 def check_history():
-    """Each acknowledged transaction stands in history under its number; of those not acknowledged, those that were found."""
+    """Each acknowledged transaction stands in history under its number; of those not acknowledged, those that were
+    found."""
     told = {}
     for line in words(("watcher", 1)):
         if line[1] == "writer":
@@ -206,7 +212,8 @@ def check_consumers(found):
 
 
 def waits(kills):
-    """Of each killed writer how long another's relaxed commit that was under way then still took, in ms: the longest; all of them, and without
+    """Of each killed writer how long another's relaxed commit that was under way then still took, in ms: the longest;
+    all of them, and without
     those in which a compaction ended. And the times of all relaxed and of all durable commits."""
     commits, durable = [], []
     for writer in range(WRITERS):

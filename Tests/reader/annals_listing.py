@@ -1,4 +1,5 @@
-"""Writes a small store file as the worked example of the page shows it: a line for each field, with its bytes and its meaning."""
+"""Writes a small store file as the worked example of the page shows it: a line for each field, with its bytes and its
+meaning."""
 import datetime
 import struct
 

@@ -3,9 +3,10 @@
 
     annals_reader.py STORE
 
-prints a JSON object a line: for each rows frame of the base, for each transaction, and at last, where there are any, the horizon, hidden authors and consumers.
-Members whose commit frame is missing are not looked into. Exit 0: the file was read to its end, or to a torn tail, which is reported on standard error. 65: damage at the offset on standard error, after what came before it. 69: written by a
-newer program. 64 and 66: no such use, no such file.
+prints a JSON object a line: for each rows frame of the base, for each transaction, and at last, where there are any,
+the horizon, hidden authors and consumers. Members whose commit frame is missing are not looked into. Exit 0: the file
+was read to its end, or to a torn tail, which is reported on standard error. 65: damage at the offset on standard
+error, after what came before it. 69: written by a newer program. 64 and 66: no such use, no such file.
 """
 import json
 import pathlib
@@ -87,7 +88,8 @@ class Store:
         return self.generation > 0 and (self.transaction_count == 0 or self.last_is_copied)
 
     def transactions(self):
-        """Walks all frames, gives the base's rows and the transactions, and comes to a verdict or raises Damaged or Unsupported."""
+        """Walks all frames, gives the base's rows and the transactions, and comes to a verdict or raises Damaged or
+        Unsupported."""
         members = []
         while f := self.frame(self.reached):
             try:
@@ -249,7 +251,8 @@ class Store:
         need(not value, "F24: a value that is not complete")
 
     def value_piece(self, f, value):
-        """Takes one more piece; `value` is where the value begins and how much of it was read, None behind a whole one."""
+        """Takes one more piece; `value` is where the value begins and how much of it was read, None behind a whole
+        one."""
         data = self.data
         need(f.table_end - f.offset == 96, "F24: the table of a value frame")
         size, its_position, its_first, piece, zero = struct.unpack_from("<QQQII", data, f.offset + 64)
@@ -277,7 +280,8 @@ class Store:
         return b"".join(pieces)
 
     def schema_version(self, frames, in_base=False):
-        """Takes the frames of a version together; in the base, where each counts by itself, one more of the newest version."""
+        """Takes the frames of a version together; in the base, where each counts by itself, one more of the newest
+        version."""
         version, before, defined = len(self.versions), self.versions[-1], {}
         for f in frames:
             need(f.table_end == f.end, "F25: the sizes of a schema frame")

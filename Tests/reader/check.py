@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Holds the reader, and so the page it follows, to the golden files: python3 Tests/reader/check.py
 
-Each golden store is read and compared with the lines beside it. Copies of those that are not large are then cut and changed in
-many places: the reader must come to a verdict, and print nothing that did not stand in the store before. The worked example of the
-page, its hash vectors and its token are computed anew.
+Each golden store is read and compared with the lines beside it. Copies of those that are not large are then cut and
+changed in many places: the reader must come to a verdict, and print nothing that did not stand in the store before.
+The worked example of the page, its hash vectors and its token are computed anew.
 """
 import json
 import pathlib
@@ -19,7 +19,8 @@ UNLIKE_END = {"torn.annals": "torn tail"}
 
 
 def read(data, with_history=False):
-    """The base and the transactions as lines, if asked for what is known of consumers and cleaning at the end, and the verdict."""
+    """The base and the transactions as lines, if asked for what is known of consumers and cleaning at the end, and
+    the verdict."""
     lines = []
     try:
         store = Store(data)
