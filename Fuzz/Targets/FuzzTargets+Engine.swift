@@ -5,10 +5,10 @@ internal import Annals
 internal import SimulatedDisk
 
 extension FuzzTargets {
-    /// Z1, Z5 and Z8 for the engine, in both ways of reading. `report` is the checker's, nil where the log did not
+    /// Z1, Z5 and Z8 for the engine, in both ways of reading. `report` is the checker's, nil if the log did not
     /// open.
     ///
-    /// Gives back whether the attribute sets of updates name all that changed: the checker does not compare them, and
+    /// Returns whether the attribute sets of updates name all that changed: the checker does not compare them, and
     /// indexes follow them.
     @discardableResult
     static func engine(_ store: FuzzedStore, _ report: CheckReport?, log: Log?) -> Bool {
@@ -143,7 +143,7 @@ private struct EngineReading {
     }
 
     private mutating func readRange(_ index: IndexID, _ isReversed: Bool, _ view: View) {
-        // A state of the past, or an index that is not built, sorts all rows: those are looked at only where they are
+        // A state of the past, or an index that is not built, sorts all rows: those are looked at only if they are
         // right.
         guard isIntact || view.hasBuilt(index) else { return }
         var reader = self

@@ -114,7 +114,7 @@ extension FuzzTargets {
             "the spare page of a closed store is not one of zeros")
     }
 
-    /// Whether one more transaction could be committed: one that inserts a row where there is an entity.
+    /// Whether one more transaction could be committed: one that inserts a row if there is an entity.
     private static func commit(to log: Log, _ contents: StoreContents) -> Bool {
         do throws(StoreError) {
             let transaction = log.makeTransaction()

@@ -1,10 +1,10 @@
-// What fuzzing holds the engine to. A target is given bytes, returns nothing, and traps only where an invariant is
+// What fuzzing holds the engine to. A target is given bytes, returns nothing, and traps only if an invariant is
 // broken.
 //
 // Invariants that the targets check:
 // Z1  No bytes make the engine trap, loop, or take memory or time beyond a bound.
 // Z2  What a decoder accepts, its encoder writes again byte for byte: there is one form of everything.
-// Z3  A file that opens for reading opens for writing, and its transactions are still there behind another commit.
+// Z3  A file that opens for reading opens for writing, and its transactions are still there after another commit.
 // Z4  Opening for reading changes nothing; writing changes nothing below the end but the hint slots.
 // Z5  Errors about bytes are of a code that speaks of bytes.
 // Z6  A closed store is sealed, has one spare page of zeros (F27), and no torn tail.

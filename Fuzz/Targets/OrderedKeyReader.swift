@@ -112,7 +112,7 @@ extension OrderedKeyReader {
             let pair = UInt128(next &- 1)
             guard pair < 100 else { throw malformed() }
             next = try reader.readUInt8() ^ inversion
-            // A zero behind the last digit is not one of the number's.
+            // A zero after the last digit is not one of the number's.
             let isSingle = next == 0 && pair % 10 == 0
             let (product, overflow) = mantissa.multipliedReportingOverflow(by: isSingle ? 10 : 100)
             let (sum, overflow2) = product.addingReportingOverflow(isSingle ? pair / 10 : pair)

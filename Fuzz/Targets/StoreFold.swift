@@ -2,7 +2,7 @@
 
 internal import Annals
 
-/// The rows of objects that there are behind some transaction, and who reads the history.
+/// The rows of objects that there are after some transaction, and who reads the history.
 struct StoreFold {
     /// Where the row of each object stands.
     private(set) var rows: [ObjectID: UInt64] = [:]
@@ -16,7 +16,7 @@ struct StoreFold {
     /// Those of members whose commit frame is not read yet.
     private var openConsumers: [ConsumerRecord] = []
 
-    /// What is there behind transaction `number`.
+    /// What is there after transaction `number`.
     init(of log: Log, through number: UInt64) {
         horizon = log.header.baseNumber
         do throws(StoreError) {

@@ -24,7 +24,7 @@ final class Children {
         processes.append(process)
     }
 
-    /// Waits until all have ended, and throws where one of them did not end well.
+    /// Waits until all have ended, and throws if one of them did not end well.
     func expectEnd() throws {
         defer { processes = [] }
         let endings = processes.map(Self.ending)
@@ -55,7 +55,7 @@ struct Latencies {
         try FileManager.default.removeItem(atPath: path)
     }
 
-    /// The value below which that share of them is; 0 where there are none.
+    /// The value below which that share of them is; 0 if there are none.
     func part(_ share: Double) -> Double {
         guard !microseconds.isEmpty else { return 0 }
         let sorted = microseconds.sorted()
@@ -85,7 +85,7 @@ struct TightWriter {
         items = try store.entity("Item")
     }
 
-    /// Until `isOver` says so, asked after each commit. Gives back how long each took.
+    /// Until `isOver` says so, asked after each commit. Returns how long each took.
     mutating func run(until isOver: () -> Bool) throws -> Latencies {
         var latencies = Latencies()
         var before = seconds()

@@ -31,7 +31,7 @@ struct Compaction {
 
     // MARK: Alone
 
-    /// Of all history, and of rows alone; the median of rounds in which the limit is measured right behind it.
+    /// Of all history, and of rows alone; the median of rounds in which the limit is measured directly after it.
     private func measureRate(cleans: Bool) throws {
         var rounds: [Round] = []
         for _ in 0..<Self.rounds {
@@ -120,7 +120,7 @@ struct Compaction {
     // MARK: Beside a writer
 
     /// The longest of many commits is longer than that of few, wherever the disk or the scheduler makes one wait now
-    /// and then: so what a compaction adds is told from those for a while before it, and as many behind it as were made
+    /// and then: so what a compaction adds is told from those for a while before it, and as many after it as were made
     /// beside it.
     private func measureWaiting(batch: UInt64) throws {
         Memory.touch(Self.touchedBytes * 2)

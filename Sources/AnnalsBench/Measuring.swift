@@ -50,7 +50,7 @@ enum Memory {
     }
 }
 
-/// The size of a file; 0 where there is none.
+/// The size of a file; 0 if there is none.
 func fileBytes(_ path: String) -> Int {
     var status = stat()
     return stat(path, &status) == 0 ? Int(status.st_size) : 0

@@ -14,7 +14,7 @@ struct Mixed {
         let isOver = Atomic<Bool>(false)
     }
 
-    /// Gives back what was read and updated, in how many seconds, and the longest commit in seconds.
+    /// Returns what was read and updated, in how many seconds, and the longest commit in seconds.
     func run() throws -> (gets: Int, updates: Int, seconds: Double, longest: Double) {
         let shared = Shared()
         let reader = try CountingThread { [self] in try read(shared) }

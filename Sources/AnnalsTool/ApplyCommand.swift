@@ -36,7 +36,7 @@ enum ApplyCommand {
         var passedOver: UInt64 = 0
         var conflicts: UInt64 = 0
         var changes: UInt64 = 0
-        /// The place in the other store's history behind the last line.
+        /// The place in the other store's history after the last line.
         var place: HistoryToken?
     }
 

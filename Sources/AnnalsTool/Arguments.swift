@@ -7,7 +7,7 @@ package struct Arguments: Sendable {
 
     /// Takes apart what follows the command's name.
     ///
-    /// `--name VALUE` and `--name=VALUE` are the same. Everything behind `--` is an operand, and so is a single dash.
+    /// `--name VALUE` and `--name=VALUE` are the same. Everything after `--` is an operand, and so is a single dash.
     package init(_ arguments: [String], for command: Command) throws(ToolFailure) {
         func refusal(_ message: String) -> ToolFailure {
             ToolFailure(.usage, message, hint: "Try: annals help \(command.name)")
@@ -55,7 +55,7 @@ package struct Arguments: Sendable {
 
     package func value(of option: String) -> String? { values[option]?.last }
 
-    /// The values of an option that may be given several times; nil where it is not given.
+    /// The values of an option that may be given several times; nil if it is not given.
     package func values(of option: String) -> [String]? { values[option] }
 
     /// The value of an option that takes a whole number from 0 on.

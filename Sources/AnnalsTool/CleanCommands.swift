@@ -1,4 +1,4 @@
-// `annals clean` and `annals compact`: history goes, and its space is given back.
+// `annals clean` and `annals compact`: history goes, and its space is returned.
 
 internal import Annals
 

@@ -69,7 +69,7 @@ enum ConsumersCommand {
         return arguments.value(of: "remove").map(Action.remove) ?? .list
     }
 
-    /// The consumers to show; nil where there was nothing to remove.
+    /// The consumers to show; nil if there was nothing to remove.
     private static func perform(_ action: Action, _ store: Store) throws -> [Consumer]? {
         switch action {
         case .list: return try store.consumers

@@ -8,7 +8,7 @@ struct DecimalText: Equatable {
     private(set) var digits: [UInt8] = []
     private(set) var exponent = 0
 
-    /// Nil for what is no number as JSON writes it, and where nobody could count up to its exponent.
+    /// Nil for what is no number as JSON writes it, and if nobody could count up to its exponent.
     init?(_ text: String) {
         var rest = Array(text.utf8)[...]
         let isNegative = rest.first == UInt8(ascii: "-")
@@ -55,7 +55,7 @@ struct DecimalText: Equatable {
         return Int((isNegative ? "-" : "") + String(decoding: digits, as: UTF8.self))
     }
 
-    /// The `Decimal` that is this number; nil where none is.
+    /// The `Decimal` that is this number; nil if none is.
     var decimal: Decimal? {
         if digits.isEmpty { return Decimal(0) }
         // A `Decimal` has up to 38 digits and an exponent up to 127, and may need the ones to be no higher.

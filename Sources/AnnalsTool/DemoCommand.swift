@@ -83,7 +83,7 @@ enum DemoCommand {
         return process
     }
 
-    /// Its exit status; nil where a signal has ended it.
+    /// Its exit status; nil if a signal has ended it.
     private static func status(of process: pid_t) -> Int32? {
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0 { guard errno == EINTR else { return nil } }

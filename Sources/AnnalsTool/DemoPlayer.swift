@@ -30,7 +30,7 @@ struct DemoPlayer {
         options.reading = .copied
         options.durability = .relaxed
         self.role = role
-        // Whoever comes first makes the store.
+        // The first process makes the store.
         (store, watcher) = try storing {
             let store = try Store(at: path, entities: [clip], options: options)
             guard try store.consumer(role.rawValue) == nil else {
@@ -152,7 +152,7 @@ struct DemoPlayer {
         return signal
     }
 
-    /// What the other has written behind `cursor`: one transaction.
+    /// What the other has written after `cursor`: one transaction.
     private func follow(_ cursor: HistoryToken, _ output: inout Output) throws(ToolFailure) -> HistoryTransaction {
         while true {
             _ = try next()

@@ -72,7 +72,7 @@ enum EditCommands {
         return .done
     }
 
-    /// Under the lock, so that who reads first and then sets overwrites nobody.
+    /// Under the lock, so that reading first and then setting overwrites nothing.
     private static func commit<Result>(
         _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
     ) throws(ToolFailure) -> (result: Result, token: HistoryToken?) {

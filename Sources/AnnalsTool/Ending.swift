@@ -29,7 +29,7 @@ final class Ending: Sendable {
         return ending
     }
 
-    /// From here on a request is only noted: whoever works looks at `isAsked`.
+    /// From here on a request is only noted: the work looks at `isAsked`.
     func holdBack() { state.withLock { $0.isHeldBack = true } }
 
     /// Runs `action` when the process is asked to end; now where it was already.
@@ -58,7 +58,7 @@ final class Ending: Sendable {
         // One request may come several times: as a terminal's and as a parent's, or as `timeout` sends it.
         var silence = timespec(tv_sec: 0, tv_nsec: 200_000_000)
         while sigtimedwait(&signals, nil, &silence) > 0 {}
-        // The next one finds this thread, where nothing holds it back.
+        // The next one finds this thread, if nothing holds it back.
         _ = Self.change(SIG_UNBLOCK)
         while true { pause() }
     }

@@ -48,7 +48,7 @@ enum ExportCommand {
             }
         } catch {
             var failure = ToolFailure(error)
-            // Who reads everything anew does so by applying it.
+            // Reading everything anew means applying it.
             if (error as? StoreError)?.code == .tokenExpired {
                 failure.hint = "“annals export STORE” without --after prints everything, “annals apply NEW -” takes it."
             }

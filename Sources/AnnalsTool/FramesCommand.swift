@@ -90,7 +90,7 @@ enum FramesCommand {
 }
 
 extension Arguments {
-    /// One of the formats; the first where none was asked for.
+    /// One of the formats; the first if none was requested.
     func format(_ formats: [String], for command: Command) throws(ToolFailure) -> String {
         guard let format = value(of: "format") else { return formats[0] }
         guard formats.contains(format) else {

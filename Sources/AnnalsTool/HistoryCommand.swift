@@ -79,7 +79,7 @@ enum HistoryCommand {
             }
             return failure == nil
         }
-        // All that the filter passes over is behind the position too.
+        // All that the filter passes over is after the position too.
         func printOn() throws(ToolFailure) -> UInt64 {
             let reached = try storing {
                 let snapshot = try store.snapshot()
@@ -129,7 +129,7 @@ enum HistoryCommand {
         return count
     }
 
-    /// Prints, and gives back why that failed: it is not the store's error.
+    /// Prints, and returns why that failed: it is not the store's error.
     static func printing(
         _ output: inout Output, _ body: (inout Output) throws(ToolFailure) -> Void
     ) -> ToolFailure? {

@@ -54,7 +54,7 @@ final class LoadRun {
         return counts
     }
 
-    /// Nil where there is no store, and nothing to make one for.
+    /// Nil if there is no store, and nothing to make one for.
     private func open(_ path: String, isEmpty: Bool) throws(ToolFailure) -> Store? {
         do {
             return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
@@ -181,7 +181,7 @@ final class LoadRun {
     }
 
     /// Writes the lines in one transaction, or those before one that names an object again, which is too much for a
-    /// large one: the next begins there. Gives back how many.
+    /// large one: the next begins there. Returns how many.
     private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) -> Int {
         var written = 0
         var added = LoadCounts()

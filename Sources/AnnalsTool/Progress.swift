@@ -1,4 +1,4 @@
-// How far a long command is: one line on standard error that writes over itself, and only where somebody looks at it.
+// How far a long command is: one line on standard error that writes over itself, and only if somebody looks at it.
 
 internal import Glibc
 

@@ -56,7 +56,7 @@ enum RetentionCommand {
         return .done
     }
 
-    /// Of one entity; nil where it is only asked for.
+    /// Of one entity; nil if it is only asked for.
     private static func policy(_ arguments: Arguments) throws(ToolFailure) -> HistoryPolicy? {
         guard arguments.operands.count > 1 else { return nil }
         guard arguments.operands.count == 2, let policy = HistoryPolicy(rawValue: arguments.operands[1]) else {

@@ -46,12 +46,12 @@ func storing<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value {
 }
 
 enum StoreAccess {
-    /// Opens a store by copies, so that nobody who truncates it can end the tool.
+    /// Opens a store by copies, so that truncating it cannot end the tool.
     static func open(_ path: String, _ access: Store.Access, creates: Bool = false) throws(ToolFailure) -> Store {
         try storing { try store(path, access, creates: creates) }
     }
 
-    /// The same, for who decides by the error.
+    /// The same, for callers that decide by the error.
     static func store(_ path: String, _ access: Store.Access, creates: Bool) throws -> Store {
         var options = Store.Options()
         options.access = access
@@ -62,7 +62,7 @@ enum StoreAccess {
         return try Store(at: path, options: options)
     }
 
-    /// Runs `body` with a store and closes it. Where both fail, the failure of `body` is the one to know.
+    /// Runs `body` with a store and closes it. If both fail, the failure of `body` is the one to know.
     static func with<Result>(
         _ path: String, _ access: Store.Access, _ body: (Store) throws(ToolFailure) -> Result
     ) throws(ToolFailure) -> Result {

@@ -26,7 +26,7 @@ enum Commands {
         exit(run(arguments).rawValue)
     }
 
-    /// Nil where one is not valid UTF-8: repaired, it could name another file.
+    /// Nil if one is not valid UTF-8: repaired, it could name another file.
     private static var arguments: [String]? {
         var arguments: [String] = []
         for argument in UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).dropFirst() {

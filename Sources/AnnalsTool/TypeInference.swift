@@ -30,7 +30,7 @@ package struct TypeGuess: Equatable, Sendable {
         }
     }
 
-    /// The narrowest type; nil where there was no value at all.
+    /// The narrowest type; nil if there was no value at all.
     package var type: AttributeType? {
         switch (sawBool, sawInt, sawDouble, sawString, sawOther) {
         case (false, false, false, false, false): nil

@@ -4,7 +4,7 @@ package import Annals
 internal import FoundationEssentials
 
 package enum ValueConversion {
-    /// The value of that type that a JSON value says; nil where it says none exactly. JSON null is `null` in every
+    /// The value of that type that a JSON value says; nil if it says none exactly. JSON null is `null` in every
     /// type.
     ///
     /// Dates are ISO 8601 texts in UTC, UUIDs their text, data base 64, decimals numbers or texts of numbers, objects

@@ -1,4 +1,4 @@
-// `annals watch STORE`: says when transactions come, whoever commits them.
+// `annals watch STORE`: says when transactions come, from any process.
 
 internal import Annals
 

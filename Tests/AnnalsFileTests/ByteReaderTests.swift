@@ -1,4 +1,4 @@
-// The reader never leaves its bytes; the writer gives back what was appended.
+// The reader never leaves its bytes; the writer returns what was appended.
 
 import Annals
 import Testing

@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// Appends the bytes between others; nil where something else than they stand there then.
+    /// Appends the bytes between others; nil if something else than they stand there then.
     private static func append(_ bytes: [UInt8]) -> Bool? {
         var writer = ByteWriter(capacity: 64)
         writer.append(UInt8(7))

@@ -1,4 +1,4 @@
-// Checkpoints that are written part by part, each behind a commit.
+// Checkpoints that are written part by part, each after a commit.
 
 import Annals
 import SimulatedDisk
@@ -40,7 +40,7 @@ import Testing
     }
 
     /// No commit writes much more than a part, the checkpoint is complete in the end, and everything reads as if there
-    /// had been none: here, in a snapshot from the middle, in another process, and behind a death.
+    /// had been none: here, in a snapshot from the middle, in another process, and after a death.
     @Test func aLargeCheckpointIsWrittenBehindManyCommits() throws {
         let machine = machine()
         let (engine, ids) = try store(machine)
@@ -87,7 +87,7 @@ import Testing
         try machine.closeAndCheck(again)
     }
 
-    /// Nodes that are no leaves below others are written at the end only: where there are more of them than a part
+    /// Nodes that are no leaves below others are written at the end only: if there are more of them than a part
     /// takes, the end comes all the same.
     @Test func manyEntitiesAreWrittenAtTheEnd() throws {
         var machine = machine()

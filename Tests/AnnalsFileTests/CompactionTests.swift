@@ -229,7 +229,7 @@ import Testing
         _ = try other.commit(durability: .relaxed) {
             try $0.insert(entity: EngineNote.entity, EngineNote.row("note 1", 1))
         }
-        // It finds what is not durable, commits behind it, and learns nothing of the compaction before it is closed.
+        // It finds what is not durable, commits after it, and learns nothing of the compaction before it is closed.
         let store = StoreFiles(try machine.open(2))
         _ = try store.commit(durability: .relaxed) {
             try $0.insert(entity: EngineNote.entity, EngineNote.row("note 2", 2))

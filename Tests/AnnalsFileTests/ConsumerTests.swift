@@ -326,7 +326,7 @@ import Testing
         let horizon = engine.tracking.horizon
         let view = try engine.view()
         #expect(horizon > 100 && horizon < view.number)
-        // What is left is about what was asked for; a check has been due since at most the last 4 KiB and the MiB of a
+        // What is left is about what was requested; a check has been due since at most the last 4 KiB and the MiB of a
         // landmark.
         let kept = view.end - (try engine.view(asOf: horizon).end)
         #expect(kept < 3 << 20 && kept > 1 << 19, "\(kept)")
@@ -369,7 +369,7 @@ import Testing
             }
         }
         for round in 1000..<1050 { try update(round) }
-        // Nothing was cleaned: nothing would be given back.
+        // Nothing was cleaned: nothing would be freed.
         machine.machine.environment.advance(byMicroseconds: 20_000_000)
         try update(2000)
         store.maintain()

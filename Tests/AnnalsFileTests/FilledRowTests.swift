@@ -50,7 +50,7 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
-    /// The old row's title cannot be read: who sets what stands behind it and catches that must not get a row without
+    /// The old row's title cannot be read: who sets what stands after it and catches that must not get a row without
     /// it.
     @Test func whatCannotBeFilledInIsNotForgotten() throws {
         let machine = Machine()

@@ -1,4 +1,4 @@
-// Compaction gives back what entities without history took: their rows stay, their changes go, and nothing else is
+// Compaction returns what entities without history took: their rows stay, their changes go, and nothing else is
 // different.
 
 import Annals
@@ -283,7 +283,7 @@ private struct LogStore {
             let unknown = try (cleaned..<last).map { try engine.view(asOf: $0).unknownEntities.contains(Self.log) }
             #expect(unknown == (cleaned..<last).map { $0 + 1 < first })
         }
-        // Off, on and compacted once more, with rows behind another transaction in the file that is compacted.
+        // Off, on and compacted once more, with rows after another transaction in the file that is compacted.
         try logs.turn(false)
         try logs.update(3)
         _ = try logs.store.compact(.lowered)
@@ -403,7 +403,7 @@ private struct LogStore {
         try logs.checkFile("/data/new.annals")
     }
 
-    /// Rows without history stand behind nothing that compaction has not written, and nothing else is without changes.
+    /// Rows without history stand after nothing that compaction has not written, and nothing else is without changes.
     @Test func otherFilesAreDamaged() throws {
         func file(generation: UInt64, _ change: (inout ForgedFile) throws -> Void) throws -> [String] {
             var file = ForgedFile(generation: generation)

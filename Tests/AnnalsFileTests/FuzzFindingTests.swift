@@ -36,7 +36,7 @@ import Testing
         #expect(bytes.dropFirst(Int(reader.current.end)).elementsEqual(repeatElement(0, count: 4096)))
     }
 
-    /// Opened, nothing could have been committed behind it.
+    /// Opened, nothing could have been committed after it.
     @Test func aBaseThatEndsInTheMiddleOfAValueDoesNotOpen() throws {
         var file = ForgedFile(generation: 1)
         file.addValue([UInt8](repeating: 1, count: 640), of: 1000, isMember: false)

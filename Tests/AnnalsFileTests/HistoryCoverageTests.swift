@@ -93,7 +93,7 @@ import Testing
             let isOffNamed = named?.contains(2) ?? false
             #expect(ofNothing?.entity == (isOffNamed ? 2 : nil))
         }
-        // Versions cost looking at the file: they are asked for only where they matter.
+        // Versions cost looking at the file: they are requested only if they matter.
         let unasked = try coverage.gap(named: [1, 6]) { () throws(StoreError) in
             Issue.record("The versions were asked for.")
             return nil

@@ -10,7 +10,7 @@ import Testing
         let steps: String
         let end: HistoryGap.End?
         let first: UInt16
-        /// For each version, whether a change in one of its transactions is shown: `y`, `n`, and a space where there is
+        /// For each version, whether a change in one of its transactions is shown: `y`, `n`, and a space if there is
         /// no entity.
         let shown: String
         var testDescription: String { steps }

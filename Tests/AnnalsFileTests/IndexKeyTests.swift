@@ -106,7 +106,7 @@ import Testing
         return whole.prefix(240) + big(UInt64(whole.count)) + big(hash)
     }
 
-    /// However a large value comes in pieces, and whatever stands before it and behind it.
+    /// However a large value comes in pieces, and whatever stands before it and after it.
     @Test(arguments: [1, 2, 3] as [UInt64]) func piecesGiveTheKeyOfTheWhole(_ seed: UInt64) throws {
         var random = SeededRandom(seed)
         let layout = Samples.layout([.int, .data, .string])
@@ -200,7 +200,7 @@ import Testing
         #expect(none.isExact && none.bound == .including([]))
     }
 
-    /// A wide bound holds all that the exact one would: here, texts that differ behind the 240th byte only.
+    /// A wide bound holds all that the exact one would: here, texts that differ after the 240th byte only.
     @Test func rangesOfLongTextsHoldAllThatMayMatch() throws {
         let nodes = MemoryNodes()
         var index = OrderedIndex()

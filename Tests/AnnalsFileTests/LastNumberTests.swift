@@ -1,4 +1,4 @@
-// Where transaction numbers end: a limit that leaves room for the number behind each, in memory and in the file.
+// Where transaction numbers end: a limit that leaves room for the number after each, in memory and in the file.
 
 import Annals
 import SimulatedDisk

@@ -48,7 +48,7 @@ import Testing
         return try files.tryLock(file, WriterLock.range(processID: 77, timeMicroseconds: 1)) == .acquired
     }
 
-    /// Only behind commits that follow one another closely, and only relaxed ones: those take the lock once together.
+    /// Only after commits that follow one another closely, and only relaxed ones: those take the lock once together.
     @Test func itIsKeptBehindManyCloseCommits() throws {
         var limits = LockKeepingLimits()
         limits.commits = 3

@@ -41,7 +41,7 @@ import Testing
         for number in 0..<1500 {
             let end = reader.current.end % 4096
             if end > 4096 - UInt64(FrameField.bytes) { crossed.insert(end) }
-            // In turn, so that each appends behind what the other has written.
+            // In turn, so that each appends after what the other has written.
             let title = String(repeating: "t", count: number * 7 % 113)
             try writers[number % 2].insertNote(number + 10, Note.row(title), durability: .relaxed)
             #expect(try reader.catchUp().lastNumber == UInt64(number + 4))
@@ -292,7 +292,7 @@ import Testing
         let hole = Int(log.current.end)
         for number in 1...2 { try log.insertNote(number, Note.row("t\(number)"), durability: .relaxed) }
         machine.disk.kill(1)
-        // A power cut took the first of the two, and left the second behind a hole.
+        // A power cut took the first of the two, and left the second after a hole.
         for offset in hole..<hole + 176 { machine.disk.corrupt(Machine.path, at: offset, to: 0) }
         let next = try machine.open(2)
         #expect(next.openingReport.tornTail == UInt64(hole))

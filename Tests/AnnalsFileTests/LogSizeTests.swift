@@ -12,7 +12,7 @@ import Testing
         #expect(size >= Int(log.current.end) + FormatLimits.pageBytes, sourceLocation: sourceLocation)
     }
 
-    /// One handle fails to write, with nothing or something of its transaction in the file, and gives back what it can;
+    /// One handle fails to write, with nothing or something of its transaction in the file, and returns what it can;
     /// the other one, who has known the file's size since before, goes on.
     @Test(arguments: [0, 8, 100, 400], [28 as Int32, 122, 4])
     func aFailedWriterLeavesRoomForWhoKnewTheSize(bytes: Int, error: Int32) throws {

@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// Everything an index can be asked. Gives back whether the checker finds nothing. Changes are made in copies.
+    /// Everything an index can be asked. Returns whether the checker finds nothing. Changes are made in copies.
     private func exercise(_ index: OrderedIndex, _ source: any NodeSource, changes: Int) -> Bool {
         func damage(_ body: () throws -> Void) -> Bool {
             do { try body() } catch {

@@ -37,7 +37,7 @@ import Testing
 
     @Test func innerNodeSeparatesByTheShortestKeys() throws {
         var index = OrderedIndex()
-        // 15 of these fill a leaf. Two leaves, cut behind the last of the first one.
+        // 15 of these fill a leaf. Two leaves, cut after the last of the first one.
         let keys = (0..<16).map { [UInt8](repeating: 5, count: 100) + [UInt8($0)] + [UInt8](repeating: 1, count: 145) }
         for (number, key) in keys.enumerated() { try index.insert(IndexEntry(key, UInt64(number + 1)), nodes) }
         #expect(index.dirtyBytes == 3 * 4096)
@@ -104,7 +104,7 @@ import Testing
         #expect(index.entries == 1)
     }
 
-    /// In every order of removal, the last entry leaves nothing behind, and the last leaf is the root.
+    /// In every order of removal, the last entry leaves nothing after, and the last leaf is the root.
     @Test(arguments: [0, 1, 2]) func emptyNodesAreDropped(_ order: Int) throws {
         var random = SeededRandom(11)
         var index = OrderedIndex()

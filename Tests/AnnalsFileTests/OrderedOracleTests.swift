@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// 50,000 changes with each seed: short keys, medium ones, the longest, and cut ones that differ behind their 240th
+    /// 50,000 changes with each seed: short keys, medium ones, the longest, and cut ones that differ after their 240th
     /// byte only.
     @Test(arguments: [1, 2, 3, 4] as [UInt64]) func indexEqualsASortedArray(_ seed: UInt64) throws {
         var random = SeededRandom(seed)

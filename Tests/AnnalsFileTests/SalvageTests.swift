@@ -213,7 +213,7 @@ import Testing
         #expect(try reading(machine) { $0.catalog.newestVersion } == 0)
     }
 
-    /// A version of the schema is lost: rows of it are read by another one where they fit that.
+    /// A version of the schema is lost: rows of it are read by another one if they fit that.
     @Test func aRowOfALostSchemaVersionIsReadByOneThatFits() throws {
         var note = EngineNote.definition
         note.attributes[1].name = IdentifierName("position")
@@ -258,14 +258,14 @@ import Testing
         var result = try salvage(above)
         #expect(result.objects == 3 && result.objectsOfGaps == 2 && result.transactionsWithGaps == 1)
         #expect(result.transactionsComplete == 2 && result.transactionsMissing == 0 && result.changesUnfinished == 0)
-        // The same where nothing of the commit frame can be recognised.
+        // The same if nothing of the commit frame can be recognised.
         let lost = try parts { (file, commit) in
             file.addCommit([.insert(4, try Note.encoded("four"))])
             for offset in commit.offset..<commit.end { file.change(offset) { $0 = 0 } }
         }
         result = try salvage(lost)
         #expect(result.objects == 3 && result.objectsOfGaps == 2 && result.transactionsWithGaps == 1)
-        // A hint, where zeros stand behind the parts.
+        // A hint, where zeros stand after the parts.
         let hinted = try parts { (file, commit) in
             file.proveEverything()
             for offset in commit.offset..<commit.end { file.change(offset) { $0 = 0 } }
@@ -288,7 +288,7 @@ import Testing
         #expect(try reading(unfinished) { try $0.count(entity: Note.entity) } == 0)
     }
 
-    /// A recovery frame stands where a transaction was dropped; one of its frames is still there, behind what was
+    /// A recovery frame stands where a transaction was dropped; one of its frames is still there, after what was
     /// written since.
     @Test func whatARecoveryHasDroppedIsLeftOut() throws {
         var file = try ForgedFile.withNotes()

@@ -130,7 +130,7 @@ internal import Testing
     struct Mode: Sendable, CustomTestStringConvertible {
         var outcome: SynchronizeOutcome
         var isReported: Bool
-        /// Of the cache behind the call, of what is durable behind it, and of what is durable behind an honest one.
+        /// Of the cache after the call, of what is durable after it, and of what is durable after an honest one.
         var cached: [UInt8]
         var durable: [UInt8]
         var durableLater: [UInt8]

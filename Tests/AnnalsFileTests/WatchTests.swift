@@ -219,7 +219,7 @@ import Testing
         #expect(try news() == [.changed(file)])
     }
 
-    /// Fills the queue beyond its limit with writes to two files, of which “store” is given back.
+    /// Fills the queue beyond its limit with writes to two files, of which “store” is returned.
     private func flood() throws -> WatchedFile {
         try temporary.write("a", to: "store")
         try temporary.write("a", to: "other")

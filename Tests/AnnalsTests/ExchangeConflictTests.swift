@@ -191,7 +191,7 @@ import Testing
         try pair.a.revert(try #require(token))
         _ = try relay(from: pair.a, to: pair.b)
         #expect(try pair.value(pair.xb, "rank") == 1)
-        // Where it is here again already, that is a contradiction.
+        // If it is here again already, that is a contradiction.
         let (_, second) = try pair.a.commit { try $0.delete(pair.xa) }
         let deletion = try #require(try relay(from: pair.a, to: pair.b).last?.token)
         try pair.b.revert(deletion)

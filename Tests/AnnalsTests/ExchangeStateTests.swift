@@ -139,7 +139,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    /// From before what was cleaned, where nothing behind the place was to be given.
+    /// From before what was cleaned, if nothing after the place was to be given.
     @Test func anExportEndsAtAnOlderSnapshot() throws {
         let pair = try ExchangeFolders(2, inAll: true)
         let (a, b) = (pair.stores[0], pair.stores[1])

@@ -224,7 +224,7 @@ import Testing
         try pair.expectIntact()
     }
 
-    /// Where to go on behind may be cleaned, at first left out, or the place of a state.
+    /// Where to go on after may be cleaned, at first left out, or the place of a state.
     @Test(arguments: [false, true]) func whoGoesOnBehindWhatIsNotShownIsOfTheSameHistory(isSkipped: Bool) throws {
         let pair = try ExchangeFolders(2)
         let (a, b) = (pair.stores[0], pair.stores[1])

@@ -10,8 +10,8 @@ private struct RandomExchange {
     let circle: ExchangeFolders
     var stores: [Store] { circle.stores }
     var random: SeededRandom
-    /// By the indices of who exports and who applies: nil for no way, else whether it leaves out what the receiver has
-    /// made.
+    /// By the indices of who exports and who applies: nil for no way, otherwise whether it leaves out what the receiver
+    /// has made.
     var ways: [[Bool?]]
     var turn = 0
     /// How often cleaning went beyond what a receiver was given last.

@@ -28,7 +28,7 @@ import Testing
         try store.entities.first { $0.name == "Log" }?.history
     }
 
-    /// Expects `historyGap`; gives back the number of the place to go on from.
+    /// Expects `historyGap`; returns the number of the place to go on from.
     @discardableResult
     private func expectGap<Result>(
         sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Result
@@ -158,7 +158,7 @@ import Testing
         try store.changeSchema([.addEntity(PolicyModel.log)])
         try insert(store, "Log")
         #expect(try store.history(after: 0).map(\.changes.count) == [0, 0, 0, 0, 0, 1])
-        // By name both are asked for.
+        // By name both are requested.
         #expect(expectGap { try store.history(HistoryRequest(entities: ["Log"])) } == nil)
         #expect(try store.history(HistoryRequest(after: .number(3), entities: ["Log"])).map(\.number) == [6])
         try close(store)
@@ -275,7 +275,7 @@ import Testing
         #expect(try exported.map(\.token) == [a.currentToken] && exported[0].changes.count == 2)
         #expect(try relay(from: a, to: b).map(\.outcome) == [.applied])
         #expect(try contents(of: a) == contents(of: b) && policy(b) == .off)
-        // What is left out leaves transactions behind, in which there is nothing; numbers go on.
+        // What is left out leaves transactions after, in which there is nothing; numbers go on.
         try insert(a, "Log")
         try insert(a, "Log", "Clip")
         let place = try #require(try b.lastApplied(from: a.identifier))

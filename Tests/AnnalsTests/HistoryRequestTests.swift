@@ -116,7 +116,7 @@ import Testing
 
     // MARK: Net changes
 
-    /// One change for each object, by what was there before and behind.
+    /// One change for each object, by what was there before and after.
     private func folded(
         _ request: HistoryRequest, _ all: [HistoryTransaction], _ store: Store
     ) throws -> [ObjectID: (kind: HistoryChange.Kind, attributes: Set<String>, first: UInt64, last: UInt64)] {

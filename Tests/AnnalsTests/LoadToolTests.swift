@@ -85,7 +85,7 @@ import Testing
             #expect(run.output.contains(expected), "\(run.output)")
         }
         #expect(try runTool(["set", store, "Item", "1", "w=null"]).status == 0)
-        // Widening: 2 and 3 have no “n”, before and behind it.
+        // Widening: 2 and 3 have no “n”, before and after it.
         let run = try load("{\"k\":1,\"n\":1.5}\n{\"k\":2}\n{\"k\":3,\"w\":5}\n", "--key", "k", "--format", "json")
         #expect(run.output.contains("\"updated\":1,\"deleted\":0,\"unchanged\":2"), "\(run.output)")
         try folder.expectIntact()
@@ -316,7 +316,7 @@ import Testing
         #expect(
             try load("", "--key", "k", "--prune", "--allow-empty").output.hasPrefix("0 inserted, 0 updated, 2 deleted"))
         #expect(try dump() == "")
-        // Where there is nothing to delete there is nothing to refuse.
+        // If there is nothing to delete there is nothing to refuse.
         #expect(try load("", "--key", "k", "--prune").status == 0)
         try folder.expectIntact()
     }

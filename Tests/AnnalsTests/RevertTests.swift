@@ -112,7 +112,7 @@ import Testing
         try close()
     }
 
-    /// Keys that move in a circle are free once all of them move back; with one kept from moving, those behind it are,
+    /// Keys that move in a circle are free once all of them move back; with one kept from moving, those after it are,
     /// too.
     @Test func keysThatWereExchangedGoBackTogetherOrNotAtAll() throws {
         let ids = try insert(["url": "a", "rank": 0], ["url": "b", "rank": 0], ["url": "c", "rank": 0])

@@ -43,7 +43,7 @@ import Testing
             let token = try store.durableToken
             #expect(token.number >= last)
             last = token.number
-            // It may lie behind where history begins, and is a place of this store.
+            // It may lie after where history begins, and is a place of this store.
             do { try store.validate(token) } catch { #expect((error as? StoreError)?.code == .tokenExpired) }
         }
         isDone.store(true, ordering: .relaxed)

@@ -22,7 +22,7 @@ final class Lines {
         }
     }
 
-    /// The words of each whole line; none where there is no file.
+    /// The words of each whole line; none if there is no file.
     static func words(in path: String) -> [[Substring]] {
         guard let data = try? Data(contentsOf: URL(filePath: path)) else { return [] }
         let lines = String(decoding: data, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)

@@ -138,7 +138,7 @@ struct WriterLog {
         if plan.counts { counted += 1 }
     }
 
-    /// Throws where the notes are not those that the log tells. The transaction that is open may be there, but only
+    /// Throws if the notes are not those that the log tells. The transaction that is open may be there, but only
     /// whole.
     func compare(_ found: [Int: (object: ObjectID, text: String)], writer: Int) throws {
         for (sequence, version) in notes {
@@ -158,7 +158,7 @@ struct WriterLog {
         }
     }
 
-    /// Closes what is open by what is there, and compares. Gives back the sequence and whether it is in.
+    /// Closes what is open by what is there, and compares. Returns the sequence and whether it is in.
     mutating func resolve(
         _ found: [Int: (object: ObjectID, text: String)], writer: Int
     ) throws -> (sequence: Int, isIn: Bool)? {

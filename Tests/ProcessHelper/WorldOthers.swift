@@ -188,7 +188,7 @@ struct WorldWatcher {
         }
     }
 
-    /// Logs number, author and context of what came after the token, and gives back the last one's.
+    /// Logs number, author and context of what came after the token, and returns the last one's.
     private func read(_ store: Store, after token: HistoryToken?) throws -> HistoryToken? {
         var last = token
         let transactions = if let token { try store.history(after: token) } else { try store.history(after: 0) }

@@ -22,7 +22,7 @@ final class WorldWriter {
     }
 
     func run() throws {
-        // What stands behind the last whole line was not said.
+        // What stands after the last whole line was not said.
         if log.open == nil { lines.add("") }
         let store = try World.open(path)
         let snapshot = try store.snapshot()

@@ -6,7 +6,7 @@ internal import Glibc
 ///
 /// Invariant: bytes beyond the count of the `CachedBytes` that owns the region are zero.
 final class Region: @unchecked Sendable {
-    // Sound: the pointer never changes, the range is given back only when the last owner is gone, and the bytes are
+    // Sound: the pointer never changes, the range is returned only when the last owner is gone, and the bytes are
     // changed only under the disk's lock. Mapped readers race with writers, exactly as they do with a real file.
     let base: UnsafeMutableRawPointer
     let byteCount: Int
@@ -57,7 +57,7 @@ struct CachedBytes: Sendable {
         }
     }
 
-    /// Writes at `offset`; a gap behind the end becomes zeros. The caller has compared the end with `maximumCount`.
+    /// Writes at `offset`; a gap after the end becomes zeros. The caller has compared the end with `maximumCount`.
     mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
         let end = offset + bytes.count
         if end > count { resize(to: end) }
@@ -90,7 +90,7 @@ struct CachedBytes: Sendable {
         bytes.withUnsafeBytes { write($0, at: 0) }
     }
 
-    /// Moves the bytes into a region of at least `byteCount` bytes; false where that is not possible.
+    /// Moves the bytes into a region of at least `byteCount` bytes; false if that is not possible.
     mutating func moveToRegion(of byteCount: Int) -> Bool {
         if let region { return region.byteCount >= byteCount }
         guard count <= byteCount, let region = Region(byteCount: byteCount) else { return false }

@@ -118,7 +118,7 @@ package struct CrashImages: Sendable {
         }
     }
 
-    /// The disk of the image with this number, as `visit` counted it; nil where there is none.
+    /// The disk of the image with this number, as `visit` counted it; nil if there is none.
     package func makeDisk(number: Int) -> SimulatedDisk? {
         do throws(Found) {
             try visit { image throws(Found) in
@@ -160,7 +160,7 @@ package struct CrashImage {
         return SimulatedDisk(machine: machine)
     }
 
-    /// The bytes that the file with this name has in the image; nil where there is no such name.
+    /// The bytes that the file with this name has in the image; nil if there is no such name.
     package func contents(of path: String) -> [UInt8]? { makeDisk().contents(of: path) }
 }
 

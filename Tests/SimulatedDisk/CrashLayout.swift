@@ -33,7 +33,7 @@ package enum CrashFill: Sendable {
 
 /// The choices that a power cut has for one file.
 ///
-/// - The *base* of a fill is what stands in every sector that is not chosen: durable bytes, and the fill behind them.
+/// - The *base* of a fill is what stands in every sector that is not chosen: durable bytes, and the fill after them.
 /// - A *version* of a sector is its content after one of the pending operations; the last one is the newest.
 final class CrashLayout {
     struct PendingSector {

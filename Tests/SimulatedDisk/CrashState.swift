@@ -73,7 +73,7 @@ final class CrashState {
         }
     }
 
-    /// Whether a chosen sector lies wholly behind its file's end.
+    /// Whether a chosen sector lies wholly after its file's end.
     var hasChoiceBeyondSizes: Bool {
         files.indices.contains { file in
             // The sectors are sorted.

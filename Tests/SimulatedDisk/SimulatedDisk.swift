@@ -73,7 +73,7 @@ package final class SimulatedDisk: Sendable {
         SimulatedProcess(disk: self, life: withMachine { $0.beginLife(of: id) }, id: id)
     }
 
-    /// The process that stands behind the disk's own methods.
+    /// The process that stands after the disk's own methods.
     var ownProcess: SimulatedProcess {
         withMachine { SimulatedProcess(disk: self, life: $0.ownLife, id: $0.lives[$0.ownLife].process) }
     }
@@ -113,7 +113,7 @@ package final class SimulatedDisk: Sendable {
 // MARK: Looking at it and preparing it, from outside the simulated processes
 
 extension SimulatedDisk {
-    /// The bytes that processes see; nil where there is no such name.
+    /// The bytes that processes see; nil if there is no such name.
     package func contents(of path: String) -> [UInt8]? {
         withMachine { machine in machine.inode(atPath: path).map { machine.inodes[$0].cached.bytes() } }
     }

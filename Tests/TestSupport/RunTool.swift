@@ -19,7 +19,7 @@ package struct ToolRun: Equatable, Sendable {
 ///   - standardOutput: where its output goes instead of into the result: `/dev/full`, say.
 ///   - descriptor: the same as an open descriptor.
 ///   - closed: standard streams that it is started without.
-///   - input: what it reads from standard input; nothing where nil.
+///   - input: what it reads from standard input; nothing if nil.
 package func runTool(
     _ arguments: [String], name: String = "annals", standardOutput: String? = nil, descriptor: Int32? = nil,
     closing closed: [Int32] = [], input: String? = nil

@@ -6,7 +6,7 @@ public import FoundationEssentials
 struct AppliedOrigins {
     private let snapshot: Snapshot
     var storeIdentifier: UUID { snapshot.storeIdentifier }
-    /// Nil where nothing was ever applied.
+    /// Nil if nothing was ever applied.
     private let handle: EntityHandle?
 
     init(_ snapshot: Snapshot) throws(StoreError) {
@@ -14,7 +14,7 @@ struct AppliedOrigins {
         handle = try ReservedEntity.handle(ReservedEntity.origins, snapshot.view.catalog)
     }
 
-    /// The record of a store, and the object that it is in; nil where nothing was applied from it.
+    /// The record of a store, and the object that it is in; nil if nothing was applied from it.
     func record(of store: UUID) throws(StoreError) -> (object: ObjectID, record: AppliedRecord)? {
         guard let handle else { return nil }
         var found: (ObjectID, AppliedRecord)?

@@ -35,7 +35,7 @@ public struct ApplyConflict: Hashable, Sendable {
 
     /// The object as the transaction names it.
     public let object: ExportedObject
-    /// The object here; nil where there is none.
+    /// The object here; nil if there is none.
     public let local: ObjectID?
     /// The name of the object's entity.
     public let entity: String
@@ -43,7 +43,7 @@ public struct ApplyConflict: Hashable, Sendable {
     public let kind: HistoryChange.Kind
     /// What is in the way.
     public let reason: Reason
-    /// The names of the attributes concerned. Empty where it is the object.
+    /// The names of the attributes concerned. Empty if it is the object.
     public let attributes: [String]
 }
 
@@ -79,7 +79,7 @@ public struct ApplyResult: Hashable, Sendable {
 
     /// What became of the transaction.
     public let outcome: Outcome
-    /// The place behind the new transaction; nil where nothing was written.
+    /// The place after the new transaction; nil if nothing was written.
     public let token: HistoryToken?
     /// What the policy settled.
     public let conflicts: [ApplyConflict]

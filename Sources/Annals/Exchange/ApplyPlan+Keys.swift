@@ -1,4 +1,4 @@
-// Unique keys while a transaction is applied: who has them, and who gives them up.
+// Unique keys while a transaction is applied: which objects have them, and which give them up.
 
 extension ApplyPlan {
     struct UniqueKey: Hashable {
@@ -51,7 +51,7 @@ extension ApplyPlan {
         index.attributes.compactMap { layout.position(ofAttribute: $0) }
     }
 
-    /// Nil where a part of it is absent: that is no key.
+    /// Nil if a part of it is absent: that is no key.
     private func key(_ index: IndexID, _ row: [StoredValue], _ layout: RowLayout) throws(StoreError) -> UniqueKey? {
         let positions = positions(index, layout)
         let values = positions.map { row[$0] }

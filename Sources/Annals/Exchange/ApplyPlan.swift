@@ -29,7 +29,7 @@ struct ApplyPlan {
     /// Objects that get an ID, and others that take the place of exported ones.
     private var inserted: [ForeignObject: ObjectID] = [:]
     private var aliases: [ForeignObject: ObjectID] = [:]
-    /// By the index of the change; nil where it is left out.
+    /// By the index of the change; nil if it is left out.
     private var targets: [ObjectID?] = []
     /// Objects that lose their keys by this transaction: what they had is free.
     var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
@@ -107,7 +107,7 @@ struct ApplyPlan {
         ForeignObject(store: object.store ?? transaction.store, id: object.id)
     }
 
-    /// The object here; nil where it is unknown. It may have been deleted.
+    /// The object here; nil if it is unknown. It may have been deleted.
     mutating func local(_ object: ExportedObject) throws(StoreError) -> ObjectID? {
         let foreign = foreign(object)
         if foreign.store == base.storeIdentifier { return wasHere(foreign.id) ? foreign.id : nil }
@@ -124,7 +124,7 @@ struct ApplyPlan {
         try base.view.contains(object)
     }
 
-    /// The object that the change will be made to; nil where it is left out, which is a conflict or needs nothing to be
+    /// The object that the change will be made to; nil if it is left out, which is a conflict or needs nothing to be
     /// done.
     private mutating func target(of change: ExportedChange) throws(StoreError) -> ObjectID? {
         let local = try local(change.object)

@@ -5,7 +5,7 @@ enum ApplySchema {
     /// store's own entities where they are missing; last, so that entities of a new store have the numbers that they
     /// have where they come from. Throws `schemaMismatch`, `schemaRefused`.
     ///
-    /// - Parameter transaction: Nil where nothing but the store's own entities is asked for.
+    /// - Parameter transaction: Nil if nothing but the store's own entities is requested.
     static func definitions(
         for transaction: ExportedTransaction?, _ catalog: SchemaCatalog
     ) throws(StoreError) -> [EntityDefinition] {
@@ -51,7 +51,7 @@ enum ApplySchema {
         }
     }
 
-    /// What the declarations of a program could do about a type is not in the hands of who applies transactions.
+    /// What the declarations of a program could do about a type is not known to a program that applies transactions.
     private static func mismatch(_ schema: [EntityDescription], _ catalog: SchemaCatalog) -> StoreError? {
         for entity in schema {
             guard let number = catalog.number(ofEntity: entity.name),
@@ -71,7 +71,7 @@ enum ApplySchema {
         return nil
     }
 
-    /// Nil where the store does not have what is renamed, or has the new name already.
+    /// Nil if the store does not have what is renamed, or has the new name already.
     private static func change(
         _ rename: ExportedRename, _ catalog: SchemaCatalog
     ) throws(StoreError) -> SchemaChange? {

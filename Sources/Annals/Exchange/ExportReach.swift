@@ -1,13 +1,13 @@
 // How far back the transactions reach that an export leaves out.
 //
-// A receiver's place stays where the last transaction was that it was given. Where those behind it are left out, and
+// A receiver's place stays where the last transaction was that it was given. Where those after it are left out, and
 // are cleaned, that place is one that history does not have any more, and yet nothing is missing. So the store notes
 // with each transaction that it applies or passes over which one is the last that is not left out.
 //
 // Invariants:
 // LX1  There is at most one record. It speaks of the transaction that wrote it, so it is looked for in the state right
-//     behind that.
-// LX2  What is noted is exact: all behind `whole` are left out for whoever, `whole` itself is not; the same of `other`
+//     after that.
+// LX2  What is noted is exact: all after `whole` are left out for everybody, `whole` itself is not; the same of `other`
 //     and `store`.
 
 internal import FoundationEssentials
@@ -16,7 +16,7 @@ internal import FoundationEssentials
 struct ExportReach {
     /// The last transaction that is not a mere note: that one itself, or one before it. Number 0 for none.
     var whole: HistoryToken
-    /// Where `whole` was first made; nil where it was made here, or is none.
+    /// Where `whole` was first made; nil if it was made here, or is none.
     var store: UUID?
     /// The last one before `whole` that is exported to that store. Number 0 for none.
     var other: HistoryToken
@@ -24,7 +24,7 @@ struct ExportReach {
     /// What an export has last. Number 0 for nothing.
     func last(for target: UUID?) -> HistoryToken { target != nil && target == store ? other : whole }
 
-    /// Of the last transaction of a state; nil where that was made in this store.
+    /// Of the last transaction of a state; nil if that was made in this store.
     init?(_ state: Snapshot) throws(StoreError) {
         guard let values = try Self.record(state)?.values, values.count == 6,
             Self.number(values[0]) == state.view.number
@@ -51,7 +51,7 @@ struct ExportReach {
 
     private static func number(_ value: Value) -> UInt64? { value.int.map { UInt64(bitPattern: $0) } }
 
-    /// Notes what an export has last behind the transaction that applies what `origin` tells, or only notes it.
+    /// Notes what an export has last after the transaction that applies what `origin` tells, or only notes it.
     static func write(
         origin: UUID, isSkipped: Bool, on base: Snapshot, to pending: PendingTransaction
     ) throws(StoreError) {

@@ -1,7 +1,7 @@
 // From history to exported transactions, one at a time.
 //
 // Invariants:
-// ER1  Each exported transaction names the one exported before it, so that who applies them notices when one is
+// ER1  Each exported transaction names the one exported before it, so that applying them shows when one is
 //     missing. Those that are left out hold nothing that the receiver does not have.
 // ER2  Objects are named by where they were first inserted, whatever way they came: so a name means the same object in
 //     every store.
@@ -12,7 +12,7 @@ internal import FoundationEssentials
 struct ExportReader {
     let view: View
     let store: UUID
-    /// The store that needs nothing of what was first made there; nil for whoever.
+    /// The store that needs nothing of what was first made there; nil for any store.
     let target: UUID?
     private var map: ObjectMap
     /// The state whose objects are exported: a reference to what is not in it could be followed by nobody. Nil for
@@ -46,7 +46,7 @@ struct ExportReader {
         return !record.isSkipped
     }
 
-    /// The transaction as a value; nil where it is left out.
+    /// The transaction as a value; nil if it is left out.
     mutating func read(
         _ transaction: borrowing HistoryTransactionView, previous: HistoryToken?, isFirst: Bool
     ) throws(StoreError) -> ExportedTransaction? {
@@ -68,8 +68,8 @@ struct ExportReader {
             renames: changesSchema ? renames(version) : [], changes: changes)
     }
 
-    /// All objects of a state as the insertions of one transaction: for who has nothing of what came before. References
-    /// to objects that were deleted before are left out.
+    /// All objects of a state as the insertions of one transaction: for a receiver that has nothing of what came
+    /// before. References to objects that were deleted before are left out.
     mutating func readState(_ state: Snapshot) throws(StoreError) -> ExportedTransaction {
         let version = state.view.catalog.newestVersion
         self.state = state.view
@@ -155,7 +155,7 @@ struct ExportReader {
 
     // MARK: Values
 
-    /// Nil where history does not have the row any more.
+    /// Nil if history does not have the row any more.
     private mutating func values(
         _ change: borrowing HistoryChangeView, isBefore: Bool, _ layout: RowLayout, _ positions: [Int], _ view: View
     ) throws(StoreError) -> [ExportedValue]? {

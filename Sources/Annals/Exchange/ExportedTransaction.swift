@@ -17,15 +17,15 @@ public struct ExportedTransaction: Hashable, Sendable {
     public let author: String?
     /// What they were doing, or where; nil if it was not said.
     public let contextName: String?
-    /// The transaction as it was first made, where the exporting store has applied it itself; nil where it was made
+    /// The transaction as it was first made, where the exporting store has applied it itself; nil if it was made
     /// there.
     public let origin: HistoryToken?
     /// What came before that one.
     public let originPrevious: HistoryToken?
-    /// Where it is no transaction, but the state behind one: the places of other stores up to which the state holds
+    /// If it is no transaction, but the state after one: the places of other stores up to which the state holds
     /// what was made there. Nil for a transaction.
     public let holds: [HistoryToken]?
-    /// The entities behind it: of the first one of an export, and of those that change the schema.
+    /// The entities after it: of the first one of an export, and of those that change the schema.
     public let schema: [EntityDescription]?
     /// What it renames, in its order.
     public let renames: [ExportedRename]
@@ -38,13 +38,13 @@ public struct ExportedTransaction: Hashable, Sendable {
     public var timestamp: Date { Microseconds.date(microseconds) }
 }
 
-/// An entity or attribute that has another name behind a transaction than before.
+/// An entity or attribute that has another name after a transaction than before.
 public struct ExportedRename: Hashable, Sendable, Codable {
-    /// The entity, by its name behind the transaction where an attribute is renamed, else by its name before.
+    /// The entity, by its name after the transaction where an attribute is renamed, otherwise by its name before.
     public let entity: String
-    /// The name of the attribute before; nil where the entity is renamed.
+    /// The name of the attribute before; nil if the entity is renamed.
     public let attribute: String?
-    /// The name behind the transaction.
+    /// The name after the transaction.
     public let name: String
 }
 
@@ -54,7 +54,7 @@ public struct ExportedChange: Hashable, Sendable {
     public let kind: HistoryChange.Kind
     /// The object, by the name that every store knows it by.
     public let object: ExportedObject
-    /// The name of the object's entity behind the transaction.
+    /// The name of the object's entity after the transaction.
     public let entity: String
     /// The names of the attributes that `values` are of: all of an insert, those that an update wrote, none of a
     /// deletion.

@@ -5,8 +5,8 @@ public import FoundationEssentials
 
 /// The name of an object that every store understands: where it was first inserted, and its ID there.
 ///
-/// Its text form is that of the ID, such as `1:42`, and where it was not first inserted in the store that exports it,
-/// `@` and that store's identifier behind it.
+/// Its text form is that of the ID, such as `1:42`, and if it was not first inserted in the store that exports it,
+/// `@` and that store's identifier after it.
 public struct ExportedObject: Hashable, Sendable {
     /// Where it was first inserted; nil for the store that exports it.
     public let store: UUID?
@@ -52,7 +52,7 @@ public struct ExportedValue: Sendable {
 
     static let absent = ExportedValue(.plain(.absent))
 
-    /// The type of the attributes that it fits; nil where it is absent.
+    /// The type of the attributes that it fits; nil if it is absent.
     public var type: AttributeType? {
         switch content {
         case .plain(.absent), .plain(.large): nil
@@ -71,7 +71,7 @@ public struct ExportedValue: Sendable {
         }
     }
 
-    /// The value, where it refers to no objects; nil where it does, and for a decimal that `Decimal` cannot hold. A
+    /// The value, where it refers to no objects; nil if it does, and for a decimal that `Decimal` cannot hold. A
     /// date is the nearest that there is.
     public var value: Value? {
         guard case .plain(let value) = content else { return nil }

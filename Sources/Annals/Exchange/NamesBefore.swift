@@ -59,7 +59,7 @@ struct NamesBefore {
 
     // MARK: A schema
 
-    /// The entities under the names that they have here, where nothing else in them has these.
+    /// The entities under the names that they have here, if nothing else in them has these.
     static func renamed(_ schema: [EntityDescription], _ catalog: SchemaCatalog) -> [EntityDescription] {
         var schema = schema
         let names = Set(schema.map { IdentifierName($0.name) })

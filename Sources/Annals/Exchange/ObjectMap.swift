@@ -2,7 +2,7 @@
 
 internal import FoundationEssentials
 
-/// The name of an object in every store but the one where it was first inserted.
+/// The name of an object in every store but the one if it was first inserted.
 struct ForeignObject: Hashable {
     var store: UUID
     var id: ObjectID
@@ -25,7 +25,7 @@ struct ObjectMap {
             guard row.values.count == 5, let store = row.values[0].uuid, let foreign = Self.object(row.values[1]),
                 let local = Self.object(row.values[2]), let count = row.values[3].int, count > 0,
                 let isAlias = row.values[4].bool,
-                // So that no sum is too large, whoever wrote this.
+                // So that no sum is too large, whatever was written.
                 count <= Int64(FormatLimits.maximumObjectNumber - max(foreign.number, local.number) + 1)
             else { return nil }
             (record, self.store, self.foreign, self.local) = (row.id, store, foreign, local)
@@ -55,7 +55,7 @@ struct ObjectMap {
     }
 
     private let snapshot: Snapshot
-    /// Nil where nothing was ever applied.
+    /// Nil if nothing was ever applied.
     private let handle: EntityHandle?
     /// Those that were found last, by store and entity, and by entity here: neighbours are mostly asked for next.
     private var found: [ForeignObject: Stretch] = [:]
@@ -66,7 +66,7 @@ struct ObjectMap {
         handle = try ReservedEntity.handle(ReservedEntity.objects, snapshot.view.catalog)
     }
 
-    /// The object here that a foreign one is; nil where it is unknown. It may have been deleted.
+    /// The object here that a foreign one is; nil if it is unknown. It may have been deleted.
     mutating func local(of object: ForeignObject) throws(StoreError) -> ObjectID? {
         try stretch(of: object)?.local(of: object)
     }
@@ -83,7 +83,7 @@ struct ObjectMap {
         return stretch
     }
 
-    /// The name that other stores know an object by; nil where it was first inserted here.
+    /// The name that other stores know an object by; nil if it was first inserted here.
     mutating func foreign(of object: ObjectID) throws(StoreError) -> ForeignObject? {
         guard handle != nil, let first = ObjectID(entityNumber: object.entityNumber, number: 1) else { return nil }
         if let known = foundHere[object.entityNumber], let foreign = known.foreign(of: object) { return foreign }

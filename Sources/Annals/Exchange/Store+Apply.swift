@@ -14,7 +14,7 @@ extension Store {
     /// `schemaMismatch`.
     ///
     /// An update contradicts where an attribute has neither the value that it found nor the one that it wrote; see
-    /// `ApplyConflict`. A deletion deletes what the object has become here, and does nothing where it was deleted here
+    /// `ApplyConflict`. A deletion deletes what the object has become here, and does nothing if it was deleted here
     /// too. A reference to an object that was deleted here stays as it is.
     ///
     /// Takes memory for the changes of the transaction. Logarithmic for each change.
@@ -22,7 +22,7 @@ extension Store {
     /// - Parameters:
     ///   - transaction: What the other store has exported.
     ///   - policy: What to do if it contradicts what was changed here.
-    ///   - author: Who makes the change, as history says it; nil for who made it there, and for nobody where it is only
+    ///   - author: Who makes the change, as history says it; nil for the author there, and for nobody where it is only
     ///     noted.
     ///   - contextName: The same for the context.
     ///   - durability: What the call waits for; nil for the store's own choice.
@@ -123,7 +123,7 @@ extension AppliedOrigins {
         return transaction.token.number <= last.token.number
     }
 
-    /// Throws where it is not the next one from its store.
+    /// Throws if it is not the next one from its store.
     func requireNext(_ transaction: ExportedTransaction) throws(StoreError) {
         let record = try record(of: transaction.store)?.record
         let last = record?.token
@@ -184,7 +184,7 @@ extension AppliedOrigins {
         return last.token.number >= origin.number
     }
 
-    /// Throws where a state holds what partly is here: a state does not tell what has become of that in between.
+    /// Throws if a state holds what partly is here: a state does not tell what has become of that in between.
     func requireState(_ transaction: ExportedTransaction) throws(StoreError) {
         guard let holds = transaction.holds else { return }
         for place in holds + [transaction.origin ?? transaction.token] {
@@ -202,7 +202,7 @@ extension AppliedOrigins {
     }
 
     /// Notes that the transaction was applied or passed over. What comes by way of a third store counts as come from
-    /// where it was made: who exports it has exported first what came before it there, but for what was made here.
+    /// where it was made: its export has exported first what came before it there, but for what was made here.
     func note(
         _ transaction: ExportedTransaction, isSkipped: Bool, in pending: PendingTransaction
     ) throws(StoreError) {

@@ -7,7 +7,7 @@ extension Store {
     /// returns false.
     ///
     /// Without a place it gives everything: where history was cleaned it begins with one transaction that inserts all
-    /// objects as they were behind what was cleaned, and has the number of that place; it goes into a store that has
+    /// objects as they were after what was cleaned, and has the number of that place; it goes into a store that has
     /// nothing of what it holds, its own or others' (`holds`). The first transaction and those that change the schema
     /// have the entities with them.
     ///
@@ -19,8 +19,8 @@ extension Store {
     /// Transactions that were applied from elsewhere are exported like all others, and name their origin; the store
     /// that has them already passes them over. Transactions that only note that something was passed over are left out.
     /// Objects keep the name that they have in the store in which they were first inserted. So stores may export to
-    /// each other, in chains and in circles. A place that was cleaned is right as long as nothing behind it was cleaned
-    /// that would be exported; for what `target` leaves out that holds where it was named each time, and where it was
+    /// each other, in chains and in circles. A place that was cleaned is right as long as nothing after it was cleaned
+    /// that would be exported; for what `target` leaves out that holds where it was named each time, and if it was
     /// not cleaned by its author.
     ///
     /// Takes memory for one transaction at a time, and for all objects where it begins with these. What is not durable
@@ -30,7 +30,7 @@ extension Store {
     /// Throws as `forEachTransaction`, and what `body` throws.
     ///
     /// - Parameters:
-    ///   - place: Behind which transaction to begin. What the other store's `lastApplied` gives is right; nil for
+    ///   - place: After which transaction to begin. What the other store's `lastApplied` gives is right; nil for
     ///     everything.
     ///   - target: The identifier of the store that they are for: what was first made there is left out. Nil for
     ///     whoever.
@@ -45,7 +45,7 @@ extension Store {
         var reader = try ExportReader(end, to: target)
         let state = try place == nil ? wholeState(end, to: target) : nil
         let start = state.map { .number($0.view.number) } ?? place
-        // Before anything is given: a state alone would be of no use to who then cannot go on.
+        // Before anything is given: a state alone would be of no use to a receiver that then cannot go on.
         let rest = try state?.view.number == end.view.number ? nil : resolve(start, to: target, end)
         var previous: HistoryToken?
         if let state {
@@ -70,15 +70,15 @@ extension Store {
         if let failure { throw failure }
     }
 
-    /// The state that everything begins with; nil where history holds all that the receiver has not made itself.
+    /// The state that everything begins with; nil if history holds all that the receiver has not made itself.
     private func wholeState(_ end: Snapshot, to target: UUID?) throws(StoreError) -> Snapshot? {
         guard let state = try oldestWhole(end) else { return nil }
         let oldest = try oldest(end, to: target)
         return oldest.exported.number == 0 && state.view.number == oldest.number ? nil : state
     }
 
-    /// The state behind which history holds every transaction whole; nil where it holds all that there ever were. The
-    /// end, where there is an entity of which no history is kept.
+    /// The state behind which history holds every transaction whole; nil if it holds all that there ever were. The
+    /// end, if there is an entity of which no history is kept.
     private func oldestWhole(_ end: Snapshot) throws(StoreError) -> Snapshot? {
         let (engine, view) = (end.engine, end.view)
         let coverage = try reading(nil, engine).coverage
@@ -103,7 +103,7 @@ extension Store {
         return (number, try ExportReach(oldest)?.last(for: target) ?? oldest.token)
     }
 
-    /// What comes after a place; nil for nothing. One that was cleaned is right all the same where nothing behind it
+    /// What comes after a place; nil for nothing. One that was cleaned is right all the same if nothing after it
     /// would be exported of what was cleaned too.
     private func resolve(
         _ place: HistoryRequest.Place?, to target: UUID?, _ end: Snapshot
@@ -123,12 +123,12 @@ extension Store {
                 start = .number(oldest.number)
             default: break
             }
-            // An end from before what was cleaned: nothing behind the place is left to be given.
+            // An end from before what was cleaned: nothing after the place is left to be given.
             if start != place, oldest.number >= end.view.number { return nil }
             do {
                 return (try ResolvedRequest(HistoryRequest(after: start), self, end), oldest)
             } catch  where error.code == .tokenExpired {
-                // Where others have cleaned meanwhile, what is left out may reach further now.
+                // If others have cleaned meanwhile, what is left out may reach further now.
                 if end.engine.oldestNumber > oldest.number { continue }
                 throw StoreError(
                     .tokenExpired,
@@ -140,7 +140,7 @@ extension Store {
         }
     }
 
-    /// The last transaction up to a number that would be exported: what who goes on there has applied.
+    /// The last transaction up to a number that would be exported: what a receiver that goes on there has applied.
     private func lastExported(
         upTo number: UInt64, _ reader: ExportReader, _ oldest: Oldest, _ end: Snapshot
     ) throws(StoreError) -> HistoryToken? {

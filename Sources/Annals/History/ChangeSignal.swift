@@ -4,13 +4,13 @@ public import FoundationEssentials
 
 /// Transactions have come: which, whose, and of what. One signal may stand for many.
 ///
-/// Nothing is in it that history does not have: who wants the changes reads them, up to `token`.
+/// Nothing is in it that history does not have: read the changes from history, up to `token`.
 public struct ChangeSignal: Hashable, Sendable, Codable {
     /// The first and the last one. Signals of one watcher follow each other without gaps, unless authors are left out.
     public let numbers: ClosedRange<UInt64>
-    /// The place in history right behind the last one: where to go on from.
+    /// The place in history directly after the last one: where to go on from.
     public let token: HistoryToken
-    /// Who made them, each once, sorted. Nobody of those who are left out.
+    /// Who made them, each once, sorted, without the authors that are left out.
     public let authors: [String]
     /// Whether some name no author.
     public let includesUnnamedAuthor: Bool
@@ -19,10 +19,10 @@ public struct ChangeSignal: Hashable, Sendable, Codable {
     /// The names of the entities whose objects were changed, each once, sorted; those without history too, until
     /// compaction has passed them. See `isExact`.
     public let entities: [String]
-    /// False where a transaction has so many changes (over 65,536) that they were not all looked at: `entities` are
+    /// False if a transaction has so many changes (over 65,536) that they were not all looked at: `entities` are
     /// then all that the schema has.
     public let isExact: Bool
-    /// Whether the schema was changed: entities and handles are to be asked for again.
+    /// Whether the schema was changed: entities and handles must be looked up again.
     public let changesSchema: Bool
     /// Whether this process made all of them, through whichever of its stores. It goes by process ID and program name,
     /// which two containers may have in common: to leave one's own commits out, leave out their author.

@@ -14,7 +14,7 @@ struct ChangeSummary {
     private(set) var tag: UInt64 = 0
     /// Where the last one ends in the file.
     private(set) var end: UInt64 = 0
-    /// Those of nobody who is left out. None: there is nothing to tell.
+    /// Without those that are left out. None: there is nothing to tell.
     private(set) var told = 0
     private var passed = 0
     private var changes: UInt64 = 0
@@ -32,7 +32,7 @@ struct ChangeSummary {
         self.processName = processName
     }
 
-    /// Takes the next transaction in; false where it belongs to the next signal.
+    /// Takes the next transaction in; false if it belongs to the next signal.
     mutating func add(_ transaction: TransactionView) throws(StoreError) -> Bool {
         let author = transaction.author
         let isTold = author.map { !excluded.contains($0) } ?? true

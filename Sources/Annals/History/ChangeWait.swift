@@ -4,7 +4,7 @@
 // H1  What is looked for is looked for after the watch is there, and again after every waking: news are a hint, what
 //     the file says is the truth.
 
-/// One listener of a store. Kept by who waits; the store stays open as long.
+/// One listener of a store. The waiting code keeps it, and the store stays open as long.
 final class ChangeWait: Sendable {
     enum Outcome<Result: Sendable>: Sendable {
         case found(Result)

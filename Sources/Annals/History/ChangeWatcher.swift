@@ -10,7 +10,7 @@ public final class ChangeWatcher: Sendable {
         var number: UInt64
         /// Whether it stands where history begins, wherever that is by now.
         var isAtOldest = false
-        /// Where it ends, in the file with that salt; nil where it has to be found.
+        /// Where it ends, in the file with that salt; nil if it has to be found.
         var place: (salt: UInt64, offset: UInt64)?
     }
 
@@ -29,15 +29,15 @@ public final class ChangeWatcher: Sendable {
     /// The last transaction that was told, or passed over because of its author.
     public var position: UInt64 { state.withLock { $0.number } }
 
-    /// Waits until there are transactions behind the position, and moves the position behind them.
+    /// Waits until there are transactions after the position, and moves the position after them.
     ///
-    /// The thread waits in the system and costs nothing meanwhile. Where the system has no watch left (`fs.inotify`),
+    /// The thread waits in the system and costs nothing meanwhile. If the system has no watch left (`fs.inotify`),
     /// it looks four times a second; nothing is missed then either.
     ///
     /// - Parameter timeout: How long to wait at most; nil for as long as it takes.
     /// - Returns: nil when the time has passed or `stop` was called.
     ///
-    /// Throws `StoreError`: `tokenExpired` where history does not reach back to the position any more, `closed`,
+    /// Throws `StoreError`: `tokenExpired` if history does not reach back to the position any more, `closed`,
     /// `storeRemoved`, `storeReplaced`, `diverged`,
     /// `damaged`; `invalidArgument` in the body of a write; `forked` in a child process. Linear in the transactions and
     /// changes that it tells, at most 65,536 of either but for one longer transaction, whose changes it does not look
@@ -72,13 +72,13 @@ public final class ChangeWatcher: Sendable {
         return try state.withLock { (position) throws(StoreError) in
             var last = position.number
             var view = try { () throws(StoreError) in
-                // Who asked for the engine has looked at the file just now, but was not told why it could not.
+                // Getting the engine has looked at the file just now, but did not say why it could not.
                 let known = try engine.knownView()
                 return known.number > last ? known : try engine.viewOfThisFile()
             }()
             // Another thread has told what the file that took this one's place has: that is looked at next.
             guard last <= view.number else { return nil }
-            // In every look, because history may be cleaned under who waits.
+            // In every look, because history may be cleaned during the wait.
             while true {
                 if position.isAtOldest, engine.oldestNumber > last {
                     // Everything that was cleaned in this state is before the beginning of history.
@@ -99,7 +99,7 @@ public final class ChangeWatcher: Sendable {
         }
     }
 
-    /// Moves on by at most one signal; nil where all that was passed over is left out.
+    /// Moves on by at most one signal; nil if all that was passed over is left out.
     private func advance(
         _ position: inout Position, _ view: View, _ engine: Engine
     ) throws(StoreError) -> ChangeSignal? {

@@ -3,11 +3,11 @@
 extension Store {
     /// How long history stays, whether its consumers have read it or not: what is older, or more, goes by itself.
     ///
-    /// Said in the store, for all who use it. Looked at by whoever commits, at most once a minute or every 16 MiB.
+    /// Said in the store, for all who use it. Applied by commits, at most once a minute or every 16 MiB.
     public struct Retention: Hashable, Sendable {
         /// Nil for any age.
         public var age: Duration?
-        /// What compaction would give back if all history were cleaned, about; rows of objects that there are do not
+        /// What compaction would free if all history were cleaned, about; rows of objects that there are do not
         /// count. Nil for any size.
         public var bytes: UInt64?
 
@@ -37,7 +37,7 @@ extension Store {
         public let before: UInt64
         /// How many transactions would go.
         public let transactions: UInt64
-        /// What compaction would give back then, about.
+        /// What compaction would free then, about.
         public let regainedBytes: UInt64
         /// The readers that have not read everything, the one that is furthest behind first; since when: its
         /// `lastSeen`.
@@ -85,7 +85,7 @@ extension Store {
 
     /// Cleans what all registered readers have read, and what retention does not keep. `compact` gives its space back.
     ///
-    /// Believes the machine's clock, also right after a jump: `cleaningPlan` tells before what would go.
+    /// Believes the machine's clock, also directly after a jump: `cleaningPlan` tells before what would go.
     ///
     /// - Returns: what was done.
     ///

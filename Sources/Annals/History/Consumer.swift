@@ -2,7 +2,7 @@
 
 public import FoundationEssentials
 
-/// A registered consumer of history, as it was when it was asked for.
+/// A registered consumer of history, as it was when it was requested.
 public struct Consumer: Hashable, Sendable, Codable {
     /// What a consumer does with the store.
     public struct Kind: OptionSet, Hashable, Sendable, Codable {
@@ -11,7 +11,7 @@ public struct Consumer: Hashable, Sendable, Codable {
 
         /// It reads history: cleaning waits until it has read it.
         public static let reads = Kind(rawValue: 1)
-        /// It writes: said for who looks, and waited for by nobody.
+        /// It writes: for information only, nobody waits for it.
         public static let writes = Kind(rawValue: 2)
     }
 
@@ -19,7 +19,7 @@ public struct Consumer: Hashable, Sendable, Codable {
     public let name: String
     /// What it does with the store.
     public let kind: Kind
-    /// The place behind what it has read.
+    /// The place after what it has read.
     public let cursor: HistoryToken
     /// When it last said so.
     public let lastSeen: Date
@@ -61,7 +61,7 @@ extension Store {
         return engine.tracking.consumers.map { consumer($0, engine, view) }
     }
 
-    /// The consumer of that name; nil where none is registered. Throws `StoreError`.
+    /// The consumer of that name; nil if none is registered. Throws `StoreError`.
     public func consumer(_ name: String) throws -> Consumer? {
         let (engine, view) = try newest()
         return engine.tracking.consumer(name).map { consumer($0, engine, view) }
@@ -138,7 +138,7 @@ extension Store {
         }
     }
 
-    /// Moves a consumer wherever it stands: behind the token that `resync` gave, where it is lost, or back, to read
+    /// Moves a consumer wherever it stands: after the token that `resync` gave, if it is lost, or back, to read
     /// again.
     ///
     /// Throws `StoreError`: `consumerUnknown`, and what `validate` throws for the token.
@@ -151,7 +151,7 @@ extension Store {
         return consumer(record, engine, try engine.view())
     }
 
-    /// Cleaning does not wait for that consumer any more. False where none of that name is registered.
+    /// Cleaning does not wait for that consumer any more. False if none of that name is registered.
     ///
     /// Throws `StoreError`.
     @discardableResult
@@ -161,8 +161,8 @@ extension Store {
         }
     }
 
-    /// Throws where nobody can have seen the token's transaction. One that was cleaned is left to who knows whose it
-    /// is.
+    /// Throws if nobody can have seen the token's transaction. One that was cleaned is left to the caller, who knows
+    /// whose it is.
     func requireSeen(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
             try require(token, engine)

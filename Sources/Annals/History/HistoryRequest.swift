@@ -7,7 +7,7 @@ public import FoundationEssentials
 /// What it says of transactions (places, authors, contexts) chooses transactions. What it says of changes (entities,
 /// objects, kinds, attributes) chooses changes: transactions then come only with the changes that match, and those in
 /// which none does are left out. A transaction without any change, such as one that changes the schema alone, comes
-/// only where nothing is said of changes.
+/// only if nothing is said of changes.
 ///
 /// Entities whose history is off are left out of what says nothing of entities; to ask for one of them (among
 /// `entities`, by one of its objects or attributes) throws `historyGap`, and so does a request that reaches back to
@@ -18,11 +18,11 @@ public import FoundationEssentials
 public struct HistoryRequest: Hashable, Sendable {
     /// A place in history.
     public enum Place: Hashable, Sendable {
-        /// Right behind the transaction of that number; 0 is the beginning.
+        /// Directly after the transaction of that number; 0 is the beginning.
         case number(UInt64)
-        /// Right behind the token's transaction.
+        /// Directly after the token's transaction.
         case token(HistoryToken)
-        /// Right behind the last transaction that was committed at that moment or earlier. Where the clock was set back
+        /// Directly after the last transaction that was committed at that moment or earlier. If the clock was set back
         /// by more than an hour, everything before that counts as older than what came later.
         case date(Date)
         /// Where history begins. The store looks it up when it uses the place, so cleaning meanwhile does not matter.
@@ -37,7 +37,7 @@ public struct HistoryRequest: Hashable, Sendable {
         case newestFirst
     }
 
-    /// Only what came after this: the transaction that the place is behind does not belong to it. Nil for the beginning
+    /// Only what came after this: the transaction that the place is after does not belong to it. Nil for the beginning
     /// of what history holds.
     public var after: Place?
     /// Only what came before this: the named transaction does not belong to it, nor one that was committed at that very
@@ -63,7 +63,7 @@ public struct HistoryRequest: Hashable, Sendable {
     public var changedAttributes: [String: Set<String>]?
     /// The order in which transactions come.
     public var order: Order
-    /// How many results at most: transactions, changes, objects or net changes, whatever is asked for. Nil for all.
+    /// How many results at most: transactions, changes, objects or net changes, whatever is requested. Nil for all.
     public var limit: Int?
 
     /// A request for everything, but for what is said.

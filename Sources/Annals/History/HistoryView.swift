@@ -1,4 +1,4 @@
-// History looked at where it stands: nothing is made into a value before it is asked for.
+// History looked at where it stands: nothing is made into a value before it is requested.
 //
 // Invariants:
 // HV1  A view refers by address to what the function that hands it out has in its frame, and cannot be copied or kept:
@@ -33,7 +33,7 @@ public struct HistoryTransactionView: ~Copyable {
     /// From 1, without gaps.
     public var number: UInt64 { context.pointee.transaction.number }
 
-    /// The place in history right behind it.
+    /// The place in history directly after it.
     public var token: HistoryToken {
         HistoryToken(
             storeIdentifier: context.pointee.storeIdentifier, number: number, tag: context.pointee.transaction.tag)
@@ -51,7 +51,7 @@ public struct HistoryTransactionView: ~Copyable {
     /// The file name of the program.
     public var process: String? { context.pointee.transaction.process }
 
-    /// Whether it changes the schema: entities and handles are to be asked for again.
+    /// Whether it changes the schema: entities and handles must be looked up again.
     public var changesSchema: Bool { context.pointee.transaction.changesSchema }
 
     /// How many changes it made, also those that a request leaves out; not those of entities whose history is off.
@@ -60,7 +60,7 @@ public struct HistoryTransactionView: ~Copyable {
         guard let filter = context.pointee.filter, filter.hidesAnything else { return transaction.totalChanges }
         let version = transaction.schemaVersion
         var count: UInt64 = 0
-        // An unreadable table counts none: who reads it is told.
+        // An unreadable table counts none: reading it throws.
         try? transaction.forEachChange { (change) in
             if !filter.hides(change.object, version: version) { count += 1 }
             return true
@@ -94,7 +94,7 @@ public struct HistoryTransactionView: ~Copyable {
         }
     }
 
-    /// The transaction as a value that lives on, with values of objects where asked for. Throws `damaged`, `closed`.
+    /// The transaction as a value that lives on, with values of objects if asked for. Throws `damaged`, `closed`.
     public func value(includingValues: Bool = false) throws(StoreError) -> HistoryTransaction {
         var changes: [HistoryChange] = []
         if context.pointee.filter == nil { changes.reserveCapacity(Int(clamping: min(changeCount, 65_536))) }
@@ -130,11 +130,11 @@ public struct HistoryChangeView: ~Copyable {
     }
 
     /// Whether an update changed the attribute at that position of the entity as it was in the schema of the time;
-    /// false for inserts and deletions. Without looking at the object: for those who know that the schema has not
+    /// false for inserts and deletions. Without looking at the object: for callers that know that the schema has not
     /// changed.
     public func changes(at position: Int) -> Bool { change.contains(attributePosition: position) }
 
-    /// The name of the object's entity; the last one that it had where it is removed. Nil where the schema never had
+    /// The name of the object's entity; the last one that it had if it is removed. Nil if the schema never had
     /// it.
     public var entity: String? {
         context.pointee.view.catalog.lastDefinition(ofEntity: change.object.entityNumber)?.name.text
@@ -163,7 +163,7 @@ public struct HistoryChangeView: ~Copyable {
 
     // MARK: Values
 
-    /// The object before the change; nil for an insert, and where history no longer has it. Throws `damaged`.
+    /// The object before the change; nil for an insert, and if history no longer has it. Throws `damaged`.
     public func before() throws(StoreError) -> Row? { change.kind == .insert ? nil : try row(isBefore: true) }
 
     /// The object after the change; nil for a deletion. Throws `damaged`.
@@ -173,7 +173,7 @@ public struct HistoryChangeView: ~Copyable {
     public func preserved() throws(StoreError) -> Row? { change.kind == .delete ? try row(isBefore: false) : nil }
 
     /// Gives `body` the object after the change, or what is preserved of a deleted one, where it stands; positions are
-    /// those of `entity`. False where there is nothing. Throws `damaged`, and what `body` throws.
+    /// those of `entity`. False if there is nothing. Throws `damaged`, and what `body` throws.
     public func withAfter(
         in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -192,7 +192,7 @@ public struct HistoryChangeView: ~Copyable {
         return isBefore ? try view.withRow(before: change, body) : try view.withRow(after: change, body)
     }
 
-    /// With the attributes that the entity had behind the transaction.
+    /// With the attributes that the entity had after the transaction.
     private func row(isBefore: Bool) throws(StoreError) -> Row? {
         var result: Row?
         let (view, object) = (context.pointee.view, change.object)

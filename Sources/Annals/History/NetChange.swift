@@ -1,8 +1,8 @@
 // What many transactions come to: one change for each object.
 
-/// What the changes of one object come to, from before the first one to behind the last one.
+/// What the changes of one object come to, from before the first one to after the last one.
 ///
-/// | there before | there behind | net |
+/// | there before | there after | net |
 /// |---|---|---|
 /// | no | no | nothing: inserted and deleted |
 /// | no | yes | an insert with the last values |
@@ -10,20 +10,20 @@
 /// | yes | yes | an update; `attributes` are all that were written, even if they have their first values again |
 ///
 /// An object that was deleted and inserted again is an update of the attributes in which its rows differ, and nothing
-/// where they do not. Whether an object was there before is told by its first change, and behind by its last one.
+/// where they do not. Whether an object was there before is told by its first change, and after by its last one.
 public struct NetChange: Hashable, Sendable, Codable {
     /// What the changes come to.
     public let kind: HistoryChange.Kind
     /// The object that was changed.
     public let object: ObjectID
-    /// The name of the object's entity; the last one that it had where it is removed.
+    /// The name of the object's entity; the last one that it had if it is removed.
     public let entity: String
-    /// Of an update: the names of the attributes that were changed, in the schema's order and as it called them behind
+    /// Of an update: the names of the attributes that were changed, in the schema's order and as it called them after
     /// the last change; those that it does not have any more are left out. Empty for others.
     public let attributes: [String]
-    /// The object before the first change. Nil for an insert, and where values were not asked for.
+    /// The object before the first change. Nil for an insert, and if values were not requested.
     public let before: Row?
-    /// The object behind the last change. Nil for a deletion, and where values were not asked for.
+    /// The object after the last change. Nil for a deletion, and if values were not requested.
     public let after: Row?
     /// What is kept of a deleted object. Nil for nothing.
     public let preserved: Row?
@@ -43,7 +43,7 @@ extension Store {
     /// counts them.
     ///
     /// Linear in the changes, which are sorted in 32 MiB of memory and, beyond some 600,000 of them, a temporary file
-    /// without a name (56 bytes a change). Rows are read only where values are asked for, and of objects that were
+    /// without a name (56 bytes a change). Rows are read only if values are requested, and of objects that were
     /// deleted and inserted again. Throws as
     /// `forEachTransaction`, and `noSpace`.
     public func forEachNetChange(
@@ -101,7 +101,7 @@ private struct NetChangeReader {
         layout = view.catalog.layout(version: change.schemaVersion, entity: change.object.entityNumber)
     }
 
-    /// Nil where it comes to nothing, or is not chosen.
+    /// Nil if it comes to nothing, or is not chosen.
     func value(_ includingValues: Bool, _ choice: ChangeFilter?) throws(StoreError) -> NetChange? {
         if let kinds = choice?.kinds, !kinds.contains(change.kind) { return nil }
         if choice?.attributes != nil, change.kind != .update { return nil }

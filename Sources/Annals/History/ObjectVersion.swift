@@ -4,9 +4,9 @@ public import FoundationEssentials
 
 /// One change that an object has gone through, and its transaction.
 public struct ObjectVersion: Hashable, Sendable, Codable {
-    /// The transaction's number and the place behind it.
+    /// The transaction's number and the place after it.
     public let number: UInt64
-    /// The place right after the transaction.
+    /// The place directly after the transaction.
     public let token: HistoryToken
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
@@ -30,10 +30,10 @@ extension Store {
     /// returns false.
     ///
     /// `change.after()` is the version of the object that the change made. Nothing is given where history holds none,
-    /// or where there was never such an object. Follows the links between versions instead of looking through history:
+    /// or if there was never such an object. Follows the links between versions instead of looking through history:
     /// some 10 to 100 microseconds a version.
     ///
-    /// Throws `StoreError`: `historyGap` where history of the entity is off, and behind all versions since it began
+    /// Throws `StoreError`: `historyGap` where history of the entity is off, and after all versions since it began
     /// anew where the object was there before;
     /// `damaged`, `closed`, and what `body` throws.
     ///

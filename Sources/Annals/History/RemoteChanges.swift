@@ -1,6 +1,6 @@
 // Transactions as they come, as a sequence.
 
-/// Signals of what came behind a place in history, without end: from this process and others. Made by
+/// Signals of what came after a place in history, without end: from this process and others. Made by
 /// `Store.ownAndRemoteChanges`.
 ///
 /// Each iteration begins at the same place. It ends when its task is cancelled, and throws what `ChangeWatcher.next`

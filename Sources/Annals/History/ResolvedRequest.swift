@@ -8,7 +8,7 @@ struct ResolvedRequest {
     let view: View
     let range: HistoryRange
     let transactions: TransactionFilter
-    /// Nil where all are shown.
+    /// Nil if all are shown.
     let changes: ChangeFilter?
     /// Whether the request says nothing of changes, so that transactions without any belong to it.
     private let takesAnyChanges: Bool
@@ -17,7 +17,7 @@ struct ResolvedRequest {
     /// Throws the five token errors, `historyGap`, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date
     /// that is none.
     ///
-    /// `named` are the entities that are asked for by name, where the request alone does not tell.
+    /// `named` are the entities that are requested by name, where the request alone does not tell.
     init(
         _ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?, named: Set<UInt16>? = nil
     ) throws(StoreError) {
@@ -41,7 +41,7 @@ struct ResolvedRequest {
         limit = max(0, request.limit ?? .max)
     }
 
-    /// Whether the transaction belongs to what is asked for.
+    /// Whether the transaction belongs to what is requested.
     func contains(_ transaction: TransactionView) throws(StoreError) -> Bool {
         guard transactions.matches(transaction) else { return false }
         guard let changes, !takesAnyChanges else { return true }
@@ -67,7 +67,7 @@ extension Store {
         return (snapshot?.view ?? newest, engine.tracked(newest).coverage)
     }
 
-    /// The number of the transaction that a place is right behind.
+    /// The number of the transaction that a place is directly after.
     func number(
         behind place: HistoryRequest.Place?, _ engine: Engine, _ view: View
     ) throws(StoreError) -> UInt64 {

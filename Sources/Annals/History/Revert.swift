@@ -34,19 +34,19 @@ public struct RevertConflict: Hashable, Sendable {
 
     /// The object that the transaction changed.
     public let object: ObjectID
-    /// The name of the object's entity; the last one that it had where it is removed.
+    /// The name of the object's entity; the last one that it had if it is removed.
     public let entity: String
     /// What the transaction did to the object.
     public let kind: HistoryChange.Kind
     /// Why it cannot be undone.
     public let reason: Reason
-    /// The names of the attributes concerned, in the schema's order. Empty where it is the object.
+    /// The names of the attributes concerned, in the schema's order. Empty if it is the object.
     public let attributes: [String]
 }
 
 /// What came of undoing a transaction.
 public struct RevertOutcome: Hashable, Sendable {
-    /// The place behind the new transaction; nil where nothing was written, because of conflicts or because nothing was
+    /// The place after the new transaction; nil if nothing was written, because of conflicts or because nothing was
     /// left to be undone.
     public let token: HistoryToken?
     /// What could not be undone.
@@ -57,13 +57,13 @@ extension Store {
     /// Undoes a transaction by a new one: what it inserted is deleted, attributes that it changed get the values
     /// before, what it deleted is inserted again under the same ID. What came later stays.
     ///
-    /// A value is set back only where it is still the one that the transaction gave; where it has the value before
+    /// A value is set back only if it is still the one that the transaction gave; where it has the value before
     /// already there is nothing to do. Conflicts are listed in the outcome; then nothing is written, unless the policy
     /// says otherwise. References of others to objects that are deleted stay as they are.
     ///
     /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values
     /// apart. Throws `StoreError`: `tokenUnknown`,
-    /// `tokenExpired` where history does not hold the transaction, `historyGap` where it has changed what no history is
+    /// `tokenExpired` if history does not hold the transaction, `historyGap` where it has changed what no history is
     /// kept of, `notRevertible` where it changes the schema, and what committing throws.
     ///
     /// - Parameters:
@@ -139,7 +139,7 @@ extension Store {
         return plan
     }
 
-    /// Throws where the transaction has changed what no history is kept of: undoing the rest would not undo it.
+    /// Throws if the transaction has changed what no history is kept of: undoing the rest would not undo it.
     private func requireHistory(of number: UInt64, _ base: View, _ engine: Engine) throws(StoreError) {
         let coverage = engine.tracked(base).coverage
         guard !coverage.gaps.isEmpty else { return }

@@ -1,4 +1,4 @@
-// Being told of changes, whoever makes them.
+// Being told of changes, from any process.
 
 extension Store {
     /// Signals of every transaction after now, from this store, others of this process, and other processes.

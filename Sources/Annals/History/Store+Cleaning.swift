@@ -9,7 +9,7 @@ extension Store {
         public let bytesBefore: UInt64
         /// The size of the file after, in bytes.
         public let bytesAfter: UInt64
-        /// History now begins behind this transaction.
+        /// History now begins after this transaction.
         public let horizon: UInt64
     }
 
@@ -17,7 +17,7 @@ extension Store {
     /// authors.
     ///
     /// Takes one short frame, whatever their number; `compact` gives their space back. What they changed stays changed.
-    /// Who asks for history from before them gets `tokenExpired`. With authors, that is so for a request that starts
+    /// Requesting history from before them throws `tokenExpired`. With authors, that is so for a request that starts
     /// before a transaction that is cleaned and would show it; the values of these transactions stay in the file until
     /// everything before them is cleaned.
     ///
@@ -68,7 +68,7 @@ extension Store {
     /// Writes the store anew, without what nobody can read any more: history that was cleaned, that of entities whose
     /// history is off or was, rows that it alone kept, old indexes.
     ///
-    /// Others read and write meanwhile. Who writes waits for the last piece, and where it is written about as fast as
+    /// Others read and write meanwhile. Writers wait for the last piece, and if it is written about as fast as
     /// this copies, for 10 of every 12 milliseconds until this has caught up; for longer where single transactions are
     /// as large as what is copied meanwhile. Snapshots and histories that are being read stay valid, and keep the old
     /// file's space until they end. It takes space for the new file beside the old one, named like the store with
@@ -118,7 +118,7 @@ extension Store {
         return HistoryToken(storeIdentifier: UUID(result.storeID), number: result.number, tag: result.tag)
     }
 
-    /// History begins behind this transaction: 0 where nothing was cleaned yet. Throws `StoreError`.
+    /// History begins after this transaction: 0 if nothing was cleaned yet. Throws `StoreError`.
     public var horizon: UInt64 {
         get throws { try newest().engine.tracking.horizon }
     }

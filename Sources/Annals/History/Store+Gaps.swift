@@ -1,11 +1,11 @@
-// Entities whose history is off, or was: where it begins, and who asks for what was not kept.
+// Entities whose history is off, or was: where it begins, and requests for what was not kept.
 
 internal import FoundationEssentials
 
 extension Store {
-    /// The place that an entity's history begins at: `oldestToken` where it was never off, nil while it is off, else
-    /// the place before the transaction that turned it on. Throws `StoreError`: `unknownEntity`. Logarithmic in the
-    /// number of transactions.
+    /// The place that an entity's history begins at: `oldestToken` where it was never off, nil while it is off,
+    /// otherwise the place before the transaction that turned it on. Throws `StoreError`: `unknownEntity`. Logarithmic
+    /// in the number of transactions.
     public func oldestToken(ofEntity name: String) throws -> HistoryToken? {
         let (engine, view) = try newest()
         guard !IdentifierName(name).isReserved, let number = view.catalog.number(ofEntity: name) else {
@@ -41,9 +41,9 @@ extension Store {
 struct GapReport {
     let name: String
     let gap: HistoryGap
-    /// The last transaction that is no part of the entity's history; nil where it has none.
+    /// The last transaction that is no part of the entity's history; nil if it has none.
     let last: UInt64?
-    /// The place behind that one, or the oldest one of all where that is later.
+    /// The place after that one, or the oldest one of all where that is later.
     let begin: HistoryToken?
 
     init(_ gap: HistoryGap, _ engine: Engine, _ store: UUID) throws(StoreError) {
@@ -61,7 +61,7 @@ struct GapReport {
         begin = HistoryToken(storeIdentifier: store, number: max(number, oldest.number), tag: tag)
     }
 
-    /// For who asks for history.
+    /// For requests of history.
     func refusal(path: String) -> StoreError {
         let message =
             switch (gap.end, last) {
@@ -77,7 +77,7 @@ struct GapReport {
         return StoreError(.historyGap, message, path: path, oldestToken: begin)
     }
 
-    /// For who asks what objects were as of a transaction, or before it.
+    /// For requests of objects as of a transaction, or before it.
     func refusal(asOf number: UInt64, path: String) -> StoreError {
         let what = "What “\(name)” was at transaction \(number) is not known, because no history of it was kept then: "
         let message = last.map { "take \($0) or a later one, or leave the entity out." }
@@ -88,7 +88,7 @@ struct GapReport {
 }
 
 extension Snapshot {
-    /// Throws where it is not known what the entity was in this state.
+    /// Throws if it is not known what the entity was in this state.
     @inline(__always)
     func requireKnown(_ entity: UInt16) throws(StoreError) {
         if !view.unknownEntities.isEmpty { try refuseUnknown(entity) }

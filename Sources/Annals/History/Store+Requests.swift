@@ -39,7 +39,7 @@ extension Store {
     /// Gives `body` the transactions that a request chooses, with the changes that match, until it returns false.
     ///
     /// Nothing is missed, nothing comes twice, and nothing is made into a value. Logarithmic to find the first
-    /// transaction (the first date that is asked for costs a look at the header of every frame), then linear in the
+    /// transaction (the first date that is requested costs a look at the header of every frame), then linear in the
     /// change tables of what the request passes or gives out; takes no memory that grows with history.
     ///
     /// Throws `StoreError`: `tokenForeign`, `tokenExpired` (with the oldest token), `tokenUnknown`, `tokenDiverged`,

@@ -1,7 +1,8 @@
 // Tokens and numbers: which place in history they name, or why none.
 
 extension Store {
-    /// The place right behind the newest transaction. Contains everything acknowledged before the call, in any process.
+    /// The place directly after the newest transaction. Contains everything acknowledged before the call, in any
+    /// process.
     ///
     /// Throws `StoreError`.
     public var currentToken: HistoryToken {
@@ -10,7 +11,7 @@ extension Store {
 
     /// The place up to which everything is known to survive the loss of power: where what was cleaned is not durable
     /// yet, history does not reach back to it. Linear in what stands from the MiB in which that ends to the first
-    /// transaction behind it. Throws `StoreError`: `closed`, `damaged`.
+    /// transaction after it. Throws `StoreError`: `closed`, `damaged`.
     public var durableToken: HistoryToken {
         get throws {
             let (engine, newest) = try newest()
@@ -20,7 +21,7 @@ extension Store {
         }
     }
 
-    /// The state right behind that transaction. It has no indexes: ranges sort the objects. Throws `StoreError`:
+    /// The state directly after that transaction. It has no indexes: ranges sort the objects. Throws `StoreError`:
     /// `tokenUnknown`, `tokenExpired`.
     public func snapshot(asOf number: UInt64) throws -> Snapshot {
         let (engine, newest) = try newest()
@@ -35,8 +36,8 @@ extension Store {
         return try snapshot(asOf: token.number)
     }
 
-    /// A state to read everything from, and the place behind it, to go on from: for who has no token, or one that is no
-    /// place in history any more. The snapshot contains exactly the transactions up to the token.
+    /// A state to read everything from, and the place after it, to go on from: for a caller without a token, or with
+    /// one that is no place in history any more. The snapshot contains exactly the transactions up to the token.
     ///
     /// Throws `StoreError`.
     public func resync() throws -> (snapshot: Snapshot, token: HistoryToken) {
@@ -44,7 +45,7 @@ extension Store {
         return (snapshot, snapshot.token)
     }
 
-    /// The place that history begins at: what came before it is not held any more. Number 0 where nothing was ever
+    /// The place that history begins at: what came before it is not held any more. Number 0 if nothing was ever
     /// cleaned. Throws `StoreError`: `closed`,
     /// `damaged`.
     public var oldestToken: HistoryToken {
@@ -56,7 +57,7 @@ extension Store {
         return HistoryToken(storeIdentifier: identifier, number: oldest.number, tag: oldest.tag)
     }
 
-    /// Throws where the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`,
+    /// Throws if the token is no place in this store's history: `tokenForeign`, `tokenUnknown`, `tokenExpired`,
     /// `tokenDiverged`.
     public func validate(_ token: HistoryToken) throws { try require(token, engine) }
 
@@ -84,7 +85,7 @@ extension Store {
         }
     }
 
-    /// Throws where history does not have the place right behind that number.
+    /// Throws if history does not have the place directly after that number.
     func require(_ number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) {
         guard let code = engine.tracked(newest).coverage.refusal(of: number, newest: newest.number) else { return }
         if code == .tokenExpired { throw expired("History does not reach back to transaction \(number)", engine) }

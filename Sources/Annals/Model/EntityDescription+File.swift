@@ -2,7 +2,7 @@
 
 extension EntityDescription {
     /// What the definition says, with the names of other entities as the newest version of the catalog has them. Throws
-    /// `valueOutOfRange` for a default value that cannot be given back.
+    /// `valueOutOfRange` for a default value that cannot be returned.
     init(_ definition: EntityDefinition, _ catalog: SchemaCatalog) throws(StoreError) {
         var names: [UInt16: String] = [:]
         var attributes: [AttributeDescription] = []

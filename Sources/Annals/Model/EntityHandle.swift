@@ -2,7 +2,7 @@
 
 /// Names and positions of an entity's attributes, for reading and writing without looking up names each time.
 ///
-/// It belongs to the schema version in which it was asked for. Reading with it goes on to work after the schema has
+/// It belongs to the schema version in which it was requested. Reading with it goes on to work after the schema has
 /// changed: positions stay those of the handle, and an attribute that is not there any more reads as absent. Writing
 /// throws `schemaChanged` then; ask for a new one.
 public struct EntityHandle: Sendable {

@@ -6,7 +6,7 @@ public import FoundationEssentials
 public struct HistoryTransaction: Hashable, Sendable, Codable {
     /// From 1, without gaps. The only order that counts.
     public let number: UInt64
-    /// The place in history right behind this transaction.
+    /// The place in history directly after this transaction.
     public let token: HistoryToken
     /// Microseconds since 1970, UTC; never lower than that of a transaction before, unless the clock was set back by
     /// more than an hour.
@@ -19,7 +19,7 @@ public struct HistoryTransaction: Hashable, Sendable, Codable {
     public let processID: UInt32
     /// The file name of the program.
     public let process: String?
-    /// Whether it changes the schema: entities and handles are to be asked for again.
+    /// Whether it changes the schema: entities and handles must be looked up again.
     public let changesSchema: Bool
     /// The transaction of another store that this one is the applied form of; nil for one that was made here.
     public let origin: HistoryToken?
@@ -46,14 +46,14 @@ public struct HistoryChange: Hashable, Sendable, Codable {
     public let kind: Kind
     /// The object that was changed.
     public let object: ObjectID
-    /// The name of the object's entity; the last one that it had where it is removed.
+    /// The name of the object's entity; the last one that it had if it is removed.
     public let entity: String
     /// The names of the attributes that an update changed, in the order of the schema at the time. Empty for others.
     public let attributes: [String]
-    /// The object before the change. Nil for an insert, where values were not asked for, and where history no longer
+    /// The object before the change. Nil for an insert, if values were not requested, and if history no longer
     /// has it.
     public let before: Row?
-    /// The object after the change. Nil for a deletion and where values were not asked for.
+    /// The object after the change. Nil for a deletion and if values were not requested.
     public let after: Row?
     /// What is kept of a deleted object: the values of its attributes that are preserved on deletion, the others
     /// absent. Nil for nothing.

@@ -57,7 +57,7 @@ enum ReservedEntity {
             AttributeDescription("isAlias", .bool, isOptional: false),
         ], keys: [IndexDescription(["store", "foreign"], isUnique: true), IndexDescription(["isAlias", "local"])])
 
-    /// One of them as a catalog has it; nil where nothing was ever applied. Throws `unsupportedVersion` where it is
+    /// One of them as a catalog has it; nil if nothing was ever applied. Throws `unsupportedVersion` where it is
     /// made in another way.
     static func handle(_ description: EntityDescription, _ catalog: SchemaCatalog) throws(StoreError) -> EntityHandle? {
         guard let number = catalog.number(ofEntity: description.name),
@@ -85,11 +85,11 @@ struct AppliedRecord {
     var previous: HistoryToken?
     /// Whether its changes were here already, and were not applied.
     var isSkipped: Bool
-    /// The transaction that it was at first, in a store that it did not come from directly; nil where it was made where
+    /// The transaction that it was at first, in a store that it did not come from directly; nil if it was made where
     /// it came from.
     var first: HistoryToken?
     var firstPrevious: HistoryToken?
-    /// Whether it was no transaction, but the state behind one, or is a place that such a state holds.
+    /// Whether it was no transaction, but the state after one, or is a place that such a state holds.
     var isState: Bool
 
     /// The transaction as it was first made.
@@ -107,7 +107,7 @@ struct AppliedRecord {
         self.isState = isState
     }
 
-    /// Nil where the values are not those of a record, which only another program can have written.
+    /// Nil if the values are not those of a record, which only another program can have written.
     init?(_ values: [Value]) {
         guard values.count == 12, let token = Self.token(values[0], values[1], values[2]) else { return nil }
         self.token = token

@@ -22,7 +22,7 @@ public struct Row: Hashable, Sendable {
         self.values = values
     }
 
-    /// The value of the attribute of that name; nil where the entity has none of that name, `null` where the object has
+    /// The value of the attribute of that name; nil if the entity has none of that name, `null` where the object has
     /// no value. Linear in the number of attributes.
     public subscript(attribute: String) -> Value? {
         attributes.firstIndex { isSameName($0, attribute) }.map { values[$0] }

@@ -24,7 +24,7 @@ public enum SchemaChange: Hashable, Sendable {
     /// Gives an attribute another name. Its values and its history stay.
     case renameAttribute(String, of: String, to: String)
     /// Removes an attribute and adds another in its place, which may have its name. Values are not carried over:
-    /// whoever changes the schema updates the objects.
+    /// the code that changes the schema updates the objects.
     case replaceAttribute(String, of: String, by: AttributeDescription)
     /// What is nil stays. A required attribute can become optional, not the other way round, and no type changes.
     /// Building an index on objects that are there is part of the commit, while others read and write; `isUnique` is

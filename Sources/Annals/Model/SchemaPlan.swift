@@ -29,7 +29,7 @@ package struct SchemaPlan {
         entities = catalog.entities(version: catalog.newestVersion)
     }
 
-    /// The definitions of the next version; none where nothing differs. Throws `schemaRefused`, `unknownEntity`,
+    /// The definitions of the next version; none if nothing differs. Throws `schemaRefused`, `unknownEntity`,
     /// `unknownAttribute`.
     package static func definitions(
         for changes: [SchemaChange], catalog: SchemaCatalog, addsReserved: Bool = false
@@ -243,7 +243,7 @@ package struct SchemaPlan {
         return Array(writer.bytes)
     }
 
-    /// Gives back where it stood.
+    /// Returns where it stood.
     private mutating func remove(_ attribute: String, from index: Int) throws(StoreError) -> Int {
         let position = try position(of: attribute, in: index)
         let entity = entities[index]

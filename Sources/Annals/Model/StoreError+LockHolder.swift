@@ -1,4 +1,4 @@
-// Who has kept a writer waiting, as a value.
+// The process that has kept a writer waiting, as a value.
 
 public import FoundationEssentials
 

@@ -1,9 +1,9 @@
 // One object where it stands in the store: an attribute is read without decoding the others.
 //
 // Invariants:
-// R1  The row's view in the file layer, `view` and `layout` live as long as the row: who hands a row out holds them
-//     until the closure has returned, and a row can neither be copied nor kept. So referring to them without counting
-//     is sound, and costs a scan nothing.
+// R1  The row's view in the file layer, `view` and `layout` live as long as the row: the code that lends a row holds
+//     them until the closure has returned, and a row can neither be copied nor kept. So referring to them without
+//     counting is sound, and costs a scan nothing.
 // R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is
 // translated.
 
@@ -47,7 +47,7 @@ public struct RowView: ~Copyable {
         return row.pointee.isPresent(place)
     }
 
-    /// Nil where it is absent. Throws `damaged`.
+    /// Nil if it is absent. Throws `damaged`.
     public func bool(at position: Int) throws(StoreError) -> Bool? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .bool(let bool) = fallback(position) { return bool }
@@ -58,7 +58,7 @@ public struct RowView: ~Copyable {
         return try row.pointee.bool(at: place)
     }
 
-    /// Nil where it is absent.
+    /// Nil if it is absent.
     public func int(at position: Int) -> Int64? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .int(let int) = fallback(position) { return int }
@@ -67,7 +67,7 @@ public struct RowView: ~Copyable {
         return row.pointee.cells.int(place)
     }
 
-    /// Nil where it is absent.
+    /// Nil if it is absent.
     public func double(at position: Int) -> Double? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .double(let double) = fallback(position) { return double }
@@ -76,7 +76,7 @@ public struct RowView: ~Copyable {
         return row.pointee.cells.double(place)
     }
 
-    /// A date as the store has it: microseconds since 1970, UTC. Nil where it is absent.
+    /// A date as the store has it: microseconds since 1970, UTC. Nil if it is absent.
     public func microseconds(at position: Int) -> Int64? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .date(let microseconds) = fallback(position) { return microseconds }
@@ -85,10 +85,10 @@ public struct RowView: ~Copyable {
         return row.pointee.cells.date(place)
     }
 
-    /// The nearest `Date`, which is exact from 1930 to 2071. Nil where it is absent.
+    /// The nearest `Date`, which is exact from 1930 to 2071. Nil if it is absent.
     public func date(at position: Int) -> Date? { microseconds(at: position).map(Microseconds.date) }
 
-    /// Nil where it is absent.
+    /// Nil if it is absent.
     public func uuid(at position: Int) -> UUID? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .uuid(let uuid) = fallback(position) { return UUID(uuid) }
@@ -97,7 +97,7 @@ public struct RowView: ~Copyable {
         return row.pointee.uuid(at: place).map { UUID($0) }
     }
 
-    /// Nil where it is absent. Throws `damaged`.
+    /// Nil if it is absent. Throws `damaged`.
     public func object(at position: Int) throws(StoreError) -> ObjectID? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .object(let object) = fallback(position) { return object }
@@ -106,7 +106,7 @@ public struct RowView: ~Copyable {
         return try row.pointee.object(at: place)
     }
 
-    /// The text of a string or of JSON; nil where it is absent. Throws `damaged`.
+    /// The text of a string or of JSON; nil if it is absent. Throws `damaged`.
     public func string(at position: Int) throws(StoreError) -> String? {
         var text: String?
         var isText = true
@@ -121,7 +121,7 @@ public struct RowView: ~Copyable {
     }
 
     /// Gives `body` the bytes of a string, JSON (both UTF-8) or data, where they stand: they live until it returns.
-    /// False where the value is absent, and then `body` is not called. A value over 64 KiB is put together in memory
+    /// False if the value is absent, and then `body` is not called. A value over 64 KiB is put together in memory
     /// first. Throws `damaged`.
     public func withBytes(at position: Int, _ body: (UnsafeRawBufferPointer) -> Void) throws(StoreError) -> Bool {
         guard let place = isCurrent ? position : place(of: position) else {

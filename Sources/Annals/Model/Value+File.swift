@@ -19,7 +19,7 @@ enum Microseconds {
         return Date(timeIntervalSinceReferenceDate: Double(seconds) + Double(microseconds % perSecond) / 1e6)
     }
 
-    /// The nearest microsecond; nil where 64 bits do not hold it: before the year -290,308, after 294,247, and for no
+    /// The nearest microsecond; nil if 64 bits do not hold it: before the year -290,308, after 294,247, and for no
     /// number.
     static func from(_ date: Date) -> Int64? {
         let interval = date.timeIntervalSinceReferenceDate
@@ -34,7 +34,7 @@ enum Microseconds {
 }
 
 extension DecimalValue {
-    /// The same number; nil where `Decimal` can hold what the file cannot, which no finite number does.
+    /// The same number; nil if `Decimal` can hold what the file cannot, which no finite number does.
     init?(_ decimal: Decimal) {
         guard !decimal.isNaN else {
             self = .notANumber
@@ -45,7 +45,7 @@ extension DecimalValue {
         self.init(isNegative: decimal.sign == .minus, mantissa: mantissa, exponent: decimal.exponent)
     }
 
-    /// The same number; nil where `Decimal`, whose exponents go from -128 to 127, cannot hold it.
+    /// The same number; nil if `Decimal`, whose exponents go from -128 to 127, cannot hold it.
     var decimal: Decimal? {
         guard !isNotANumber else { return .nan }
         var mantissa = mantissa

@@ -62,7 +62,7 @@ public enum Value: Sendable {
 // MARK: What it holds
 
 extension Value {
-    /// The content where it is of that case, else nil: `null`, and every other type.
+    /// The content where it is of that case, otherwise nil: `null`, and every other type.
     public var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
     /// The number, if it is an `int`.
     public var int: Int64? { if case .int(let int) = self { int } else { nil } }

@@ -1,7 +1,7 @@
 // The two ends of a range over an index, as the engine wants them, and what it leaves to its caller: values too long
 // for a key.
 
-/// Bounds of a range. Where they are not exact, the engine lends more rows than belong to it, and `contains` tells.
+/// Bounds of a range. If they are not exact, the engine lends more rows than belong to it, and `contains` tells.
 struct IndexRange {
     let lower: IndexBound
     let upper: IndexBound
@@ -31,7 +31,7 @@ struct IndexRange {
         }
     }
 
-    /// Throws `typeMismatch` where a value is not of its attribute's type, `invalidArgument` where there are more
+    /// Throws `typeMismatch` where a value is not of its attribute's type, `invalidArgument` if there are more
     /// values than attributes.
     init(_ index: IndexID, _ layout: RowLayout, _ lower: RangeBound, _ upper: RangeBound) throws(StoreError) {
         attributes = index.attributes.compactMap { number in layout.entity.attributes.first { $0.number == number } }

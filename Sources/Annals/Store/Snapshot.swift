@@ -73,7 +73,7 @@ public struct Snapshot: Sendable {
 
     // MARK: One object
 
-    /// The object as a value; nil where there is none. Throws `StoreError`: `damaged`, `closed`.
+    /// The object as a value; nil if there is none. Throws `StoreError`: `damaged`, `closed`.
     public func row(_ object: ObjectID) throws -> Row? {
         guard let handle = handle(object.entityNumber) else { return nil }
         var row: Row?
@@ -83,11 +83,11 @@ public struct Snapshot: Sendable {
         return row
     }
 
-    /// Gives `body` the object where it stands. False where there is none, and then `body` is not called. Throws
+    /// Gives `body` the object where it stands. False if there is none, and then `body` is not called. Throws
     /// `StoreError`: `damaged`, `closed`, and what
     /// `body` throws.
     ///
-    /// Positions are those of `entity`, or of the newest schema where none is given; given, it saves looking it up.
+    /// Positions are those of `entity`, or of the newest schema if none is given; given, it saves looking it up.
     public func withRow(
         _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws -> Bool { try lendRow(object, in: entity, body) }

@@ -3,7 +3,7 @@
 extension Store {
     /// Makes changes, all of them or none, visible to every process when it returns.
     ///
-    /// `body` runs without any lock on the state that is newest when it begins. Where others were in the way, it runs
+    /// `body` runs without any lock on the state that is newest when it begins. If others were in the way, it runs
     /// again, the third time under the writer lock; so it must do nothing that may not be done twice. It may read with
     /// other snapshots, and must not keep the transaction. An error that it throws abandons everything and comes out as
     /// it is.
@@ -13,7 +13,7 @@ extension Store {
     ///   - contextName: What they were doing, or where.
     ///   - durability: What the call waits for; nil for the store's own choice.
     ///   - body: Makes the changes.
-    /// - Returns: What `body` returns, and the token of the transaction; nil where `body` has changed nothing, and
+    /// - Returns: What `body` returns, and the token of the transaction; nil if `body` has changed nothing, and
     ///   nothing was written.
     ///
     /// Throws `StoreError`: `busy`, `readOnly`, `noSpace` (nothing has changed), `uniqueViolation`, `requiredMissing`,
@@ -57,7 +57,7 @@ extension Store {
         }
     }
 
-    /// `write` for who works with the file layer's transaction, and with the engine that it is of.
+    /// `write` for code that needs the file layer's transaction and its engine.
     func writePending<Result>(
         _ author: String?, _ context: String?, _ durability: Durability?,
         _ body: (PendingTransaction, Engine) throws -> Result
@@ -73,12 +73,12 @@ extension Store {
     ///
     /// Others read and write while an index is built: they wait only when a piece of it is written, and when what they
     /// have changed meanwhile is taken in at the end. It takes memory for the sorting, at most some 100 MiB, and space
-    /// for the keys beside the store until it is done. Where it fails nothing has changed, but for space in the file
-    /// that compaction gives back.
+    /// for the keys beside the store until it is done. If it fails nothing has changed, but for space in the file
+    /// that compaction frees.
     ///
     /// Throws `StoreError`: `schemaRefused` with what to do instead, `unknownEntity`, `unknownAttribute`,
     /// `uniqueViolation` (a new unique attribute or key has
-    /// duplicates; they are listed), and what committing throws. Nil where nothing differs.
+    /// duplicates; they are listed), and what committing throws. Nil if nothing differs.
     @discardableResult
     public func changeSchema(_ changes: [SchemaChange], author: String? = nil) throws -> HistoryToken? {
         do {

@@ -4,7 +4,7 @@ extension Store {
     /// When a store is compacted by itself, in the background of a handle that commits and has been open for 10
     /// seconds.
     public struct AutomaticCompaction: Hashable, Sendable {
-        /// How much of the file would be given back, about: more than this part.
+        /// How much of the file would be freed, about: more than this part.
         public var garbage = 0.5
         /// Smaller files are left alone.
         public var minimumBytes: UInt64 = 16 << 20

@@ -7,17 +7,17 @@ extension Store {
     ///
     /// Handles on it that are open, here or in other processes, read on what they have and throw `storeRemoved` when
     /// they write. Throws `notFound`; `notAStore` for a file that is something else; `busy` while somebody is writing;
-    /// and what the system says. A store that is damaged behind its header can be destroyed.
+    /// and what the system says. A store that is damaged after its header can be destroyed.
     public static func destroy(at path: String) throws {
         _ = try destroy(path) { (_) in true }
     }
 
-    /// Closes the store, and removes it where there was none before this handle and nobody else has written to it: for
-    /// who could not do what the store was made for.
+    /// Closes the store, and removes it if there was none before this handle and nobody else has written to it: for
+    /// a caller that could not do what the store was made for.
     ///
     /// Throws what `close` and `destroy` throw; the store is closed all the same.
     ///
-    /// - Parameter ownTransactions: How many the caller has committed to it, as far as they may go too. Where there are
+    /// - Parameter ownTransactions: How many the caller has committed to it, as far as they may go too. If there are
     ///   more, they are somebody else's, and keep the store.
     /// - Returns: Whether it was removed.
     @discardableResult
@@ -70,7 +70,7 @@ extension Store {
         }
         let (header, _) = try Log.readHeader(ByteWindow(files, file, stepBytes: FormatLimits.pageBytes))
         let environment = RealEnvironment()
-        // Longer than anybody keeps the lock who does not write.
+        // Longer than anybody holds the lock without writing.
         _ = try WriterLock.acquire(
             files, environment, file, processID: environment.processID(), timeoutMicroseconds: 100_000,
             longestPause: WriterLock.eagerPause)

@@ -15,7 +15,7 @@ extension Store {
         public struct Entity: Hashable, Sendable {
             /// The number that the object IDs of the entity begin with.
             public let number: UInt16
-            /// Nil where no definition of the entity was found: then none of its objects can be read.
+            /// Nil if no definition of the entity was found: then none of its objects can be read.
             public let name: String?
             /// How many are in the new store.
             public let objects: UInt64
@@ -120,12 +120,12 @@ extension Store {
     ///
     /// - Parameters:
     ///   - source: The damaged store.
-    ///   - target: Where nothing may be yet.
+    ///   - target: The path of the new store; nothing may be there yet.
     ///   - progress: Called every few MiB, on this thread, with the bytes of the damaged file that were gone through;
     ///     false cancels.
     ///
     /// Throws `StoreError`: `notFound`; `notARegularFile`; `alreadyExists` for what stands at `target`; `busy` where
-    /// another process salvages to it; `cancelled`; `notAStore`, `truncated` or `damaged` where nothing can be read:
+    /// another process salvages to it; `cancelled`; `notAStore`, `truncated` or `damaged` if nothing can be read:
     /// the salt of all checksums stands in the header page, and without it there is nothing to tell data from garbage
     /// by; `unsupportedVersion` where a newer program wrote the store; `noSpace`, and what else the system says.
     @discardableResult

@@ -18,12 +18,12 @@ public final class Store: Sendable {
         public var access = Access.readWrite
         /// How the file is read.
         public var reading = Reading.mapped
-        /// Whether a store is made where there is none. Otherwise opening throws `notFound`.
+        /// Whether a store is made if there is none. Otherwise opening throws `notFound`.
         public var createsIfMissing = true
         /// When the store is compacted by itself; nil for never. How much history is kept is said in the store
         /// (`setRetention`).
         public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
-        /// Where those wait who want to know of changes; nil for the process's own place.
+        /// Where callers wait for changes; nil for the process's own place.
         package var hub: ChangeHub?
 
         /// The standard choice of everything.
@@ -57,7 +57,7 @@ public final class Store: Sendable {
     /// Whether there was no store before this handle.
     let wasMade: Bool
 
-    /// Opens a store, or makes one where there is none and `options.createsIfMissing` says so.
+    /// Opens a store, or makes one if there is none and `options.createsIfMissing` says so.
     ///
     /// - Parameters:
     ///   - path: The file. Its directory must exist.
@@ -114,7 +114,7 @@ public final class Store: Sendable {
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }
 
-    /// Adds what the store lacks. Others may be opening it with the same wish: who comes late finds that nothing is
+    /// Adds what the store lacks. Others may be opening it for the same reason: the later one finds that nothing is
     /// lacking any more.
     private func add(_ entities: [EntityDescription]) throws(StoreError) {
         let catalog = try newest().view.catalog
@@ -194,7 +194,7 @@ public final class Store: Sendable {
 }
 
 extension Duration {
-    /// Not below 0, and the largest number where there are more.
+    /// Not below 0, and the largest number if there are more.
     var wholeMicroseconds: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }

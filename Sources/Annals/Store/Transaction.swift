@@ -17,7 +17,7 @@ public final class Transaction {
     static func run<Result>(
         _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        // Never one that was used before: whoever has kept that against the rules, be it weakly, must not meet another
+        // Never a used one: code that kept that one against the rules, even weakly, must not meet another
         // transaction in it.
         let transaction = Transaction(pending, store)
         defer { transaction.isOver = true }
@@ -139,7 +139,7 @@ public final class Transaction {
 
     /// Sets values of an object; the other attributes stay as they are.
     ///
-    /// - Returns: Whether anything differs. Where nothing does, nothing is written.
+    /// - Returns: Whether anything differs. If nothing does, nothing is written.
     ///
     /// Throws `StoreError`: `objectNotFound`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     @discardableResult
@@ -213,13 +213,13 @@ public final class Transaction {
         return isThere ? different : changes
     }
 
-    /// Shorter values leave their row only where it is very long.
+    /// Shorter values leave their row only if it is very long.
     private static let longValueBytes = 4096
 
     /// Sets values one by one: the fastest way. Positions are those of the newest schema, and values must be set in
     /// ascending position.
     ///
-    /// - Returns: Whether anything differs. Where nothing does, nothing is written.
+    /// - Returns: Whether anything differs. If nothing does, nothing is written.
     ///
     /// Throws `StoreError`.
     @discardableResult
@@ -242,7 +242,7 @@ public final class Transaction {
 
     // MARK: Reading
 
-    /// The object with this transaction's own changes; nil where there is none. Throws `StoreError`.
+    /// The object with this transaction's own changes; nil if there is none. Throws `StoreError`.
     public func row(_ object: ObjectID) throws -> Row? {
         let pending = open()
         guard let handle = try? entity(of: object) else { return nil }

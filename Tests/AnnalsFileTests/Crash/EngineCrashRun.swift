@@ -4,7 +4,7 @@
 import Annals
 import SimulatedDisk
 
-/// The rows behind a transaction.
+/// The rows after a transaction.
 struct EngineRows: Equatable, Sendable {
     /// By object number.
     var ranks: [UInt64: Int64] = [:]
@@ -69,7 +69,7 @@ extension Engine {
 }
 
 extension View {
-    /// Throws where the view does not show exactly these rows, one by one, by scan and by index both ways.
+    /// Throws if the view does not show exactly these rows, one by one, by scan and by index both ways.
     func expect(_ rows: EngineRows) throws {
         guard catalog.newestVersion > 0 else { return }
         var scanned: [UInt64: Int64] = [:]
@@ -105,7 +105,7 @@ extension View {
 
 /// What must be left of a store.
 struct EngineExpectation: Sendable {
-    /// Behind so many transactions; the first is the empty store.
+    /// After so many transactions; the first is the empty store.
     var states = [EngineRows()]
     var durable = 0
     var visible = 0
@@ -254,7 +254,7 @@ struct EngineImageCheck {
     var tally: Tally
     var depth = 1
 
-    /// How many transactions were recovered, or -1 where there is no store.
+    /// How many transactions were recovered, or -1 if there is no store.
     func run(_ disk: SimulatedDisk) throws -> Int {
         tally.images.insert(hash)
         guard disk.names(in: "/data").contains("s.annals") else { return -1 }

@@ -116,7 +116,7 @@ enum EngineCrashWorkloads {
         run.everythingIsDurable()
     }
 
-    /// Of an entity without history, whose rows stand behind a transaction; the second time the process dies in the
+    /// Of an entity without history, whose rows stand after a transaction; the second time the process dies in the
     /// rename, and another one does it.
     private static func folded(_ run: EngineCrashRun) throws {
         let engine = try run.create()
@@ -143,7 +143,7 @@ enum EngineCrashWorkloads {
         run.everythingIsDurable()
     }
 
-    /// At the rename, and at the sync of the directory behind it.
+    /// At the rename, and at the sync of the directory after it.
     private static func killedInCompaction(_ run: EngineCrashRun) throws {
         let engine = try run.create()
         try run.define(engine)
@@ -341,7 +341,7 @@ enum EngineCrashWorkloads {
         try engine.close()
     }
 
-    /// While keys are sorted, in a slice, in the transaction, and in the checkpoint behind it.
+    /// While keys are sorted, in a slice, in the transaction, and in the checkpoint after it.
     private static func killedInIndexBuild(_ run: EngineCrashRun) throws {
         var deaths = 0
         for process in UInt32(1)...20 {

@@ -82,7 +82,7 @@ import Testing
         if try tolerating(run, fault, { try again.close() }) != nil { run.everythingIsDurable() }
     }
 
-    /// Takes the steps; after an error the handle must go on, or refuse, exactly as designed. False where it refuses.
+    /// Takes the steps; after an error the handle must go on, or refuse, exactly as designed. False if it refuses.
     private static func take(
         _ steps: [(Log) throws -> Void], _ log: Log, _ run: CrashRun, _ fault: Fault?
     ) throws -> Bool {

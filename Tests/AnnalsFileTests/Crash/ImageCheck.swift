@@ -12,7 +12,7 @@ struct ImageCheck {
     var tally: Tally
     var depth = 1
 
-    /// How many transactions were recovered, or -1 where there is no store.
+    /// How many transactions were recovered, or -1 if there is no store.
     func run(_ disk: SimulatedDisk) throws -> Int {
         tally.images.insert(hash)
         var machine = machine

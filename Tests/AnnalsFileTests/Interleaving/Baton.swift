@@ -178,7 +178,7 @@ final class Baton: @unchecked Sendable {
         }
     }
 
-    /// Waits until the other process has changed something since the last time. False where that will never be.
+    /// Waits until the other process has changed something since the last time. False if that will never be.
     func waitForNews(_ index: Int) -> Bool {
         while true {
             let isOver: Bool? = monitor.withLock {

@@ -19,7 +19,7 @@ struct InterleavedStore: Sendable {
     enum Beginning: Sendable {
         /// Closed, with all of it durable.
         case sealed
-        /// Behind the sealed part: a relaxed commit of “D1”, and the beginning of another one, whose writer has died.
+        /// After the sealed part: a relaxed commit of “D1”, and the beginning of another one, whose writer has died.
         /// None of it is durable.
         case torn
     }
@@ -127,7 +127,7 @@ struct InterleavedStore: Sendable {
         try journal.acknowledge(author, appended, durability)
     }
 
-    /// The rows behind these transactions, in whatever order.
+    /// The rows after these transactions, in whatever order.
     func rows(behind authors: [String]) -> [String: Int64] {
         var rows = rows
         for author in authors {
@@ -140,8 +140,8 @@ struct InterleavedStore: Sendable {
 
     // MARK: Looking at it
 
-    /// Throws where a view is not a state that can be: whole transactions, one behind the other, with the rows, indexes
-    /// and tags that they make, and among them all that were acknowledged up to `known`. Gives back whose they are.
+    /// Throws if a view is not a state that can be: whole transactions, one after the other, with the rows, indexes
+    /// and tags that they make, and among them all that were acknowledged up to `known`. Returns whose they are.
     @discardableResult
     func check(_ view: View, _ engine: Engine, _ journal: Journal, known: UInt64) throws -> [String] {
         var authors: [String] = []
@@ -166,7 +166,7 @@ struct InterleavedStore: Sendable {
         return authors
     }
 
-    /// Throws where one that was acknowledged up to `known` is not there, or another one in the place of one that was.
+    /// Throws if one that was acknowledged up to `known` is not there, or another one in the place of one that was.
     func check(_ authors: [String], _ journal: Journal, known: UInt64) throws {
         for (number, author) in journal.acknowledged {
             let index = Int(number - self.number) - 1
@@ -204,7 +204,7 @@ struct InterleavedStore: Sendable {
         }
     }
 
-    /// Throws where the file breaks a rule of the format, or something is left beside it. A hint is never synchronised:
+    /// Throws if the file breaks a rule of the format, or something is left beside it. A hint is never synchronised:
     /// a power cut may tear it.
     static func checkFile(_ disk: SimulatedDisk) throws {
         let report = try AnnalsFileTests.check(disk)

@@ -1,4 +1,4 @@
-// One schedule of one scenario: the race, and what must hold behind it and of every power cut in it.
+// One schedule of one scenario: the race, and what must hold after it and of every power cut in it.
 
 import Annals
 import SimulatedDisk
@@ -55,7 +55,7 @@ struct InterleavingRun: Sendable {
         disk.removeAllFaults()
         let steps = baton.steps
         tally.lastSteps = steps
-        // Behind the last step too: that is when everything was promised.
+        // After the last step too: that is when everything was promised.
         if !schedule.cuts.isEmpty { lookAtImages(of: disk, journal) }
         if let failure = tally.failure ?? baton.failure { throw InterleavingFailure(failure) }
         tally.steps = max(tally.steps, steps.count)

@@ -7,7 +7,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
     var name: String
     var beginning = InterleavedStore.Beginning.sealed
     var isMapped = true
-    /// Whether handles keep the writer lock behind every relaxed commit, look at each whether somebody waits, and give
+    /// Whether handles keep the writer lock after every relaxed commit, look at each whether somebody waits, and give
     /// it back when told to.
     var keepsLock = false
     /// Both do the same: it makes no difference which one begins.
@@ -18,7 +18,7 @@ struct InterleavingScenario: Sendable, CustomTestStringConvertible {
     var second: @Sendable (Player) throws -> Void
     /// The errors that may come of it where a process does not go on for longer than the other one waits.
     var allowed: Set<StoreError.Code> = []
-    /// Whose transactions must be there in the end, where nobody was killed.
+    /// Whose transactions must be there in the end, if nobody was killed.
     var authors: Set<String>
     /// What must have been seen in at least one schedule: else the scenario does not test what it is for.
     var seen: Set<String> = []

@@ -56,7 +56,7 @@ import Testing
         scenario.isSymmetric ? [Schedule(first: 0)] : [Schedule(first: 0), Schedule(first: 1)]
     }
 
-    /// Runs the schedules; gives back what they came to, and those with one preemption more.
+    /// Runs the schedules; returns what they came to, and those with one preemption more.
     private static func level(
         _ schedules: [Schedule], _ run: InterleavingRun
     ) throws -> (level: Level, next: [Schedule]) {
@@ -70,7 +70,7 @@ import Testing
         return (level, next)
     }
 
-    /// At every step of the schedules without preemptions, and of a sample of the others behind their preemption.
+    /// At every step of the schedules without preemptions, and of a sample of the others after their preemption.
     private static func killEachOne(_ none: Level, _ single: Level, _ run: InterleavingRun) throws {
         var all: [Schedule] = []
         for (schedule, steps) in single {

@@ -171,7 +171,7 @@ final class Player: @unchecked Sendable {
         }
     }
 
-    // MARK: Behind the race
+    // MARK: After the race
 
     /// Every handle that is still open agrees, then closes.
     func agree(with authors: [String]) throws {

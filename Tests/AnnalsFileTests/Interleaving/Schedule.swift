@@ -16,7 +16,7 @@ struct Schedule: Hashable, Sendable, CustomStringConvertible {
     /// Before these steps the disk is looked at as a power cut would leave it.
     var cuts: [Int] = []
 
-    /// As `ANNALS_INTERLEAVING` takes it, behind the scenario's name and a colon: `A`, `B:12,40`, `A:12:kill=30`,
+    /// As `ANNALS_INTERLEAVING` takes it, after the scenario's name and a colon: `A`, `B:12,40`, `A:12:kill=30`,
     /// `A:12:cut=33`.
     var description: String {
         var text = first == 0 ? "A" : "B"

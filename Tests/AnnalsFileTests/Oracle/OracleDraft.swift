@@ -45,7 +45,7 @@ struct OracleDraft {
 
     // MARK: Changes
 
-    /// The row that an insert with these values writes; nil where a required value is missing.
+    /// The row that an insert with these values writes; nil if a required value is missing.
     func rowToInsert(_ entity: EntityDefinition, _ values: [StoredValue]) -> ModelRow? {
         var row = ModelRow(entity: entity, values: values)
         for (position, attribute) in entity.attributes.enumerated() {

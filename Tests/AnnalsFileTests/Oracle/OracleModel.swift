@@ -39,7 +39,7 @@ struct ModelSchema {
 }
 
 struct ModelTransaction {
-    /// Nil where it is not known yet what became of it.
+    /// Nil if it is not known yet what became of it.
     var tag: UInt64?
     var author: String?
     var context: String?
@@ -59,7 +59,7 @@ struct OracleModel {
     /// Objects of the newest state, in no order, and where each stands.
     private(set) var live: [ObjectID] = []
     private var places: [ObjectID: Int] = [:]
-    /// The keys of unique indexes in the newest state; nil where they are to be worked out again.
+    /// The keys of unique indexes in the newest state; nil if they are to be worked out again.
     private var uniqueKeys: [IndexID: [[UInt8]: ObjectID]]?
     /// So many transactions survive a power cut.
     var durable = 0
@@ -235,7 +235,7 @@ enum ModelKey {
         return (Array(writer.bytes), hasAbsent)
     }
 
-    /// Nil where the key conflicts with none.
+    /// Nil if the key conflicts with none.
     static func unique(_ row: ModelRow, _ id: IndexID, _ entity: EntityDefinition) -> [UInt8]? {
         let (key, hasAbsent) = key(row, id, entity)
         return hasAbsent ? nil : key

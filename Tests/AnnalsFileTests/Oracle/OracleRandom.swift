@@ -27,7 +27,7 @@ struct OracleRandom {
 
     // MARK: Values
 
-    /// A value for an attribute, or none where it may have none.
+    /// A value for an attribute, or none if it may have none.
     mutating func value(for attribute: AttributeDefinition, isInIndex: Bool, canBeAbsent: Bool = true) -> StoredValue {
         if canBeAbsent, chance(1, in: attribute.isOptional ? 5 : 150) { return .absent }
         return value(of: attribute.type, span: attribute.flags.contains(.unique) ? 8000 : 60, isInIndex: isInIndex)
@@ -77,7 +77,7 @@ struct OracleRandom {
 
     private mutating func text(_ span: Int, _ isInIndex: Bool) -> String {
         let short = "k\(below(span))"
-        // Long keys that differ behind the point where they are cut.
+        // Long keys that differ after the point where they are cut.
         if chance(1, in: 25) { return Self.longPrefix + short }
         if chance(1, in: isInIndex ? 800 : 40) {
             return String(repeating: short + "\u{e9}", count: inlineBytes / (short.utf8.count + 2) + 1 + below(60))

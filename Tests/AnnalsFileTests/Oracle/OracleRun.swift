@@ -223,7 +223,7 @@ final class OracleRun {
             Fault(.death(afterBytes: bytes), on: .write, occurrence: 1 + random.below(2), process: handle.process))
         let outcome = try commit(with: handle, mayDie: true)
         disk.removeAllFaults()
-        // It may have died in a checkpoint, behind the commit.
+        // It may have died in a checkpoint, after the commit.
         disk.kill(handle.process)
         handles.removeAll { $0 === handle }
         counts.kills += 1

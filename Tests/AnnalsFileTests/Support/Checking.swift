@@ -21,7 +21,7 @@ func check(
     return try Checker.check(path, options: options ?? chosen, files: disk.process(98))
 }
 
-/// Holds a store against every rule of the format. Closed stores have a seal and not a byte behind it.
+/// Holds a store against every rule of the format. Closed stores have a seal and not a byte after it.
 @discardableResult
 func expectIntact(
     _ disk: SimulatedDisk, _ path: String = Machine.path, isSealed: Bool? = nil, mayBeTorn: Bool = false,

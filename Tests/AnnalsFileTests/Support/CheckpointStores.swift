@@ -25,7 +25,7 @@ enum CheckpointStores {
     }
 
     /// All kinds of keys, cut ones too, nodes on two levels of both kinds of index, two checkpoints, and a transaction
-    /// behind the last.
+    /// after the last.
     static func golden() throws -> [UInt8] {
         try store { engine in
             let (ids, _) = try engine.commit(author: "golden") { transaction in

@@ -15,7 +15,7 @@ enum CompactedStores {
         name: "import", kind: [.reads, .writes], cursor: 0, tag: 0, lastSeen: 0, registered: 0, processID: 12)
 
     /// A base with two schema versions, a large value, a deleted object that had the highest number, and an entity of
-    /// which nothing is left; behind it copied transactions, one of a hidden author, consumers, and a checkpoint that
+    /// which nothing is left; after it copied transactions, one of a hidden author, consumers, and a checkpoint that
     /// holds all of it; then a cursor within a transaction.
     static func golden() throws -> [UInt8] {
         let machine = machine()
@@ -48,8 +48,8 @@ enum CompactedStores {
         return try contents(machine)
     }
 
-    /// Two entities without history, one of which has it again: their rows stand behind different transactions, and
-    /// what they were before is left out of some; a large value, an object that was deleted, and changes behind.
+    /// Two entities without history, one of which has it again: their rows stand after different transactions, and
+    /// what they were before is left out of some; a large value, an object that was deleted, and changes after.
     static func folded() throws -> [UInt8] {
         let machine = machine()
         func definition(_ number: UInt16, _ name: String, isOff: Bool) -> EntityDefinition {
@@ -113,7 +113,7 @@ enum CompactedStores {
         return try contents(machine)
     }
 
-    /// Everything that a base may have, by hand and without indexes, and transactions behind it.
+    /// Everything that a base may have, by hand and without indexes, and transactions after it.
     static func forged() throws -> [UInt8] {
         var file = ForgedFile(generation: 1)
         var names: [UInt8] = []
@@ -224,7 +224,7 @@ enum CompactedStores {
         try #require(machine.disk.contents(of: Machine.path))
     }
 
-    /// Puts frames behind the last one of a closed store; `body` is told the tags of transactions.
+    /// Puts frames after the last one of a closed store; `body` is told the tags of transactions.
     private static func addFrames(
         _ machine: Machine, _ body: (inout ForgedFile, [UInt64: UInt64]) throws -> Void
     ) throws {

@@ -56,7 +56,7 @@ struct ForgedFile {
         previousChecksum = header.checksum
     }
 
-    /// Goes on behind the last frame of a store that was read to its end.
+    /// Goes on after the last frame of a store that was read to its end.
     init(goingOnBehind bytes: [UInt8], _ state: LogState) {
         header = state.header
         self.bytes = Array(bytes[..<Int(state.end)])
@@ -122,7 +122,7 @@ struct ForgedFile {
         return addMember(.schema, table: table)
     }
 
-    /// A piece of a value; `first` is where the value begins, for the pieces behind the first.
+    /// A piece of a value; `first` is where the value begins, for the pieces after the first.
     @discardableResult
     mutating func addValue(
         _ piece: [UInt8], of valueBytes: Int? = nil, position: Int = 0, first: UInt64? = nil, isMember: Bool = true,

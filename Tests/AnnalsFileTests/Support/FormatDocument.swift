@@ -14,7 +14,7 @@ struct FormatDocument {
     let fields: [String: Field]
     /// Rows `| `name` | value | ...` of the section "Limits".
     let limits: [String: UInt64]
-    /// Rows `| number | `name` | ...`, by section and name; the cells behind the name are kept.
+    /// Rows `| number | `name` | ...`, by section and name; the cells after the name are kept.
     let numbered: [String: [String: (number: Int, cells: [String])]]
 
     init() throws {

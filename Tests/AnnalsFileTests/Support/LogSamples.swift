@@ -35,7 +35,7 @@ struct Machine {
 }
 
 extension LockKeepingLimits {
-    /// Behind every relaxed commit, with a look at each whether somebody waits.
+    /// After every relaxed commit, with a look at each whether somebody waits.
     static var always: LockKeepingLimits {
         var limits = LockKeepingLimits()
         (limits.commits, limits.commitsBehindOthers) = (0, 0)

@@ -140,7 +140,7 @@ private struct SampleMaker {
         _ = try log.commit(transaction)
     }
 
-    /// Leaves bytes behind the seal, as a write that did not finish.
+    /// Leaves bytes after the seal, as a write that did not finish.
     mutating func closeAndTear() throws {
         let end = log.current.end
         try log.close()

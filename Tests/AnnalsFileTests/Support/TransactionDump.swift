@@ -4,7 +4,7 @@
 import Annals
 
 /// A line for each transaction: number, tag, time, names, and the changes with their rows. Before them one for each
-/// frame of rows without history, at last one with the horizon, hidden authors and consumers, where there is anything
+/// frame of rows without history, at last one with the horizon, hidden authors and consumers, if there is anything
 /// to tell of them.
 enum TransactionDump {
     static func lines(_ log: Log) throws -> [String] {

@@ -33,7 +33,7 @@ struct PolicyModel {
     /// By number, from 0: nothing.
     private(set) var done = [Done(rows: ["Clip": [], "Log": []])]
     private(set) var policy = HistoryPolicy.full
-    /// The transaction that added “Log”, and the one that turned its history on last; nil where it was never off.
+    /// The transaction that added “Log”, and the one that turned its history on last; nil if it was never off.
     private var added: UInt64 = 0
     private var begin: UInt64?
     private(set) var horizon: UInt64 = 0
@@ -129,7 +129,7 @@ struct PolicyModel {
         return first.map { number >= $0 } ?? false
     }
 
-    /// Whether changes of “Log” are left out of the transactions behind `after`, up to `last`, although they are asked
+    /// Whether changes of “Log” are left out of the transactions after `after`, up to `last`, although they are asked
     /// for.
     private func lacks(_ after: UInt64, _ last: UInt64, named: Bool) -> Bool {
         guard let first else { return named }

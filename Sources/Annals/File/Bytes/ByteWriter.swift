@@ -7,8 +7,8 @@ import Glibc
 /// 1. The bytes below `count` were all written by an append; nothing above `count` is ever given out.
 /// 2. `count` never exceeds `capacity`, the size of the block.
 ///
-/// Sound because the struct cannot be copied, so the block has one owner, who frees it; and every write is preceded by
-/// `reserve`, which makes room for it. Running out of memory ends the process, as for an array.
+/// Sound because the struct cannot be copied, so the block has one owner, which frees it; and every write is preceded
+/// by `reserve`, which makes room for it. Running out of memory ends the process, as for an array.
 package struct ByteWriter: ~Copyable {
     private(set) var base: UnsafeMutableRawPointer
     private(set) var capacity: Int
@@ -48,7 +48,7 @@ package struct ByteWriter: ~Copyable {
         self.count = count
     }
 
-    /// Takes bytes out; what is behind them moves to the front.
+    /// Takes bytes out; what is after them moves to the front.
     package mutating func remove(_ range: Range<Int>) {
         requireWritten(range.lowerBound, range.count)
         memmove(base + range.lowerBound, base + range.upperBound, count - range.upperBound)
@@ -116,7 +116,7 @@ package struct ByteWriter: ~Copyable {
         count &+= zeros
     }
 
-    /// The same for few bytes: whole words, the last of which may end behind what counts.
+    /// The same for few bytes: whole words, the last of which may end after what counts.
     @inline(__always)
     mutating func appendFewZeros(_ zeros: Int) {
         precondition(zeros >= 0, "A count of bytes is not negative.")

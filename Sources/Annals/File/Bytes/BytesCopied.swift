@@ -1,7 +1,7 @@
 // Copying bytes that are looked at on their way.
 
 enum BytesCopied {
-    /// Copies `count` bytes, and gives back all of them or-ed together, each in some place of the word.
+    /// Copies `count` bytes, and returns all of them or-ed together, each in some place of the word.
     ///
     /// Without a loop up to 256: sizes differ from text to text, and each time that a loop ends where it was not
     /// foreseen costs more than some bytes copied twice.

@@ -13,7 +13,7 @@ import Glibc
 /// | absent | 00; everything else begins with 01 and so comes after it |
 /// | bool | 01, 00 or 01 |
 /// | int, date | 01, i64 big-endian with its sign bit inverted |
-/// | double | 01, the bits big-endian: all inverted if negative, else the sign bit inverted |
+/// | double | 01, the bits big-endian: all inverted if negative, otherwise the sign bit inverted |
 /// | string, data | 01, the bytes with 00 written as 00 FF, then 00 00 |
 /// | uuid | 01, its 16 bytes |
 /// | object | 01, u64 big-endian |

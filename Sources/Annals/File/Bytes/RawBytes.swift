@@ -49,7 +49,7 @@ extension String {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The bytes as text; nil where they are not valid UTF-8. Linear in the bytes.
+    /// The bytes as text; nil if they are not valid UTF-8. Linear in the bytes.
     ///
     /// `String(validating:as:)` is generic code of the library that is not specialized, and takes four times as long.
     package var text: String? { isEmpty ? "" : withValidText { String(copying: $0) } }
@@ -78,7 +78,7 @@ extension UnsafeRawBufferPointer {
         return bits & 0x8080_8080_8080_8080 == 0
     }
 
-    /// Nil where they are not valid, or empty. Sound because bytes may always be read as `UInt8`, and the spans do not
+    /// Nil if they are not valid, or empty. Sound because bytes may always be read as `UInt8`, and the spans do not
     /// outlive the call.
     @inline(__always)
     private func withValidText<Result>(_ body: (borrowing UTF8Span) -> Result) -> Result? {

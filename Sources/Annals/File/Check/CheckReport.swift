@@ -70,7 +70,7 @@ package struct CheckReport: Equatable, Sendable {
         }
     }
 
-    /// Nil where the header page is not one.
+    /// Nil if the header page is not one.
     package var header: FileHeader?
     /// The end of what counts, as far as the file could be read.
     package var end: UInt64 = 0

@@ -6,8 +6,8 @@
 /// words. After a break in the chain of frames nothing above can be checked: `CheckReport.stoppedAt` says where that
 /// is.
 package enum Checker {
-    /// Throws only where the file cannot be read: `notFound`, `permissionDenied`, `notARegularFile`, `inputOutput` and
-    /// the like, or where there is no space to sort. Whatever is wrong with the content is in the report. Other
+    /// Throws only if the file cannot be read: `notFound`, `permissionDenied`, `notARegularFile`, `inputOutput` and
+    /// the like, or if there is no space to sort. Whatever is wrong with the content is in the report. Other
     /// processes may write to the store meanwhile.
     ///
     /// `progress` is told how many bytes of how many were read.

@@ -14,7 +14,7 @@ struct FoundCheckpoint {
 
 /// Follows the frames of a file and checks each checkpoint where it stands.
 final class CheckpointChecker {
-    /// Frames with nodes, for those who check what refers to them.
+    /// Frames with nodes, for checking what refers to them.
     let nodes: ExternalSorter<NodeRecord>
     private(set) var found: [FoundCheckpoint] = []
     private let reader: CheckpointReader
@@ -46,7 +46,7 @@ final class CheckpointChecker {
         }
     }
 
-    /// Checks a frame that was accepted; `before` counts the frames below it, `state` is what the log says behind it.
+    /// Checks a frame that was accepted; `before` counts the frames below it, `state` is what the log says after it.
     func check(
         _ frame: FrameView, before: CheckCounts, _ state: LogState, into findings: inout FindingList
     ) throws(StoreError) {
@@ -99,7 +99,7 @@ final class CheckpointChecker {
         }
     }
 
-    /// How the document differs from the log, nil where it does not.
+    /// How the document differs from the log, nil if it does not.
     private func difference(_ content: CheckpointContent, _ state: LogState) -> String? {
         guard content.number == state.lastNumber, content.tag == state.lastTag, content.time == state.lastTime else {
             return "names another last transaction than the log has there"

@@ -50,7 +50,7 @@ final class FrameChecker {
         checkHintNumbers(end: first, lastNumber: header.baseNumber)
     }
 
-    /// Checks a frame that was accepted; `state` is what the log says behind it.
+    /// Checks a frame that was accepted; `state` is what the log says after it.
     func check(_ frame: FrameView, _ state: LogState) throws(StoreError) {
         try notePlaces(frame)
         open.frames += 1

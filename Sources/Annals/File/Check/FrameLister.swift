@@ -4,7 +4,7 @@
 package struct ListedFrame: Equatable, Sendable {
     package var offset: UInt64
     package var header: FrameHeader
-    /// Nil for a good frame, else what is wrong with it; it is then the last one that is listed.
+    /// Nil for a good frame, otherwise what is wrong with it; it is then the last one that is listed.
     package var fault: String?
 }
 
@@ -35,7 +35,7 @@ package final class FrameLister {
     /// Set when the last frame was listed.
     package private(set) var ending: FrameListEnd?
 
-    /// Throws where the file cannot be opened, and `notAStore`, `unsupportedVersion`, `damaged` where its header page
+    /// Throws if the file cannot be opened, and `notAStore`, `unsupportedVersion`, `damaged` where its header page
     /// is none.
     package init(_ path: String, files: any FileSystem, windowBytes: Int = 1 << 20) throws(StoreError) {
         do throws(StoreError) {
@@ -61,7 +61,7 @@ package final class FrameLister {
 
     deinit { files.close(file) }
 
-    /// The next frame; nil behind the last, when `ending` says why there is no further one.
+    /// The next frame; nil after the last, when `ending` says why there is no further one.
     package func next() throws(StoreError) -> ListedFrame? {
         guard ending == nil else { return nil }
         let place = state.reach

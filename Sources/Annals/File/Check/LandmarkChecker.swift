@@ -50,7 +50,7 @@ final class LandmarkChecker {
         else { throw damaged("A landmark is not a frame of its MiB, or has another number.") }
     }
 
-    /// The number of the frame that begins there; nil where none does. Walks from the first frame of that MiB.
+    /// The number of the frame that begins there; nil if none does. Walks from the first frame of that MiB.
     private func number(ofFrameAt offset: UInt64) throws(StoreError) -> UInt64? {
         guard let start = first.last(at: offset) else { return nil }
         if start.offset == offset { return start.number }

@@ -182,7 +182,8 @@ final class Compactor {
         }
         if othersWait { return }
         try startWriting()
-        if target.isCheckpointDue(target.log.current.end) { try target.writeCheckpoint() }
+        let (end, dirty) = (target.log.current.end, target.indexes.dirtyBytes)
+        if target.indexes.checkpoint.isDue(at: end, dirty: dirty, target.options) { try target.writeCheckpoint() }
     }
 
     /// Keeps the disk busy from the first slice on, with at most two slices waiting. So other processes on the same
@@ -201,7 +202,7 @@ final class Compactor {
     /// Omitted if the new file is so small that reading it takes no longer than reading a checkpoint, which has at
     /// least a page for each index.
     func writeCheckpoint() throws(StoreError) {
-        let tail = target.log.current.end - target.indexes.checkpointEnd
+        let tail = target.log.current.end - target.indexes.checkpoint.end
         guard copier.needsCheckpoint || tail > target.options.closingTailBytes else { return }
         try target.writeCheckpoint()
         copier.needsCheckpoint = false

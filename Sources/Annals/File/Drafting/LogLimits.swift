@@ -24,7 +24,7 @@ package struct LogLimits: Equatable, Sendable {
 
     package init() {}
 
-    /// Takes addresses for reading a file of that size, by a function that may refuse. Where a process may not have as
+    /// Takes addresses for reading a file of that size, by a function that may refuse. If a process may not have as
     /// many as asked for (`ulimit -v`, valgrind), a quarter of what there is: other stores and the program need some
     /// too; and at least twice what the file needs.
     func reserve<Memory>(fileBytes: UInt64, _ take: (Int) -> Memory?) -> Memory? {
@@ -32,7 +32,7 @@ package struct LogLimits: Equatable, Sendable {
         let least = Int(clamping: min(max(fileBytes, expectedFileBytes, 8 << 20), 1 << 60)) * 2
         var bytes = mappingReserveBytes / 2
         while bytes >= least {
-            // What shows how much there is is given back at once; another thread may take it meanwhile.
+            // What shows how much there is is returned at once; another thread may take it meanwhile.
             if take(bytes) != nil, let some = take(max(bytes / 4, least)) { return some }
             bytes /= 2
         }
@@ -51,7 +51,7 @@ package struct LogLimits: Equatable, Sendable {
         limits.mappingReserveBytes = 1 << 20
         limits.spoolBytes = 16384
         limits.windowBytes = 8192
-        // Simulated time passes faster than a thread gives back what is kept.
+        // Simulated time passes faster than a thread returns what is kept.
         limits.lockKeeping.commits = .max
         return limits
     }
@@ -64,11 +64,11 @@ package struct LockKeepingLimits: Equatable, Sendable {
     /// ... each begun so soon after the one before; and so many where somebody else wrote before them.
     package var gapMicroseconds: Int64 = 20
     package var commitsBehindOthers = 24
-    /// After so long, who keeps it looks whether somebody waits.
+    /// After so long, the handle that keeps it looks whether somebody waits.
     package var leaseMicroseconds: Int64 = 500
-    /// After so long at most, where who waits does not come when he may: he may have been stopped.
+    /// After so long at most, if the waiting process does not come when it may: it may have been stopped.
     package var longestLeaseMicroseconds: Int64 = 100_000
-    /// So long after the last commit it is given back.
+    /// So long after the last commit it is returned.
     package var idleMicroseconds: Int64 = 500
 
     package init() {}

@@ -6,7 +6,7 @@ extension TransactionBuilder {
 
     /// The table of the commit frame, its record first, as it stands in the file once the transaction is committed: row
     /// and entry offsets count from `AppendedTransaction.commitFrame`. Lives as long as the transaction, which cannot
-    /// change any more once this was asked for.
+    /// change any more once this was requested.
     package var lastFrameTable: UnsafeRawBufferPointer {
         let start = completed?.start ?? lastFrame().start
         return UnsafeRawBufferPointer(body.mutableBytes(start..<body.count)).slice(FrameField.bytes, table.count)

@@ -7,16 +7,16 @@ package struct RemovedChange: Equatable, Sendable {
     package let previous: PreviousVersion?
     /// What an update wrote.
     package let attributes: AttributeSet
-    /// The row with its padding, in the newest layout of its entity; nil where the change had none.
+    /// The row with its padding, in the newest layout of its entity; nil if the change had none.
     package let row: [UInt8]?
 }
 
 extension TransactionBuilder {
     /// Takes the object's change out of the frame in the making, and gives it back.
     ///
-    /// Nil where that frame has none: who knows that the object was changed then knows that its frame is complete and
-    /// cannot change any more. Large values stay in the transaction: a new row may name them. Linear in the size of the
-    /// frame.
+    /// Nil if that frame has none: a caller that knows that the object was changed then knows that its frame is
+    /// complete and cannot change any more. Large values stay in the transaction: a new row may name them. Linear in
+    /// the size of the frame.
     package func removeChange(of object: ObjectID) throws(StoreError) -> RemovedChange? {
         try requireUsable()
         guard let found = findEntry(of: object) else { return nil }

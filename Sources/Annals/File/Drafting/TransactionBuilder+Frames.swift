@@ -1,4 +1,4 @@
-// Frames of a transaction in the making: begun, completed, and put into the spool where there are several.
+// Frames of a transaction in the making: begun, completed, and put into the spool if there are several.
 
 extension TransactionBuilder {
     func beginFrame() {

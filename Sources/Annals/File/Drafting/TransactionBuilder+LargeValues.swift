@@ -104,7 +104,7 @@ extension TransactionBuilder {
 }
 
 extension TransactionBuilder {
-    /// The content of a value that a row of this transaction refers to; nil where the reference is to one in the file.
+    /// The content of a value that a row of this transaction refers to; nil if the reference is to one in the file.
     package func pendingContent(of reference: LargeValueReference) throws(StoreError) -> [UInt8]? {
         guard let value = PendingValue.index(ofOffset: reference.offset, of: values) else { return nil }
         let front = FrameField.bytes + ValueField.bytes

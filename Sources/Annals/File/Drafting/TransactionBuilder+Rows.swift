@@ -1,4 +1,4 @@
-// Rows that a closure writes straight behind the others, without values in between and without their size known before:
+// Rows that a closure writes straight after the others, without values in between and without their size known before:
 // the fast way in.
 
 extension TransactionBuilder {

@@ -6,14 +6,14 @@
 // B2  The table and rows in the making fit a frame of the writer's limit, unless they are a single change.
 // B3  A row stands at `headroom` + its body offset in `body`; the table goes in front of it when the frame is complete.
 // B4  Entries and rows in the making are placed as if the table had no bytes: an entry names its row as if rows began
-//     behind the frame's header, and a row's distance to its entry lacks the table's size. Completing the frame adds
+//     after the frame's header, and a row's distance to its entry lacks the table's size. Completing the frame adds
 //     it.
 // B5  `relocations` has each reference in `body` to a value of this transaction, once.
 
 /// A transaction in the making: schema changes first, then inserts, updates and deletions in any order.
 ///
 /// For one thread at a time. Nothing is written to the store before `Log.append`. An object stands at most once in it
-/// (F19): who changes one again first takes the earlier change out (`removeChange`).
+/// (F19): to change one again, first take the earlier change out (`removeChange`).
 ///
 /// Its accesses to its own memory are not checked for overlaps, which would cost as much as writing a row. Sound: one
 /// thread uses it, and while code of others writes a row, the memory is lent out (`lendBody`), so no access to it is
@@ -77,7 +77,7 @@ package final class TransactionBuilder {
         self.context = context
     }
 
-    /// Begins anew, as if nothing had been before but the names; with the catalog that it has, where none is given.
+    /// Begins anew, as if nothing had been before but the names; with the catalog that it has, if none is given.
     /// Only while `isReusable`.
     func begin(expectedChanges: Int, catalog: SchemaCatalog?) {
         if let catalog {
@@ -240,7 +240,7 @@ package final class TransactionBuilder {
         changesInFrame += 1
     }
 
-    /// Gives `body` to who writes a row: while code of others runs, nothing of this object is being accessed.
+    /// Writes a row by `body`: while foreign code runs, nothing of this object is being accessed.
     @inline(__always)
     func lendBody(to bytes: inout ByteWriter) {
         isLent = true
@@ -253,7 +253,7 @@ package final class TransactionBuilder {
         swap(&bytes, &body)
     }
 
-    /// Throws where nothing can be added any more, or not now.
+    /// Throws if nothing can be added any more, or not now.
     @inline(__always)
     func requireUsable(whileRowIsWritten: Bool = false) throws(StoreError) {
         guard completed == nil, !isBroken, !isLent || whileRowIsWritten else { throw unusable() }

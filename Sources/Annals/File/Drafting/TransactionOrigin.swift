@@ -1,4 +1,4 @@
-// Who wrote the last transaction: a writer that goes on looks for no names.
+// The names in the last transaction: a writer that goes on need not look them up.
 
 /// The names of a transaction that is in the log, and their numbers, which never change.
 final class TransactionOrigin: Sendable {

@@ -77,56 +77,15 @@ final class NodesWriter {
     }
 }
 
-/// The part of a checkpoint to write after a commit.
-enum CheckpointStep: Equatable {
-    case none
-    /// Nodes of so many bytes, which no checkpoint names yet. Nodes that change again before the end are written again.
-    case part(bytes: Int)
-    /// All remaining nodes, and the frame that names them.
-    case end
-}
-
-/// The progress of a checkpoint that is written in parts.
-struct CheckpointParts {
-    /// Bytes of unwritten nodes at the beginning, bytes written since, and bytes left after the last part.
-    var dirtyAtFirst: Int
-    var written = 0
-    var dirtyBehind = 0
-}
-
 extension Engine {
-    /// With the writer lock, after a transaction.
-    func nextCheckpointStep(_ end: UInt64, transactionBytes: UInt64) -> CheckpointStep {
-        if indexes.hasBuiltIndex { return .end }
-        guard indexes.parts != nil || isCheckpointDue(end) else { return .none }
-        let dirty = indexes.dirtyBytes
-        let least = options.indexSliceBytes
-        // So large a transaction takes time anyway. And if nodes change faster than parts are written, that must end.
-        if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
-        guard let parts = indexes.parts else {
-            if dirty <= options.undividedCheckpointBytes { return .end }
-            return isAnotherWritingNodes(end, dirty) ? .none : .part(bytes: least)
-        }
-        // Twice what has changed since the last part, so that less remains.
-        let part = max(least, (dirty - min(dirty, parts.dirtyBehind)) * 2)
-        return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
-    }
-
-    /// Whether another handle seems to be writing the same nodes. It ends with a checkpoint for all.
-    private func isAnotherWritingNodes(_ end: UInt64, _ dirty: Int) -> Bool {
-        indexes.parts == nil && indexes.foreignNodesEnd > indexes.checkpointEnd
-            && end - min(end, indexes.foreignNodesEnd) < UInt64(options.indexSliceBytes) * 8
-            && dirty < options.dirtyNodeBytes / 4 * 5
-    }
-
     /// Does nothing if another handle has written a checkpoint meanwhile.
     func write(_ step: CheckpointStep) throws(StoreError) {
         try log.whileOpen { () throws(StoreError) in
             try log.withWriterLock(.relaxed) { (appender) throws(StoreError) in
-                let end = appender.state.end
-                guard indexes.parts != nil || indexes.hasBuiltIndex || isCheckpointDue(end) else { return }
+                let (end, dirty) = (appender.state.end, indexes.dirtyBytes)
+                guard indexes.checkpoint.isWanted(at: end, dirty: dirty, options) else { return }
                 if case .part(let bytes) = step {
-                    if isAnotherWritingNodes(end, indexes.dirtyBytes) { return }
+                    if indexes.checkpoint.isAnotherWriting(at: end, dirty: dirty, options) { return }
                     if try writePart(ofBytes: bytes, &appender) { return }
                     // Only nodes are left that the end alone can write.
                     log.publish(appender)
@@ -186,20 +145,10 @@ extension Engine {
         return NodesWriter(appender, landmarks)
     }
 
-    /// Whether so much was written since the last checkpoint that opening would take too long, or nodes take too much
-    /// memory.
-    func isCheckpointDue(_ end: UInt64) -> Bool {
-        let tail = end - min(end, indexes.checkpointEnd)
-        // The common case first: this runs after every commit.
-        guard tail >= options.checkpointTailBytes || indexes.dirtyBytes >= options.dirtyNodeBytes else { return false }
-        let dirty = indexes.dirtyBytes
-        return dirty >= options.dirtyNodeBytes || tail >= 2 * UInt64(dirty)
-    }
-
     /// Whether this handle wrote so much since the last checkpoint that the next opening would take long.
     func isCheckpointWorthClosing() -> Bool {
         guard log.writer.withLock({ log.hasAppended }) else { return false }
-        return log.current.end > indexes.checkpointEnd + options.closingTailBytes
+        return log.current.end > indexes.checkpoint.end + options.closingTailBytes
     }
 
     /// Writes the indexes into the file, so that opening need not read what stands below.
@@ -217,7 +166,8 @@ extension Engine {
     /// nothing directly after a complete checkpoint.
     func writeCheckpoint(_ appender: inout Appender) throws(StoreError) {
         let sealBytes = appender.state.isSealed ? UInt64(FrameField.bytes + SealRecord.bytes) : 0
-        if appender.state.checkpoint?.end == appender.state.end - sealBytes, !indexes.hasBuiltIndex { return }
+        let isThere = appender.state.checkpoint?.end == appender.state.end - sealBytes
+        if isThere, !indexes.checkpoint.hasBuiltIndex { return }
         indexes.core.file.beginReading()
         defer { indexes.core.file.endReading() }
         let start = appender.state.end
@@ -239,10 +189,15 @@ extension Engine {
         }
         content.countedEnd = writer.appender.state.end
         content.frames = writer.appender.state.frames
-        content.frameBytes[Int(FrameKind.recovery.rawValue)] &+= first - start
-        content.frameBytes[Int(FrameKind.nodes.rawValue)] &+= content.countedEnd - first
+        var counts = indexes.counts
+        counts.add(.recovery, bytes: first - start)
+        counts.add(.nodes, bytes: content.countedEnd - first)
+        counts.describe(in: &content)
         try writer.finish(content.encoded())
         guard let place = writer.appender.state.checkpoint else { return }
-        indexes.installCheckpoint(roots, ordered, content, writer.landmarks, at: place)
+        counts.add(.nodes, bytes: place.offset - content.countedEnd)
+        counts.add(.checkpoint, bytes: place.end - place.offset)
+        indexes.installCheckpoint(
+            roots, ordered, counts, writer.landmarks, landmarkFrames: content.landmarkFrames, end: place.end)
     }
 }

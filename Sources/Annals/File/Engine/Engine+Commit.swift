@@ -137,7 +137,8 @@ extension Engine {
         // A checkpoint with a new index spares others building it.
         return Appended(
             transaction: appended,
-            checkpoint: nextCheckpointStep(appended.end, transactionBytes: builder.bytes),
+            checkpoint: indexes.checkpoint.nextStep(
+                at: appended.end, dirty: indexes.dirtyBytes, transactionBytes: builder.bytes, options),
             needsRetentionCheck: isRetentionCheckDue(appended))
     }
 

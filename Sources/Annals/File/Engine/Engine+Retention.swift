@@ -196,9 +196,10 @@ struct SpaceEstimate {
     init(_ indexes: Indexes, base: UInt64) {
         var live: UInt64 = 0
         for entity in 0..<indexes.totals.entityLimit { live += indexes.totals[UInt16(entity)].live }
-        func bytes(_ kinds: FrameKind...) -> UInt64 { kinds.reduce(0) { $0 + indexes.frameBytes[Int($1.rawValue)] } }
+        func bytes(_ kinds: FrameKind...) -> UInt64 { kinds.reduce(0) { $0 + indexes.counts[$1] } }
+        let changes = indexes.counts.changes
         let rows = bytes(.transaction, .part, .value, .rows)
-        let average = indexes.changes == 0 ? 0 : rows / indexes.changes + 1
+        let average = changes == 0 ? 0 : rows / changes + 1
         // What compaction wrote as live counts as live until the file has doubled: rows may be of any size.
         liveBytes = max(live.multipliedReportingOverflow(by: average).partialValue, base)
         indexBytes = live * 10 + indexes.ordered.reduce(0) { $0 + ($1?.entries ?? 0) * 40 }

@@ -44,7 +44,7 @@ extension Engine {
         do throws(StoreError) {
             try log.whileAppending(durability) { (appender) throws(StoreError) in
                 appended = try body(&appender)
-                guard appended != nil, indexes.hasBuiltIndex else { return }
+                guard appended != nil, indexes.checkpoint.hasBuiltIndex else { return }
                 log.publish(appender)
                 try writeCheckpoint(&appender)
                 appended?.checkpoint = .none

@@ -32,9 +32,9 @@ extension Engine {
                 statistics.fileBytes = fileBytes
                 statistics.lastNumber = log.state.lastNumber
                 statistics.schemaVersion = log.state.schemaVersion
-                statistics.transactions = indexes.transactions
+                statistics.transactions = indexes.counts.transactions
                 for kind in FrameKind.allCases {
-                    statistics.frameBytes[kind] = indexes.frameBytes[Int(kind.rawValue)]
+                    statistics.frameBytes[kind] = indexes.counts[kind]
                 }
                 for entity in 0..<indexes.totals.entityLimit {
                     let totals = indexes.totals[UInt16(entity)]
@@ -42,7 +42,7 @@ extension Engine {
                     statistics.liveObjects[UInt16(entity)] = totals.live
                 }
                 statistics.dirtyNodeBytes = indexes.dirtyBytes
-                statistics.checkpointEnd = indexes.checkpointEnd
+                statistics.checkpointEnd = indexes.checkpoint.end
                 statistics.durableEnd = log.ledger.mark
                 return statistics
             }

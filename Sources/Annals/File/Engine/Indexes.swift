@@ -23,22 +23,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// One for each of `shape.indexes`; nil if it must still be built.
     @exclusivity(unchecked) var ordered: [OrderedIndex?] = []
     @exclusivity(unchecked) private(set) var landmarks = Landmarks()
-    /// The frames that hold a full node of landmarks each.
-    private var landmarkFrames: [UInt64] = []
     private let reader: CheckpointReader
     private let layouts: LayoutPool
-    @exclusivity(unchecked) private(set) var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
-    @exclusivity(unchecked) private(set) var transactions: UInt64 = 0
-    /// The changes in them, and rows without history.
-    @exclusivity(unchecked) private(set) var changes: UInt64 = 0
-    /// Whether an ordered index was built that is in no checkpoint.
-    @exclusivity(unchecked) private(set) var hasBuiltIndex = false
-    /// Set if nodes were written that the next checkpoint will name.
-    @exclusivity(unchecked) private(set) var parts: CheckpointParts?
-    /// The end of the last nodes that another handle has written.
-    @exclusivity(unchecked) private(set) var foreignNodesEnd: UInt64 = 0
-    /// The end of the last checkpoint, or of the header page.
-    @exclusivity(unchecked) private(set) var checkpointEnd: UInt64
+    @exclusivity(unchecked) private(set) var counts = FrameCounts()
+    @exclusivity(unchecked) private(set) var checkpoint = CheckpointProgress()
     /// Members of another handle's transaction whose commit frame has not come yet.
     private var members: [(header: FrameHeader, offset: UInt64)] = []
     /// The state published last.
@@ -58,7 +46,6 @@ final class Indexes: LogFollower, @unchecked Sendable {
         environment = opening.environment
         reader = CheckpointReader(opening.files, opening.file, salt: opening.header.salt)
         shape = StoreShape(SchemaCatalog(layouts: layouts))
-        checkpointEnd = UInt64(FormatLimits.pageBytes)
         newest = View(
             end: UInt64(FormatLimits.pageBytes), number: opening.header.baseNumber, tag: opening.header.baseTag,
             time: opening.header.baseTime, shape: shape, core: core, totals: StoreTotals(), ordered: [])
@@ -110,7 +97,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
             case .schema: adopt(state.catalog)
             case .rows: try apply(frame, maintainingOrdered: true)
             case .metadata: try applyObjectNumbers(frame)
-            case .nodes: foreignNodesEnd = frame.end
+            case .nodes: checkpoint.foundNodes(endingAt: frame.end)
             default: break
             }
         case .commit(let record):
@@ -164,7 +151,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Installs an index that compaction has built.
     func install(_ built: OrderedIndex, at place: Int) {
         ordered[place] = built
-        hasBuiltIndex = true
+        checkpoint.builtIndex()
     }
 
     /// Lends frames that were verified and count, or are about to. They are in a part of the file known to be readable.
@@ -187,8 +174,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     }
 
     private func note(_ kind: FrameKind, bytes: UInt64, at offset: UInt64, number: UInt64) {
-        frameBytes[Int(kind.rawValue)] &+= bytes
-        if kind == .transaction { transactions += 1 }
+        counts.add(kind, bytes: bytes)
         if landmarks.note(offset, number: number) { core.file.install(landmarks) }
     }
 
@@ -226,7 +212,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// Returns the word of the previous version.
     @inline(__always) @discardableResult
     private func apply(_ change: ChangeView, frame offset: UInt64) throws(StoreError) -> UInt64 {
-        changes &+= 1
+        counts.addChange()
         let word =
             change.kind == .delete
             ? offset + UInt64(change.entryOffset) | 1 : offset + UInt64(change.rowOffset ?? 0)
@@ -248,7 +234,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         if let next {
             if transaction.changesSchema { shape = next.shape }
             ordered = next.ordered
-            if next.hasBuilt { hasBuiltIndex = true }
+            if next.hasBuilt { checkpoint.builtIndex() }
         }
         guard before == appended.commitFrame else {
             return try forEachFrame(from: before, to: appended.end) { (frame) throws(StoreError) in
@@ -258,14 +244,14 @@ final class Indexes: LogFollower, @unchecked Sendable {
                 }
             }
         }
-        let frameBytes = appended.end - appended.commitFrame
-        note(.transaction, bytes: frameBytes, at: appended.commitFrame, number: appended.number)
+        let start = appended.commitFrame
+        note(.transaction, bytes: appended.end - start, at: start, number: appended.number)
         // Entries that this process wrote need no validation.
         let table = transaction.lastFrameTable
         var position = TransactionField.bytes
         while position < table.count {
             let change = ChangeView(at: position, of: table, rowShift: 0)
-            try apply(change, frame: appended.commitFrame)
+            try apply(change, frame: start)
             position += change.entryBytes
         }
     }
@@ -313,20 +299,16 @@ final class Indexes: LogFollower, @unchecked Sendable {
         guard content.countedEnd <= offset, offset - content.countedEnd < 1 << 32 else {
             throw StoreError(.damaged, "F29: a checkpoint counts frames above itself.", offset: offset)
         }
-        frameBytes = content.frameBytes
-        (transactions, changes) = (content.transactions, content.changes)
+        counts = FrameCounts(content)
         try forEachFrame(from: content.countedEnd, to: state.end) { (frame) in note(frame.header, at: frame.offset) }
         shape = StoreShape(state.catalog)
-        install(content)
-        checkpointEnd = state.end
+        install(content, endingAt: state.end)
         return state
     }
 
     private func forgetEverything() {
         landmarks = Landmarks()
-        landmarkFrames = []
-        frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)
-        (transactions, changes) = (0, 0)
+        (counts, checkpoint) = (FrameCounts(), CheckpointProgress())
         totals = StoreTotals()
         ordered = []
         shape = StoreShape(SchemaCatalog(layouts: layouts))
@@ -343,14 +325,12 @@ final class Indexes: LogFollower, @unchecked Sendable {
         guard content.landmarkFrames.count * LandmarkField.inNode <= landmarks.all.count else {
             throw StoreError(.damaged, "F32: a checkpoint names more landmarks than there are.", offset: frame.offset)
         }
-        install(content)
-        checkpointEnd = frame.end
-        parts = nil
+        install(content, endingAt: frame.end)
     }
 
     /// Makes the roots of a checkpoint the indexes.
-    private func install(_ content: CheckpointContent) {
-        landmarkFrames = content.landmarkFrames
+    private func install(_ content: CheckpointContent, endingAt end: UInt64) {
+        checkpoint.found(endingAt: end, landmarkFrames: content.landmarkFrames)
         rows.install(content.entities.map { RowIndex.StoredRoot(entity: $0.entity, depth: $0.depth, offset: $0.root) })
         totals = StoreTotals()
         for root in content.entities {
@@ -379,12 +359,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
         content.recoveries = UInt64(state.recoveries)
         content.mayStepBack = state.mayStepBack
         content.names = state.names
-        (content.transactions, content.changes) = (transactions, changes)
         (content.horizon, content.hidden, content.consumers) = (
             state.tracking.horizon, state.tracking.hidden, state.tracking.consumers
         )
         content.retention = state.tracking.retention
-        content.frameBytes = frameBytes
         let newest = state.schemaVersion
         if newest > 0 { content.schemas = (1...newest).map { state.catalog.definition(version: $0) } }
         return content
@@ -409,7 +387,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     func storeLandmarks(
         _ write: (ArraySlice<UInt8>) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [UInt64] {
-        var frames = landmarkFrames
+        var frames = checkpoint.landmarkFrames
         while landmarks.all.count >= (frames.count + 1) * LandmarkField.inNode {
             var node: [UInt8] = []
             for landmark in landmarks.all[(frames.count * LandmarkField.inNode)...].prefix(LandmarkField.inNode) {
@@ -426,8 +404,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         self.landmarks = landmarks
         core.file.install(landmarks)
         core.file.advance(to: end)
-        frameBytes[Int(FrameKind.recovery.rawValue)] &+= recoveryBytes
-        frameBytes[Int(FrameKind.nodes.rawValue)] &+= nodeBytes
+        counts.add(.recovery, bytes: recoveryBytes)
+        counts.add(.nodes, bytes: nodeBytes)
     }
 
     /// These nodes are in the file now. No checkpoint names them yet.
@@ -435,28 +413,20 @@ final class Indexes: LogFollower, @unchecked Sendable {
         let before = dirtyBytes
         rows.installLeaves(leaves)
         ordered = stored
-        var parts = parts ?? CheckpointParts(dirtyAtFirst: before)
-        parts.written += before - dirtyBytes
-        parts.dirtyBehind = dirtyBytes
-        self.parts = parts
+        checkpoint.wrotePart(dirtyBefore: before, dirtyAfter: dirtyBytes)
     }
 
     /// This handle has just written a checkpoint. Its nodes are the indexes now.
     func installCheckpoint(
-        _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ content: CheckpointContent,
-        _ landmarks: Landmarks, at place: CheckpointPlace
+        _ roots: [RowIndex.StoredRoot], _ stored: [OrderedIndex?], _ counts: FrameCounts, _ landmarks: Landmarks,
+        landmarkFrames: [UInt64], end: UInt64
     ) {
         self.landmarks = landmarks
         core.file.install(landmarks)
-        core.file.advance(to: place.end)
-        frameBytes = content.frameBytes
-        frameBytes[Int(FrameKind.nodes.rawValue)] &+= place.offset - content.countedEnd
-        frameBytes[Int(FrameKind.checkpoint.rawValue)] &+= place.end - place.offset
+        core.file.advance(to: end)
+        self.counts = counts
         rows.install(roots)
         ordered = stored
-        landmarkFrames = content.landmarkFrames
-        checkpointEnd = place.end
-        hasBuiltIndex = false
-        parts = nil
+        checkpoint.wrote(endingAt: end, landmarkFrames: landmarkFrames)
     }
 }

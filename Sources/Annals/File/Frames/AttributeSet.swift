@@ -6,7 +6,7 @@
 package struct AttributeSet: Equatable, Sendable {
     /// The positions 0 to 63.
     private var first: UInt64 = 0
-    /// The words behind it; empty for most entities.
+    /// The words after it; empty for most entities.
     private var rest: [UInt64] = []
 
     package init() {}
@@ -58,7 +58,7 @@ package struct AttributeSet: Equatable, Sendable {
 
     package var isEmpty: Bool { first == 0 && rest.isEmpty }
 
-    /// The highest position; nil where there is none.
+    /// The highest position; nil if there is none.
     package var last: Int? {
         let words = wordCount
         return words == 0 ? nil : words * 64 - 1 - word(words - 1).leadingZeroBitCount

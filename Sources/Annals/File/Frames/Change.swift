@@ -80,7 +80,7 @@ package struct ChangeView {
     /// Where the entry is, from the frame's start.
     package var entryOffset: Int { Int(entryPosition) }
 
-    /// Where the row is, from the frame's start; nil where there is none.
+    /// Where the row is, from the frame's start; nil if there is none.
     package var rowOffset: Int? { rowPosition == 0 ? nil : Int(rowPosition) }
 
     package var previous: PreviousVersion? {
@@ -93,7 +93,7 @@ package struct ChangeView {
     private var shape: UInt8 { entry.load(fromByteOffset: ChangeField.shape, as: UInt8.self) }
     var hasPrevious: Bool { shape & ChangeField.previousBit != 0 }
     private var wordCount: Int { Int(shape & 0x1F) }
-    /// 0 where there is no previous version.
+    /// 0 if there is no previous version.
     var previousWord: UInt64 { hasPrevious ? load8(ChangeField.bytes) : 0 }
     /// Where there are words.
     var lastAttributeWord: UInt64 { load8(wordsOffset &+ (wordCount &- 1) &* 8) }
@@ -122,7 +122,7 @@ package struct ChangeView {
         return positions
     }
 
-    /// The highest of them; nil where there are none.
+    /// The highest of them; nil if there are none.
     package var lastAttributePosition: Int? {
         guard wordCount > 0 else { return nil }
         let last = load8(wordsOffset &+ (wordCount &- 1) &* 8)
@@ -181,9 +181,9 @@ package struct ChangeCursor {
         | 1 << (3 | 4)  // delete
     private static let baseForms: UInt32 = 1
 
-    /// Gives back the size of an entry that is well-formed.
+    /// Returns the size of an entry that is well-formed.
     private func validate(_ change: ChangeView, _ remaining: Int) throws(StoreError) -> Int {
-        // Kind, shape and the zero bytes behind them are one word.
+        // Kind, shape and the zero bytes after them are one word.
         let word = table.integer(at: position &+ ChangeField.kind, as: UInt32.self)
         let (kind, words, hasPrevious) = (word & 0xFF, Int(word >> 8 & 0x1F), word >> 15 & 1)
         let bytes = ChangeField.bytes &+ (Int(hasPrevious) &+ words) &* 8

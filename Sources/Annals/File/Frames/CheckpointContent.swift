@@ -38,7 +38,7 @@ package struct EntityRoot: Equatable, Sendable {
 package struct OrderedRoot: Equatable, Sendable {
     package var entity: UInt16
     package var isUnique: Bool
-    /// False where the index has still to be built.
+    /// False if the index has still to be built.
     package var isComplete: Bool
     package var attributes: [UInt16]
     package var root: UInt64
@@ -66,7 +66,7 @@ package struct CheckpointContent: Equatable, Sendable {
     package var transactions: UInt64 = 0
     /// How many changes there are in them, and rows without history.
     package var changes: UInt64 = 0
-    /// Whether a clock step stands behind the last transaction.
+    /// Whether a clock step stands after the last transaction.
     package var mayStepBack = false
     package var names: [String] = []
     /// All schema versions, from the first.
@@ -75,14 +75,14 @@ package struct CheckpointContent: Equatable, Sendable {
     package var indexes: [OrderedRoot] = []
     /// Nodes frames that hold one node full of landmarks each.
     package var landmarkFrames: [UInt64] = []
-    /// The landmarks behind those: offset and number.
+    /// The landmarks after those: offset and number.
     package var landmarks: [(offset: UInt64, number: UInt64)] = []
     /// Up to which number history is gone.
     package var horizon: UInt64 = 0
     package var hidden: [CleaningRecord.Hidden] = []
     package var consumers: [ConsumerRecord] = []
     package var retention = RetentionLimits.standard
-    /// Up to where frames are counted and landmarks noted: behind it stands only the document.
+    /// Up to where frames are counted and landmarks noted: after it stands only the document.
     package var countedEnd: UInt64 = 0
     /// Bytes of frames, by kind number.
     package var frameBytes = [UInt64](repeating: 0, count: CheckpointContent.kinds)

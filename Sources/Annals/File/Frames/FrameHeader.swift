@@ -144,13 +144,13 @@ package struct FrameHeader: Equatable, Sendable {
         return .good(header)
     }
 
-    /// Whether 64 bytes are a header that `decode` takes as good: for those who then read a field or two of it.
+    /// Whether 64 bytes are a header that `decode` takes as good: for reading a field or two of it afterwards.
     @inline(__always)
     static func isGood(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> Bool {
         guard bytes.count >= FrameField.bytes, isPlausible(bytes),
             checksum(of: bytes, offset: offset, salt: salt) == bytes.integer(at: FrameField.checksum, as: UInt64.self)
         else { return false }
-        // Kind, flags and the zero bytes behind them are one word.
+        // Kind, flags and the zero bytes after them are one word.
         let word = bytes.integer(at: FrameField.kind, as: UInt32.self)
         return word >> 8 & 0xFF <= 1 && word >> 16 == 0 && FrameKind(rawValue: UInt8(truncatingIfNeeded: word)) != nil
             && bytes.integer(at: FrameField.zero2, as: UInt32.self) == 0
@@ -163,7 +163,7 @@ package struct FrameHeader: Equatable, Sendable {
                 == bytes.integer(at: FrameField.checksum, as: UInt64.self)
     }
 
-    /// The durable mark that a header at `offset` proves, or nil where there is no header that checks.
+    /// The durable mark that a header at `offset` proves, or nil if there is no header that checks.
     ///
     /// For the verdict on a bad place only (FileFormat.md, "The end of the file").
     package static func provenMark(
@@ -207,7 +207,7 @@ package struct FrameView {
         self.body = body
     }
 
-    /// The frame that stands in `bytes`, all of it, behind this header.
+    /// The frame that stands in `bytes`, all of it, after this header.
     init(_ bytes: UnsafeRawBufferPointer, header: FrameHeader, offset: UInt64) {
         let tableBytes = Int(header.tableBytes)
         self.init(
@@ -223,7 +223,7 @@ package struct FrameView {
         tableMatches(salt: salt) && FrameHeader.bodyChecksum(body, salt: salt) == header.bodyChecksum
     }
 
-    /// The bytes of a row of this frame, from its start to the frame's end; nil where the entry has none.
+    /// The bytes of a row of this frame, from its start to the frame's end; nil if the entry has none.
     package func row(of change: ChangeView) -> UnsafeRawBufferPointer? {
         guard let row = change.rowOffset else { return nil }
         let start = row - FrameField.bytes - table.count

@@ -22,10 +22,10 @@ package struct ConsumerKind: OptionSet, Hashable, Sendable {
     static let all: ConsumerKind = [.reads, .writes]
 }
 
-/// Who reads the history, and how far it has come.
+/// A reader of history, and how far it has come.
 package struct ConsumerRecord: Hashable, Sendable {
     package var name: String
-    /// Empty where the consumer was removed: then everything but the name is 0.
+    /// Empty if the consumer was removed: then everything but the name is 0.
     package var kind: ConsumerKind
     /// The last transaction that it has seen, and its tag.
     package var cursor: UInt64
@@ -172,12 +172,12 @@ package struct CleaningRecord: Hashable, Sendable {
 package struct RetentionLimits: Hashable, Sendable {
     /// The largest number for no limit.
     package var microseconds: UInt64
-    /// What compaction would give back; the largest number for no limit.
+    /// What compaction would free; the largest number for no limit.
     package var bytes: UInt64
 
     package init(microseconds: UInt64, bytes: UInt64) { (self.microseconds, self.bytes) = (microseconds, bytes) }
 
-    /// What counts where nothing was said: 7 days, 1 GiB.
+    /// What counts if nothing was said: 7 days, 1 GiB.
     package static let standard = RetentionLimits(microseconds: 7 * 24 * 3600 * 1_000_000, bytes: 1 << 30)
 }
 

@@ -1,4 +1,4 @@
-// Writes frames behind the end while the writer lock is held.
+// Writes frames after the end while the writer lock is held.
 //
 // Invariants:
 // A1  `state` has accepted every frame that was written, in the order they were written, and nothing else unless an
@@ -25,11 +25,11 @@ struct Appender {
     /// The file refused a write: what stands there is not known.
     private(set) var writeFailed = false
     private var tail: Tail
-    /// What was appended and waits to be written; nil where everything is written at once.
+    /// What was appended and waits to be written; nil if everything is written at once.
     private var gathered: GatheredFrames?
     /// The highest durable mark that is known; a frame's own is never above its group's start.
     private let mark: UInt64
-    /// What the wall clock showed just now; nil where that is too long ago.
+    /// What the wall clock showed just now; nil if that is too long ago.
     private var time: Int64?
 
     init(_ log: Log, state: consuming LogState, tail: Tail, fileSize: UInt64, time: Int64) {
@@ -245,7 +245,7 @@ struct Appender {
         // would be whole again.
         try log.ledger.keepOrder()
         if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
-            // What a torn tail holds is given back; that it may not be is no error. Not before the recovery frame
+            // What a torn tail holds is returned; that it may not be is no error. Not before the recovery frame
             // stands: G4.
             try? log.files.setSize(log.file, to: state.end + UInt64(FormatLimits.pageBytes))
             fileSize = try log.fileSize()
@@ -253,7 +253,7 @@ struct Appender {
         try clearTornTail(to: fileSize)
     }
 
-    /// What is left of a torn tail becomes zeros: it would else stand behind the end of a sealed file (F27). Only when
+    /// What is left of a torn tail becomes zeros: it would else stand after the end of a sealed file (F27). Only when
     /// the recovery frame stands below it, which keeps all of it from ever counting, whatever part of this a crash
     /// leaves.
     private mutating func clearTornTail(to tornEnd: UInt64) throws(StoreError) {
@@ -387,7 +387,7 @@ struct Appender {
         let frame = FrameView(
             offset: offset, header: header, table: table,
             body: UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)))
-        // In place: after an error the state counts for nothing any more, only where what was written before ends.
+        // In place: after an error the state counts for nothing any more, only if what was written before ends.
         writtenEnd = state.end
         _ = try state.accept(frame)
         hasWritten = true

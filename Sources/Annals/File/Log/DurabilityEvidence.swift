@@ -27,7 +27,7 @@ enum DurabilityEvidence {
             }
             onlyZeros = onlyZeros && bytes.allZero
             if bytes.count < step { break }
-            // The last header that fits begins 64 bytes before the end of these bytes: the next stretch begins behind
+            // The last header that fits begins 64 bytes before the end of these bytes: the next stretch begins after
             // it.
             offset += UInt64(index)
         }

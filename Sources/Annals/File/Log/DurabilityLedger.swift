@@ -10,7 +10,7 @@
 internal import Synchronization
 
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked; the three atomics
-/// repeat, for who asks at every commit, what was true when it was last unlocked. With the lock accesses cannot
+/// repeat at every commit what was true when it was last unlocked. With the lock accesses cannot
 /// overlap, and are not checked for it.
 package final class DurabilityLedger: @unchecked Sendable {
     private let monitor = Monitor()
@@ -150,7 +150,7 @@ package final class DurabilityLedger: @unchecked Sendable {
         defer {
             callers -= 1
             monitor.unlock()
-            // Not before: who wakes up goes on at once, instead of waiting for the lock.
+            // Not before: a thread that wakes up goes on at once, instead of waiting for the lock.
             if hasNews { monitor.signalAll() }
         }
         while true {
@@ -183,7 +183,7 @@ package final class DurabilityLedger: @unchecked Sendable {
     }
 
     /// Lets those who were covered by the last sync commit again, so that one sync covers them all, and not every
-    /// second one half of them. Who is alone waits for nobody, and nobody for those who do not come soon. With
+    /// second one half of them. A single one waits for nobody, and nobody waits for those that do not come soon. With
     /// `monitor` locked.
     private func waitForOthers() {
         guard callers < lastCallers else { return }
@@ -197,7 +197,7 @@ package final class DurabilityLedger: @unchecked Sendable {
         }
     }
 
-    /// Where nobody else has anything to do these take less than a short sync; where others compute, each look may take
+    /// If nobody else has anything to do these take less than a short sync; where others compute, each look may take
     /// long.
     private static let mostLooks = 64
     /// In microseconds.

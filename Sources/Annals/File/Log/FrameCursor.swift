@@ -1,6 +1,6 @@
 // Reads single frames through a window, and steps from one to the next by their own headers.
 
-/// Knows nothing of the chain: what a frame has to follow, and what a bad one means, is decided by those who use it.
+/// Knows nothing of the chain: what a frame has to follow, and what a bad one means, is decided by its users.
 struct FrameCursor {
     let window: ByteWindow
     let salt: UInt64

@@ -1,18 +1,18 @@
-// When the writer lock is kept from one commit to the next: while a handle makes one short commit right behind the
+// When the writer lock is kept from one commit to the next: while a handle makes one short commit directly after the
 // other.
 //
-// Taking the lock and giving it back costs more than writing a row. Who keeps it still holds it, as the system sees it:
-// a kept lock changes who waits, and for how long, and never who may write.
+// Taking the lock and giving it back costs more than writing a row. A handle that keeps it still holds it, as the
+// system sees it: a kept lock changes who waits, and for how long, and never who may write.
 //
 // Invariants:
 // K1  As long as it is kept nobody else has appended: what was known at the last commit is the newest there is.
-// K2  Whoever waits announces it, and who keeps the lock looks for that each time a lease has passed, and then lets the
-//     other one go first. A lease is longer only behind one that went by without the other one coming.
+// K2  A waiting process announces it. The one that keeps the lock looks for that each time a lease has passed, and then
+//     lets the other one go first. A lease is longer only after one that went by without the other one coming.
 // K3  When commits cease a thread gives it back: nobody waits longer than a lease, or twice the idle time, for who does
 //     nothing.
 
 /// What a handle knows about the lock between its commits. Times are of the wall clock, which every commit reads: where
-/// that is set to another time the lock is given back sooner.
+/// that is set to another time the lock is returned sooner.
 struct LockKeeping {
     private let limits: LockKeepingLimits
     /// Whether the lock is held although nobody commits.
@@ -49,7 +49,7 @@ struct LockKeeping {
 
     func isIdle(_ now: Int64) -> Bool { !Self.isWithin(limits.idleMicroseconds, since: lastCommit, now) }
 
-    /// A commit has begun that asks for no more than to survive the process: whether the lock is to be kept behind it.
+    /// A commit has begun that asks for no more than to survive the process: whether the lock is to be kept after it.
     mutating func isWorthKeeping(behindCommitAt now: Int64) -> Bool {
         let isClose = Self.isWithin(limits.gapMicroseconds, since: lastCommit, now)
         closeCommits = isClose ? closeCommits + 1 : min(closeCommits, 0)

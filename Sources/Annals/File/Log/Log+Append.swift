@@ -114,7 +114,7 @@ extension Log {
         }
     }
 
-    /// The same, for who holds the handle open, and has written the inherited part again.
+    /// The same, for code that holds the handle open and has written the inherited part again.
     func synchronize(through end: UInt64) throws(StoreError) {
         do throws(StoreError) { try ledger.makeDurable(through: end) } catch { throw error.at(path: path) }
     }
@@ -163,9 +163,9 @@ extension Log {
         }
     }
 
-    /// Adopts what others appended, where this handle has judged the end before: whether nothing stands behind it. Then
+    /// Adopts what others appended, where this handle has judged the end before: whether nothing stands after it. Then
     /// it need not be judged once more, which means looking at all that is above. Since it was, only they have written,
-    /// each right behind the other, and who died writing has left the beginning of something; but who died recovering
+    /// each directly after the other, and who died writing has left the beginning of something; but who died recovering
     /// may have left what was torn. With `follow` locked.
     private func isJudgedTailAdopted() throws(StoreError) -> Bool {
         guard isTailJudged else { return false }
@@ -184,7 +184,7 @@ extension Log {
         lastIdentityCheck = now
     }
 
-    /// Throws where the name no longer stands for this file, or not for it alone.
+    /// Throws if the name no longer stands for this file, or not for it alone.
     func requireIdentity() throws(StoreError) {
         let found = try identityInPlace()
         guard found.links == 1 else {
@@ -266,8 +266,8 @@ extension Log {
             if isUnknown { return poisoned(by: error) }
             do throws(StoreError) {
                 _ = try adopt(asker: .judge)
-                // Space that the failed write took is given back; that it may not be is no error. Never below what
-                // others may have adopted, and only where something of it stands behind the end: else others, who know
+                // Space that the failed write took is returned; that it may not be is no error. Never below what
+                // others may have adopted, and only if something of it stands after the end: else others, who know
                 // how long the file was, would not look again.
                 let end = max(state.end, appender.writtenEnd)
                 if try !isNothingNew(), try files.size(file) > end + UInt64(FormatLimits.pageBytes) {

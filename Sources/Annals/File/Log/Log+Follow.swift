@@ -22,7 +22,7 @@ extension Log {
         }
     }
 
-    /// Takes in everything that stands behind `state.end`. With `follow` locked.
+    /// Takes in everything that stands after `state.end`. With `follow` locked.
     func adopt(asker: StopFindings.Asker) throws(StoreError) -> WalkEnd {
         let window = ByteWindow(files, file, stepBytes: limits.windowBytes)
         defer { withExtendedLifetime(window) {} }
@@ -83,7 +83,7 @@ extension Log {
         follower?.publish(next)
     }
 
-    /// Whether nobody has begun a frame behind `state.end`, and what is below it still stands. With `follow` locked.
+    /// Whether nobody has begun a frame after `state.end`, and what is below it still stands. With `follow` locked.
     func isNothingNew() throws(StoreError) -> Bool {
         try compareLastFrame()
         // A frame is written from its beginning. What of its header would stand on the next page is not looked at: that

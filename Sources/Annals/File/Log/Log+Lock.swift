@@ -52,7 +52,7 @@ extension Log {
         }
     }
 
-    /// With `writer` locked. Gives back what the wall clock shows.
+    /// With `writer` locked. Returns what the wall clock shows.
     private func lockFile(_ longestPause: UInt64, _ timeoutMicroseconds: UInt64) throws(StoreError) -> Int64 {
         if keeping.isKept {
             let now = environment.wallClockMicroseconds()
@@ -77,7 +77,7 @@ extension Log {
 
     // MARK: Between commits
 
-    /// With `writer` locked, behind a commit that began at `time`: whether the lock stays held. Never where nobody
+    /// With `writer` locked, after a commit that began at `time`: whether the lock stays held. Never if nobody
     /// would give it back.
     private func keepLock(behindCommitAt time: Int64) -> Bool {
         guard keeping.isWorthKeeping(behindCommitAt: time) else { return false }
@@ -103,12 +103,12 @@ extension Log {
     }
 
     /// Gives the lock back if it was kept and no commit has come for a while. A thread calls this as long as the lock
-    /// is kept; where the handle releases it by hand, whoever does.
+    /// is kept; where the handle releases it by hand, that code does.
     ///
     /// - Returns: when to call it again.
     @discardableResult
     package func giveBackIdleLock() -> BackgroundWork.Next {
-        // Who has it commits, and need not be waited for.
+        // Its holder commits, and need not be waited for.
         guard writer.lock(timeoutMicroseconds: 0) else { return lookAtLockAgain() }
         defer { writer.unlock() }
         if keeping.isKept {

@@ -58,7 +58,7 @@ extension Log {
         }
     }
 
-    /// Chooses who follows a file that is being opened, and where reading begins.
+    /// Chooses the follower of a file that is being opened, and where reading begins.
     package typealias StartOfReading = (FileBeingOpened) throws(StoreError) -> LogStart
 
     /// Reads a file from a state to its end.
@@ -79,7 +79,7 @@ extension Log {
         return (walk.state, report)
     }
 
-    /// With the newest good hint; nil where there is none.
+    /// With the newest good hint; nil if there is none.
     static func readHeaderAndHint(_ window: ByteWindow) throws(StoreError) -> (FileHeader, Hint?) {
         let page = try window.bytes(at: 0, count: FormatLimits.pageBytes)
         let header = try FileHeader.decode(page)
@@ -128,7 +128,7 @@ extension Log {
         if let failure { throw failure }
     }
 
-    /// Opens the store, or makes it where there is none. Several processes may do so at once.
+    /// Opens the store, or makes it if there is none. Several processes may do so at once.
     package static func openOrCreate(
         _ path: String, options: LogOptions = LogOptions(), files: any FileSystem, environment: any Environment,
         start: StartOfReading? = nil

@@ -1,4 +1,4 @@
-// Whether the store's name still stands for this file: asked by who writes, and by who waits for what others write.
+// Whether the store's name still stands for this file: asked by writers, and by those who wait for others.
 
 extension Log {
     /// The directory, as the path names it.

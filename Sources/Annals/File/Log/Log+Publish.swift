@@ -1,5 +1,5 @@
 // Publishing in the middle of a hold of the writer lock: what was appended counts, whatever becomes of what is appended
-// behind it.
+// after it.
 
 extension Log {
     /// With the writer lock. Where the rest of the hold fails, only the rest is rolled back.
@@ -12,7 +12,7 @@ extension Log {
         if let origin = appender.origin { lastOrigin = origin }
     }
 
-    /// For who has published and then failed: what counts is made durable in time all the same.
+    /// For a commit that was published and then failed: what counts is made durable in time all the same.
     func wakeBackgroundSync() {
         if background.isStarted, ledger.needsAttention() { background.wake() }
     }

@@ -3,7 +3,7 @@
 internal import Synchronization
 
 extension Log {
-    /// The name of the file that compaction makes beside a store: one for each store, so that whoever comes next finds
+    /// The name of the file that compaction makes beside a store: one for each store, so that the next compactor finds
     /// what was left.
     package static func temporaryName(of name: String) -> String { name + ".compacting" }
 
@@ -44,8 +44,8 @@ extension Log {
         let range = WriterLock.compaction(processID: processID)
         guard case .acquired? = try? files.tryLock(file, range) else { return }
         try? files.unlink(Self.temporaryName(of: name), in: directory)
-        // What is done with the writer lock may take long: who compacts would take this one for a compactor, and give
-        // up.
+        // What is done with the writer lock may take long: a compactor would take this handle for another compactor,
+        // and give up.
         try? files.unlock(file, range)
     }
 

@@ -4,7 +4,7 @@
 // G1  `state` is a fold over a prefix of the file's groups; it only moves forward.
 // G2  While `isAppending`, this handle holds the writer lock and has adopted everything: nobody else can have appended.
 // G3  Nothing is written below `state.end` but the unproven part, and that with the same bytes.
-// G4  A file is made shorter only by who has the writer lock and has first written something behind the end: a recovery
+// G4  A file is made shorter only with the writer lock, after something was written after the end: a recovery
 //     frame, a seal, or what was written of a transaction that failed.
 
 internal import Synchronization
@@ -29,7 +29,7 @@ package final class Log: @unchecked Sendable {
     package let name: String
     let identity: FileIdentity
     let process = OwnProcess()
-    /// Who writes: asked once, because asking costs system calls.
+    /// The writing process: asked once, because asking costs system calls.
     package let processID: UInt32
     /// Which the environment asks for once.
     package var processName: String { environment.processName() }
@@ -40,14 +40,14 @@ package final class Log: @unchecked Sendable {
     let follow = Monitor()
     var state: LogState
     var isAppending = false
-    /// Whether a torn tail stands behind `state.end`, and no recovery frame yet.
+    /// Whether a torn tail stands after `state.end`, and no recovery frame yet.
     var isTailTorn = false
     /// Whether a holder of the lock has looked at everything above `state.end` since this handle was opened or failed
     /// to write.
     var isTailJudged = false
     /// The file has had at least this size; it never shrinks below one page beyond the end.
     var seenSize: UInt64
-    /// The file has at least this size as long as nothing stands behind `state.end`, because who cuts a file leaves
+    /// The file has at least this size as long as nothing stands after `state.end`, because cutting a file leaves
     /// something there: G4. 0 for not known.
     var knownSize: UInt64 = 0
     /// The second of `coarseSeconds` in which this handle last saw that the name still stands for its file.
@@ -153,7 +153,7 @@ package final class Log: @unchecked Sendable {
         lifetime.withLock { lifetime.signalAll() }
     }
 
-    /// Refuses new calls and waits for those under way. False where another call has done so.
+    /// Refuses new calls and waits for those under way. False if another call has done so.
     func refuseCalls() -> Bool {
         lifetime.withLock {
             let before = uses.bitwiseOr(Log.closingBit, ordering: .acquiringAndReleasing).oldValue
@@ -176,7 +176,7 @@ package final class Log: @unchecked Sendable {
     /// Everything below this offset is proved durable, as far as this handle knows.
     package var durableEnd: UInt64 { ledger.mark }
 
-    /// Begins a transaction. `expectedChanges` saves copying where it is right, and costs nothing where it is wrong.
+    /// Begins a transaction. `expectedChanges` saves copying where it is right, and costs nothing if it is wrong.
     ///
     /// Its rows are encoded with `catalog`: without one, with the newest that this handle knows.
     package func makeTransaction(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> TransactionBuilder {

@@ -3,9 +3,9 @@
 /// Follows a log: sees every frame that counts exactly once, in order, whether another handle appended it or opening
 /// found it.
 ///
-/// What this handle itself appends is not shown: who appends takes it in before it is published.
+/// What this handle itself appends is not shown: it is taken in before it is published.
 package protocol LogFollower: AnyObject, Sendable {
-    /// A standalone frame, or the commit frame of a transaction, with the state behind it. One thread at a time; the
+    /// A standalone frame, or the commit frame of a transaction, with the state after it. One thread at a time; the
     /// bytes live until the return.
     func adopt(_ frame: FrameView, _ accepted: LogState.Accepted, _ state: LogState) throws(StoreError)
     /// Everything up to this state counts from now on, for everybody. One thread at a time.
@@ -21,14 +21,14 @@ package struct FileBeingOpened {
     package let file: Descriptor
     package let path: String
     package let header: FileHeader
-    /// The newest good one; nil where there is none.
+    /// The newest good one; nil if there is none.
     package let hint: Hint?
     package let mapping: SharedMapping?
     /// Of the file.
     package let size: UInt64
 }
 
-/// Who follows, and where reading begins: nil for the file's beginning.
+/// The follower, and where reading begins: nil for the file's beginning.
 package struct LogStart {
     package var follower: any LogFollower
     package var state: LogState?

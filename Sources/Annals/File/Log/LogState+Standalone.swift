@@ -1,7 +1,7 @@
 // What frames outside of transactions say: names, clock steps, retention, the base that compaction has made, consumers,
 // cleaning.
 
-/// Which transactions history still returns, and who reads it.
+/// Which transactions history still returns, and its readers.
 package struct TrackingState: Equatable, Sendable {
     /// Transactions up to this number are no longer returned.
     package var horizon: UInt64

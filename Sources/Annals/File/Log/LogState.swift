@@ -1,4 +1,5 @@
-// What the frames up to a place say together: a fold over the log, the same for who opens, follows, writes or checks.
+// What the frames up to a place say together: a fold over the log, the same for opening, following, writing and
+// checking.
 //
 // Invariants, each also a rule of FileFormat.md:
 // L1  `end` is the end of the last complete group, and `endChecksum` the checksum of the frame that ends there.
@@ -26,7 +27,7 @@ package struct LogState: Sendable {
     package internal(set) var mayStepBack = false
     /// Whether rows without history may stand here: where compaction has written everything, as far as is known.
     private var mayHoldRows: Bool
-    /// States are copied at every commit: what changes rarely stands behind one reference.
+    /// States are copied at every commit: what changes rarely stands after one reference.
     private(set) var rare: SharedLogState
     private var unfinished: OpenTransactionBox?
 
@@ -136,7 +137,7 @@ package struct LogState: Sendable {
         lastTag = header.baseTag
     }
 
-    /// The state behind a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts
+    /// The state after a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts
     /// itself.
     package init(
         header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, pieces: Int,
@@ -256,7 +257,7 @@ package struct LogState: Sendable {
         next.changes += UInt64(record.changes)
     }
 
-    /// What is still missing of a large value behind one more piece; nil where it is complete.
+    /// What is still missing of a large value after one more piece; nil if it is complete.
     private func value(_ open: OpenValue?, behind frame: FrameView) throws(StoreError) -> OpenValue? {
         let piece = try ValuePiece.decode(frame)
         if let open {
@@ -308,7 +309,7 @@ package struct LogState: Sendable {
         }
     }
 
-    /// The schema frames of a transaction count for what stands behind them, once there is another frame.
+    /// The schema frames of a transaction count for what stands after them, once there is another frame.
     private func settleSchema(_ next: inout OpenTransaction) throws(StoreError) {
         guard let schema = next.schema, next.catalog == nil else { return }
         var changed = catalog

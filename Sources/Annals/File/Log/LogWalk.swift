@@ -30,9 +30,9 @@ package struct LogWalk {
     /// Reads frames and hands each to `visit` once it is accepted, with the state after it, to the end, a torn tail or
     /// what else stops it.
     ///
-    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw. Where a writer
+    /// Throws `damaged` or `unsupportedVersion` with the offset, and what reading and `visit` throw. If a writer
     /// replaces a torn tail while it is read, frames that were handed out never counted: then `visit` is given the new
-    /// ones if `mayRepeat`, else `busy` is thrown.
+    /// ones if `mayRepeat`, otherwise `busy` is thrown.
     package mutating func toTheEnd(
         asker: StopFindings.Asker, mayRepeat: Bool = true,
         visit: (FrameView, LogState.Accepted, LogState) throws(StoreError) -> Void
@@ -122,7 +122,7 @@ package struct LogWalk {
         }
     }
 
-    /// Goes on from what counts: what was read behind it may have been overwritten.
+    /// Goes on from what counts: what was read after it may have been overwritten.
     private mutating func startOver(_ mayRepeat: Bool) throws(StoreError) {
         if state.open != nil, !mayRepeat {
             throw StoreError(.busy, "A writer has replaced what was being read: ask again.")

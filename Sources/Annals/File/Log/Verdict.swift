@@ -22,7 +22,7 @@ package struct StopFindings: Equatable, Hashable, Sendable {
     package enum Asker: CaseIterable, Sendable {
         /// An open reader that wants what is new.
         case follower
-        /// Who opens, verifies, or is about to write.
+        /// Opening, verifying, or about to write.
         case judge
     }
 

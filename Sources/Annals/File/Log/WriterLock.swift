@@ -2,7 +2,7 @@
 // when.
 
 /// All holders' ranges overlap at `centre`; a range begins as far below it as the time in microseconds, and ends as far
-/// above as the process ID, so that who waits can read both from the range that is in the way.
+/// above as the process ID, so that a waiting process reads both from the range that is in the way.
 package enum WriterLock {
     static let centre: UInt64 = UInt64(FormatLimits.maximumFileBytes) + UInt64(FormatLimits.maximumFileBytes) / 2
 
@@ -13,14 +13,14 @@ package enum WriterLock {
         return LockRange(start: start, end: start + UInt64(processID) + 1)
     }
 
-    /// Which process holds a compaction range; nil where the range is none: another program has locked it.
+    /// Which process holds a compaction range; nil if the range is none: another program has locked it.
     package static func compactor(of range: LockRange) -> UInt32? {
         let start = UInt64(FormatLimits.maximumFileBytes)
         guard range.start == start, range.end > start else { return nil }
         return UInt32(exactly: range.end - start - 1)
     }
 
-    /// What somebody locks who waits for a writer, for as long as he waits: who keeps the lock between commits looks
+    /// What a waiting process locks while it waits for a writer: a handle that keeps the lock between commits looks
     /// for it.
     package static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
 
@@ -46,7 +46,7 @@ package enum WriterLock {
         return "\(tenths / 10).\(tenths % 10) seconds"
     }
 
-    /// Who holds a range, as the holder's own process namespace counts; nil where no writer's range is like that:
+    /// The holder of a range, as its own process namespace counts; nil if no writer's range is like that:
     /// another program has locked it.
     package static func holder(of range: LockRange) -> (processID: UInt32, sinceMicroseconds: Int64)? {
         guard (centre - centre / 4...centre).contains(range.start), range.end > centre,
@@ -64,17 +64,17 @@ package enum WriterLock {
         )
     }
 
-    /// How many microseconds who waits sleeps at most between two looks: among fast writers the lock is seldom free,
-    /// and who must have it soon looks more often.
+    /// How many microseconds a waiting process sleeps at most between two looks: among fast writers the lock is seldom
+    /// free, and a process that must have it soon looks more often.
     static let politePause: UInt64 = 1000
     package static let eagerPause: UInt64 = 100
 
-    /// Who gives way lets so much time pass at most for the other one to take the lock, who may have stopped.
+    /// After giving way, so much time passes at most for the other process to take the lock: it may have stopped.
     private static let longestDeference: UInt64 = 2000
-    /// So long waits whoever may wait at all: a little longer than somebody keeps the lock who does not write.
+    /// The shortest wait, if waiting is allowed at all: a little longer than the lock is held without writing.
     private static let leastPatience: UInt64 = 3000
 
-    /// Without the lock, lets somebody else have it who waits for it.
+    /// Called without the lock: lets a waiting process have it.
     ///
     /// - Returns: whether he has taken it, or waits no more.
     static func giveWay(
@@ -93,7 +93,7 @@ package enum WriterLock {
     /// Takes the lock, or throws `busy` naming the holder when `timeoutMicroseconds` have passed, and 3 milliseconds at
     /// least.
     ///
-    /// - Returns: What the wall clock showed when it was asked for the last time.
+    /// - Returns: What the wall clock showed when it was requested the last time.
     package static func acquire(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor, processID: UInt32,
         timeoutMicroseconds: UInt64, longestPause: UInt64
@@ -110,7 +110,7 @@ package enum WriterLock {
         while environment.monotonicMicroseconds() < deadline {
             if !isAnnounced, case .acquired = try files.tryLock(file, waiting) { isAnnounced = true }
             environment.sleep(microseconds: pause)
-            // Who is announced is let in soon.
+            // An announced process is let in soon.
             pause = min(pause * 2, isAnnounced ? min(eagerPause, longestPause) : longestPause)
             guard case .held(let now, let nowProcess) = try files.tryLock(file, mine) else {
                 return environment.wallClockMicroseconds()
@@ -127,7 +127,7 @@ package enum WriterLock {
     }
 }
 
-/// Who holds the writer lock that was waited for.
+/// The holder of the writer lock that was waited for.
 package struct LockFacts: ErrorFacts {
     package var processID: UInt32
     /// Since 1970, by the holder's clock.

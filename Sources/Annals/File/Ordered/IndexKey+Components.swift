@@ -1,7 +1,7 @@
 // The components of an index key, by the type of their attribute, from rows and from values.
 
 extension IndexKey {
-    /// Appends the component of one attribute; false where it is absent.
+    /// Appends the component of one attribute; false if it is absent.
     static func append(
         _ row: RowImage, _ position: Int, _ key: inout IndexKeyAssembly, _ writer: inout ByteWriter,
         _ large: LargeValueReader
@@ -36,7 +36,7 @@ extension IndexKey {
         }
     }
 
-    /// Appends the component of one value; false where it is absent.
+    /// Appends the component of one value; false if it is absent.
     static func append(
         _ value: StoredValue, _ type: AttributeType, _ writer: inout ByteWriter
     ) throws(StoreError) -> Bool {

@@ -9,9 +9,9 @@
 ///
 /// So for any two keys:
 /// 1. Keys that are equal are kept as equal bytes; others never are, unless they are cut, equally long, with the same
-///    240 bytes at their beginning and the same hash. Who must be certain compares the rows.
+///    240 bytes at their beginning and the same hash. To be certain, compare the rows.
 /// 2. What is kept compares as the keys do, unless both are cut and begin with the same 240 bytes: these stand together
-///    in an order of their own, and who reads them in order sorts them by their rows. (An uncut key never stands among
+///    in an order of their own, and reading them in order sorts them by their rows. (An uncut key never stands among
 ///    them: it would have to begin with all 240 bytes, so be those, so be the beginning of another key, which no key
 ///    is.)
 /// 3. Keys that begin with some bytes, at most 240, are kept with these bytes at their beginning.
@@ -31,10 +31,10 @@ package enum IndexKey {
 
     // MARK: Of rows
 
-    /// Appends the key of a row: at most `maximumBytes` bytes. Gives back whether a component is absent: such a key
+    /// Appends the key of a row: at most `maximumBytes` bytes. Returns whether a component is absent: such a key
     /// conflicts with none, also in a unique index.
     ///
-    /// `large` is asked for values that stand in value frames. Throws what it throws, `damaged` where a value of the
+    /// `large` is requested values that stand in value frames. Throws what it throws, `damaged` where a value of the
     /// row is malformed, and `invalidArgument` for a list of objects; the writer then is as it was.
     @discardableResult
     package static func append(
@@ -73,7 +73,7 @@ package enum IndexKey {
 
     // MARK: Of values
 
-    /// Appends the key with these values: all components of an index, or the first ones. Gives back whether one is
+    /// Appends the key with these values: all components of an index, or the first ones. Returns whether one is
     /// absent.
     ///
     /// Throws `invalidArgument` where a value is not of its type, is a list of objects, or stands in value frames (read

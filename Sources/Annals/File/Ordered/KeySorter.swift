@@ -5,7 +5,7 @@
 // KS1  Each entry is in the sorter with the smallest records that its key fits.
 // KS2  Entries come out as an ordered index has them: by key, compared as bytes, then by object.
 
-/// A key with zeros behind it, the object that has it, and whether a component is absent.
+/// A key with zeros after it, the object that has it, and whether a component is absent.
 package struct KeyRecord<let words: Int>: SortRecord {
     /// The bytes of the key, as they stand in memory.
     private(set) var key: InlineArray<words, UInt64>
@@ -96,7 +96,7 @@ package struct KeySorter {
     }
 }
 
-/// What a sorter of keys gives back. Lives no longer than the sorter.
+/// What a sorter of keys returns. Lives no longer than the sorter.
 package struct SortedKeys {
     private var short: SortedRecords<KeyRecord<3>>
     private var middle: SortedRecords<KeyRecord<10>>

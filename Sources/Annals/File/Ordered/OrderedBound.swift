@@ -8,7 +8,7 @@ package enum IndexBound: Equatable, Sendable {
     case including([UInt8])
     /// The range does not hold them.
     case excluding([UInt8])
-    /// The range ends next to this entry, without it: where reading goes on behind what was read last.
+    /// The range ends next to this entry, without it: where reading goes on after what was read last.
     case beside(key: [UInt8], ObjectID)
 
     /// The cut that a range from here begins at.

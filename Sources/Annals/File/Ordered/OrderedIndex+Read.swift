@@ -85,7 +85,7 @@ extension OrderedIndex {
 
     /// Appends the objects of at most `limit` entries, for a reader that first collects and then touches rows.
     ///
-    /// Gives back the bound to go on from (to go on to, where reversed); nil where nothing is left in the range.
+    /// Returns the bound to go on from (to go on to, where reversed); nil if nothing is left in the range.
     package func collect(
         from: IndexBound = .unbounded, to: IndexBound = .unbounded, reversed: Bool = false, limit: Int,
         into objects: inout [ObjectID], _ source: any NodeSource
@@ -102,7 +102,7 @@ extension OrderedIndex {
         return next
     }
 
-    /// The first object with exactly this key; nil where there is none.
+    /// The first object with exactly this key; nil if there is none.
     package func first(
         _ key: UnsafeRawBufferPointer, _ source: any NodeSource
     ) throws(StoreError) -> ObjectID? {

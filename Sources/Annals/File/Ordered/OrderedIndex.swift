@@ -21,7 +21,7 @@ package protocol NodeSource {
 /// Nodes that become empty are dropped, and no others are merged: deletions leave half-empty nodes, which later
 /// insertions fill; Johnson and Shasha ("B-trees with inserts and deletes: why free-at-empty is better than
 /// merge-at-half", 1989) found that to cost little space and to save most of the work. A node that is full when
-/// something comes behind its last entry stays full, and only that goes to a new node: ascending keys fill their nodes.
+/// something comes after its last entry stays full, and only that goes to a new node: ascending keys fill their nodes.
 package struct OrderedIndex: Sendable {
     private(set) var root: OrderedNode?
     private(set) var rootOffset: UInt64
@@ -52,7 +52,7 @@ package struct OrderedIndex: Sendable {
     /// Forgets nodes that stand in the file now; the root is not among them.
     mutating func becameClean(nodes: Int) { dirtyNodes -= nodes }
 
-    /// The highest node, reached by nobody else; nil where none is in memory.
+    /// The highest node, reached by nobody else; nil if none is in memory.
     mutating func ownRoot() -> OrderedNode? {
         if !OrderedNode.isUnique(&root) { root = root?.copy() }
         return root
@@ -60,7 +60,7 @@ package struct OrderedIndex: Sendable {
 
     // MARK: Inserting
 
-    /// Adds an entry; false where it was there. Logarithmic. Throws what the source throws, and `damaged`; the index
+    /// Adds an entry; false if it was there. Logarithmic. Throws what the source throws, and `damaged`; the index
     /// then has the same entries as before. The key has at most `IndexKey.maximumBytes`.
     @discardableResult
     package mutating func insert(
@@ -89,7 +89,7 @@ package struct OrderedIndex: Sendable {
         return OrderedTarget(key, object: object.rawValue)
     }
 
-    /// A node that nobody else reaches, and where it is among its parent's children.
+    /// A node that nobody else reaches, and if it is among its parent's children.
     private struct Place {
         var node: OrderedNode
         var parent: OrderedNode?
@@ -126,7 +126,7 @@ package struct OrderedIndex: Sendable {
     }
 
     /// The shortest key that is above the left leaf's last one and not above the right leaf's first one; an object is
-    /// needed only where those are equal. The bytes are in the right leaf.
+    /// needed only if those are equal. The bytes are in the right leaf.
     private static func separator(
         _ left: OrderedNode, _ right: OrderedNode
     ) -> (key: UnsafeRawBufferPointer, object: UInt64) {
@@ -137,7 +137,7 @@ package struct OrderedIndex: Sendable {
         return (first.slice(0, common + 1), 0)
     }
 
-    /// The node above, which is a new root where there was none. It has room for one more child.
+    /// The node above, which is a new root if there was none. It has room for one more child.
     private mutating func parent(of place: Place) throws(StoreError) -> OrderedNode {
         if let parent = place.parent { return parent }
         guard place.node.level < OrderedLimits.maximumLevel else {
@@ -152,7 +152,7 @@ package struct OrderedIndex: Sendable {
 
     // MARK: Removing
 
-    /// Takes an entry away; false where it was not there. Logarithmic. Throws what the source throws, and `damaged`;
+    /// Takes an entry away; false if it was not there. Logarithmic. Throws what the source throws, and `damaged`;
     /// the index then has the same entries as before.
     @discardableResult
     package mutating func remove(

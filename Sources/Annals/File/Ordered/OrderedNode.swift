@@ -37,7 +37,7 @@ final class OrderedNode: @unchecked Sendable {
         (base + lowest).copyMemory(from: node.base + lowest, byteCount: OrderedLimits.nodeBytes - lowest)
     }
 
-    /// Throws where the stored bytes are not a node that can be changed.
+    /// Throws if the stored bytes are not a node that can be changed.
     init(copyOf view: OrderedNodeView) throws(StoreError) {
         try view.validateLayout()
         base = .allocate(byteCount: OrderedLimits.nodeBytes, alignment: 16)
@@ -238,7 +238,7 @@ final class OrderedNode: @unchecked Sendable {
         return max(1, count &- 1)
     }
 
-    /// Moves the entries from `index` on to a new node, which is empty where there are none.
+    /// Moves the entries from `index` on to a new node, which is empty if there are none.
     func splitOff(from index: Int) -> OrderedNode {
         let right = OrderedNode(level: level)
         guard index < count else { return right }

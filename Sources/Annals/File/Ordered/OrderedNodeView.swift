@@ -172,14 +172,14 @@ extension OrderedNodeView {
         return isFound ? index : index &- 1
     }
 
-    /// The first slot behind the cut.
+    /// The first slot after the cut.
     func cut(_ target: OrderedTarget) throws(StoreError) -> Int {
         let (index, isFound) = try position(of: target)
         return isFound && target.edge == .behindEntry ? index &+ 1 : index
     }
 
-    /// Below 0 where all keys are before the target, above 0 where they are behind it, because of the bytes that they
-    /// have in common; nil where those do not decide.
+    /// Below 0 if all keys are before the target, above 0 if they are after it, because of the bytes that they
+    /// have in common; nil if those do not decide.
     @inline(__always)
     private func side(of target: OrderedTarget, _ prefix: Int) throws(StoreError) -> Int? {
         let key = try key(at: firstKey)

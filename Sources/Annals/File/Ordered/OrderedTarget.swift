@@ -1,15 +1,15 @@
 // What is looked for in an ordered index, and how it compares with the entries.
 
-/// A cut through the sequence of entries: each entry is either before it or behind it.
+/// A cut through the sequence of entries: each entry is either before it or after it.
 ///
 /// Sound although it holds a pointer: the bytes are those of the caller's key, which outlives the call it was given to.
 struct OrderedTarget {
     enum Edge {
         /// In front of the entry with exactly this key and object.
         case beforeEntry
-        /// Behind that entry.
+        /// After that entry.
         case behindEntry
-        /// Behind all entries whose keys begin with this key.
+        /// After all entries whose keys begin with this key.
         case behindPrefix
     }
 
@@ -23,14 +23,14 @@ struct OrderedTarget {
         self.edge = edge
     }
 
-    /// The head that a slot with this key would have. Behind a prefix the rest counts as greatest, so that keys that go
+    /// The head that a slot with this key would have. After a prefix the rest counts as greatest, so that keys that go
     /// on differently have no greater head.
     @inline(__always)
     func head(behind prefix: Int) -> UInt32 {
         OrderedBytes.head(key, behind: prefix, filler: edge == .behindPrefix ? .max : 0)
     }
 
-    /// Below 0 where the entry with this key and object is before the cut, 0 where it is the one that is looked for,
+    /// Below 0 if the entry with this key and object is before the cut, 0 if it is the one that is looked for,
     /// else above 0. The first `equal` bytes are known to be the same.
     @inline(__always)
     func order(of entryKey: UnsafeRawBufferPointer, _ entryObject: UInt64, equal: Int) -> Int {
@@ -65,7 +65,7 @@ enum OrderedBytes {
         return head
     }
 
-    /// Below 0 where the first buffer has the lesser bytes in that range, 0 where they are the same, else above 0. The
+    /// Below 0 if the first buffer has the lesser bytes in that range, 0 if they are the same, otherwise above 0. The
     /// bytes before the range must be the same in both.
     @inline(__always)
     static func compare(

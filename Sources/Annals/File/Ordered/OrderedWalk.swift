@@ -3,8 +3,8 @@
 /// The leaves of an index from one on, and the nodes that lead to the one at hand.
 ///
 /// 1. Levels fall by one from node to node, so there are at most `maximumLevel` nodes above a leaf.
-/// 2. Every leaf begins behind the end of the one before it (or ends in front of its beginning), else it is damaged: so
-///    no leaf comes twice, whatever the nodes say, and the walk ends.
+/// 2. Every leaf begins after the end of the one before it (or ends in front of its beginning), otherwise it is
+///    damaged: so no leaf comes twice, whatever the nodes say, and the walk ends.
 ///
 /// Allocates nothing. Views stay good because the source keeps its bytes, and the caller the index.
 struct OrderedWalk {
@@ -46,7 +46,7 @@ struct OrderedWalk {
         }
     }
 
-    /// Goes on to the next leaf in the direction of the walk; false where there is none.
+    /// Goes on to the next leaf in the direction of the walk; false if there is none.
     mutating func advance() throws(StoreError) -> Bool {
         let last = leaf
         while depth > 0, let step = above[depth - 1] {

@@ -1,15 +1,15 @@
 // Many changes of an object folded into one, in memory that does not grow with history: sorted by object, then in their
 // order.
 //
-// What is there before the first change and behind the last one decides (FileFormat.md says what can follow what):
+// What is there before the first change and after the last one decides (FileFormat.md says what can follow what):
 //
-//   there before | there behind | net
+//   there before | there after | net
 //   no           | no           | nothing
 //   no           | yes          | insert
 //   yes          | no           | delete
 //   yes          | yes          | update
 //
-// An object is there before its first change unless that is an insert, and behind its last one unless that is a
+// An object is there before its first change unless that is an insert, and after its last one unless that is a
 // deletion. So gaps that a request has made do not matter. An update that went through a deletion does not say which
 // attributes it wrote: its rows are compared.
 
@@ -55,9 +55,9 @@ struct NetRecord: SortRecord {
 package struct FoldedChange: Sendable {
     package let object: ObjectID
     package let kind: ChangeKind
-    /// Where the object's row before the first change is; nil where it was not there.
+    /// Where the object's row before the first change is; nil if it was not there.
     package let before: UInt64?
-    /// Where its row behind the last change is; nil where it is not there any more.
+    /// Where its row after the last change is; nil if it is not there any more.
     package let after: UInt64?
     /// Of a deletion: where what is preserved stands.
     package let preserved: UInt64?
@@ -90,7 +90,7 @@ struct NetFold {
         if record.kind == .update { attributes.formUnion(written) } else { isReplacement = true }
     }
 
-    /// Nil where the changes come to nothing.
+    /// Nil if the changes come to nothing.
     func result(_ object: ObjectID) -> FoldedChange? {
         let wasThere = first.kind != .insert
         let isThere = last.kind != .delete
@@ -105,7 +105,7 @@ struct NetFold {
     }
 }
 
-/// Takes changes in any order and gives back one for each object. One thread uses it, for one request.
+/// Takes changes in any order and returns one for each object. One thread uses it, for one request.
 package final class ChangeFolding {
     private let sorter: ExternalSorter<NetRecord>
     private let view: View
@@ -172,7 +172,7 @@ package final class ChangeFolding {
         if record.attributeWords <= 1 {
             return withUnsafeBytes(of: record.attributes.littleEndian) { AttributeSet(words: $0) }.positions
         }
-        // Of many attributes: the entry is read again, behind its fixed part and the version before.
+        // Of many attributes: the entry is read again, after its fixed part and the version before.
         return try view.core.reading { () throws(StoreError) in
             let words = try view.core.file.bytes(
                 at: record.entryOffset + UInt64(ChangeField.bytes) + 8, count: Int(record.attributeWords) * 8)
@@ -191,7 +191,7 @@ package final class ChangeFolding {
 }
 
 extension Log {
-    /// A file without a name: beside the store, or, where nothing can be made there, where the system keeps temporary
+    /// A file without a name: beside the store, or, if nothing can be made there, where the system keeps temporary
     /// files.
     func makeSpillFile() throws(StoreError) -> Descriptor {
         do throws(StoreError) {

@@ -46,7 +46,7 @@ extension TrackedView {
         for place in stride(from: landmarks.count, through: 0, by: -1) {
             let landmark = place > 0 ? landmarks[place - 1] : nil
             let start = landmark?.offset ?? UInt64(FormatLimits.pageBytes)
-            // What is behind a landmark has its number or a higher one.
+            // What is after a landmark has its number or a higher one.
             guard start < end, (landmark?.number ?? 0) < range.before else {
                 end = min(start, end)
                 continue
@@ -61,7 +61,7 @@ extension TrackedView {
         }
     }
 
-    /// False where `body` has enough.
+    /// False if `body` has enough.
     private func lend(
         _ frames: [UInt64], _ names: NameTable, _ body: (TransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {

@@ -3,7 +3,7 @@
 /// One transaction of the history. Its bytes are lent: it lives until the closure returns that it was given to.
 ///
 /// A few words that point into the table of its commit frame, because millions of them are handed on. Sound although it
-/// counts no references: who lends it holds the view, the names and the table. Public for the same reason as
+/// counts no references: the code that lends it holds the view, the names and the table. Public for the same reason as
 /// `RowCells`.
 package struct TransactionView {
     package let number: UInt64
@@ -159,7 +159,7 @@ extension TrackedView {
     }
 
     /// The number of the last transaction of the view that is known to survive the loss of power. Linear in the frames
-    /// from the MiB that the mark of what is durable stands in to the first transaction behind it. Throws `damaged`,
+    /// from the MiB that the mark of what is durable stands in to the first transaction after it. Throws `damaged`,
     /// `closed`.
     package func lastDurableNumber() throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
@@ -177,7 +177,7 @@ extension TrackedView {
         return number
     }
 
-    /// The state behind transaction `number`, which is below the view one's.
+    /// The state after transaction `number`, which is below the view one's.
     func past(_ number: UInt64) throws(StoreError) -> View {
         let core = view.core
         if number == log.header.baseNumber { return try base() }
@@ -224,7 +224,7 @@ extension TrackedView {
             unknownEntities: try unknownEntities(asOf: header.baseNumber))
     }
 
-    /// Those whose history does not hold all that came behind `number`, which is below the view one's.
+    /// Those whose history does not hold all that came after `number`, which is below the view one's.
     private func unknownEntities(asOf number: UInt64) throws(StoreError) -> Set<UInt16> {
         if view.historyGaps.isEmpty { return [] }
         let next = try schemaVersion(ofTransactionAfter: number)
@@ -233,7 +233,7 @@ extension TrackedView {
 }
 
 extension ReadCore {
-    /// Where the rows end that compaction has put directly behind a transaction. Inside a read section.
+    /// Where the rows end that compaction has put directly after a transaction. Inside a read section.
     fileprivate func endOfRows(behind start: UInt64, _ newest: View) throws(StoreError) -> UInt64 {
         var end = start
         var position = start
@@ -275,7 +275,7 @@ extension ReadCore {
 // MARK: Values before and after
 
 extension View {
-    /// Lends the row that a change wrote; of a deletion, the one that holds what is preserved. False where there is
+    /// Lends the row that a change wrote; of a deletion, the one that holds what is preserved. False if there is
     /// none.
     package func withRow(
         after change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
@@ -284,7 +284,7 @@ extension View {
         return try withRow(at: change.frameOffset + UInt64(row), change.object.entityNumber, body)
     }
 
-    /// Lends the row that stood before a change. False where there was none.
+    /// Lends the row that stood before a change. False if there was none.
     package func withRow(
         before change: ChangeView, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {

@@ -8,7 +8,7 @@
 // HC4  What is left out follows from what the file of the answer knows now, whichever state is read and whatever
 //      compaction has done.
 
-/// As of one moment: who asks several questions gets answers that fit each other.
+/// As of one moment: the answers to several questions fit each other.
 package struct HistoryCoverage: Sendable {
     /// The place that history begins at.
     package let horizon: UInt64

@@ -1,7 +1,7 @@
 // What a request leaves of history: first by the record of a transaction, then by the entries of its change table. No
 // row is looked at.
 
-/// Chooses transactions by who made them. Names are given by their numbers; 0 is no name.
+/// Chooses transactions by their authors. Names are given by their numbers; 0 is no name.
 package struct TransactionFilter {
     /// Nil for all.
     package var authors: Set<UInt32>?
@@ -47,7 +47,7 @@ package final class ChangeFilter {
 
     package init() {}
 
-    /// Passes all changes but those of the store's own objects, and those of which no history is kept; nil where there
+    /// Passes all changes but those of the store's own objects, and those of which no history is kept; nil if there
     /// are none of these.
     package static func showing(_ view: View, _ gaps: [HistoryGap]) -> ChangeFilter? {
         let filter = ChangeFilter()
@@ -70,7 +70,7 @@ package final class ChangeFilter {
 
     package var hidesAnything: Bool { !hiddenEntities.isEmpty || !firstVersions.isEmpty }
 
-    /// The entities that are asked for by name; nil where that is all.
+    /// The entities that are requested by name; nil if that is all.
     package var namedEntities: Set<UInt16>? {
         var named = entities
         func narrow(to others: Set<UInt16>) { named = named.map { $0.intersection(others) } ?? others }

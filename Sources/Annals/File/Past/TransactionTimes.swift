@@ -27,7 +27,7 @@ final class ClockSteps: Sendable {
 
 extension TrackedView {
     /// The number of the last transaction in the view that was not committed later than a time; that of the beginning
-    /// of history where there is none. Everything before a clock step counts as older than what is behind it.
+    /// of history if there is none. Everything before a clock step counts as older than what is after it.
     ///
     /// The first call of a handle looks at the header of every frame, later ones at those that came since; the rest is
     /// logarithmic. Throws `damaged`, `closed`.
@@ -65,7 +65,7 @@ extension TrackedView {
         return try field(TransactionField.time, ofTransactionAfter: number)
     }
 
-    /// The schema version in force behind a transaction.
+    /// The schema version in force after a transaction.
     func schemaVersion(ofTransactionAfter number: UInt64) throws(StoreError) -> UInt16 {
         if number + 1 == view.number { return view.catalog.newestVersion }
         return try field(TransactionField.schemaVersion, ofTransactionAfter: number)
@@ -93,7 +93,7 @@ extension TrackedView {
 
     // MARK: Schema versions
 
-    /// The lowest and the highest schema version of the transactions in a range; nil where there are none. Logarithmic.
+    /// The lowest and the highest schema version of the transactions in a range; nil if there are none. Logarithmic.
     package func schemaVersions(in range: HistoryRange) throws(StoreError) -> ClosedRange<UInt16>? {
         try log.process.requireOwn(path: log.path)
         let last = min(range.before - min(range.before, 1), view.number)
@@ -107,7 +107,7 @@ extension TrackedView {
     }
 
     /// The number of the first transaction of a schema version or a later one, among those that the file holds; one
-    /// above the last one's where there is none. By bisection, because versions never fall.
+    /// above the last one's if there is none. By bisection, because versions never fall.
     package func firstNumber(ofSchemaVersion version: UInt16) throws(StoreError) -> UInt64 {
         try log.process.requireOwn(path: log.path)
         var low = log.header.baseNumber

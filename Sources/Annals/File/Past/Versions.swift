@@ -6,8 +6,8 @@ extension TrackedView {
     /// `body` returns false.
     ///
     /// Follows the links between versions: linear in how many there are, and for each in the frames between it and the
-    /// landmark before it, a MiB at most; in a transaction of several frames also in those behind it. What compaction
-    /// has left of an object without its history is not among them: true where the walk came to that. Throws `damaged`.
+    /// landmark before it, a MiB at most; in a transaction of several frames also in those after it. What compaction
+    /// has left of an object without its history is not among them: true if the walk came to that. Throws `damaged`.
     @discardableResult
     package func forEachVersion(
         of object: ObjectID, _ body: (TransactionView, ChangeView) throws(StoreError) -> Bool
@@ -39,7 +39,7 @@ extension TrackedView {
 }
 
 extension ReadCore {
-    /// The version that is newest for a view with this end, a deletion too; 0 where there is none. Inside a read
+    /// The version that is newest for a view with this end, a deletion too; 0 if there is none. Inside a read
     /// section.
     func newestVersion(_ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64 {
         var version = try rows.newest(object)

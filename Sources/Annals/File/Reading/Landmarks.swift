@@ -53,14 +53,14 @@ package struct Landmarks: Sendable {
         all.append(Landmark(offset: offset, number: number))
     }
 
-    /// The last landmark at or below an offset; nil where walking begins with the first frame.
+    /// The last landmark at or below an offset; nil if walking begins with the first frame.
     package func last(at offset: UInt64) -> Landmark? {
         var index = min(Int(clamping: offset >> Self.stepBits), all.count - 1)
         while index >= 0, all[index].offset > offset { index -= 1 }
         return index >= 0 ? all[index] : nil
     }
 
-    /// The last landmark whose number is at most `number`; nil where walking begins with the first frame.
+    /// The last landmark whose number is at most `number`; nil if walking begins with the first frame.
     package func last(number: UInt64) -> Landmark? {
         var low = 0
         var high = all.count

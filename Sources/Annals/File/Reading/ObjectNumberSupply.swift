@@ -5,7 +5,7 @@ final class ObjectNumberSupply: Sendable {
     /// At the index of an entity's number: the next one to give.
     private let next = Guarded<[UInt64]>([])
 
-    /// Takes numbers for a transaction in the making, at `first` or above. Gives back the first of them.
+    /// Takes numbers for a transaction in the making, at `first` or above. Returns the first of them.
     func draw(_ entity: UInt16, count: UInt64, from first: UInt64) -> UInt64 {
         next.withLock { next in
             let index = Int(entity)
@@ -16,7 +16,7 @@ final class ObjectNumberSupply: Sendable {
         }
     }
 
-    /// Numbers that were not used may be given to the next transaction, if no other has been given numbers behind them.
+    /// Numbers that were not used may be given to the next transaction, if no other has been given numbers after them.
     func giveBack(_ entity: UInt16, from first: UInt64, end: UInt64) {
         if first == end { return }
         next.withLock { next in

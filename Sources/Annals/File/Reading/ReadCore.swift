@@ -30,7 +30,7 @@ final class ReadCore: Sendable {
 
     // MARK: Versions
 
-    /// The offset of the row that a view with this end sees of an object, nil where it sees none. Inside a read
+    /// The offset of the row that a view with this end sees of an object, nil if it sees none. Inside a read
     /// section.
     @inline(__always)
     func visibleRow(_ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
@@ -66,7 +66,7 @@ final class ReadCore: Sendable {
         return version - distance
     }
 
-    /// The version before the one that an entry wrote, as the entry links to it; nil where there is none.
+    /// The version before the one that an entry wrote, as the entry links to it; nil if there is none.
     func previousVersion(entry offset: UInt64, _ object: ObjectID) throws(StoreError) -> UInt64? {
         let entry = try file.bytes(at: offset, count: ChangeField.bytes)
         guard entry.integer(at: ChangeField.object, as: UInt64.self) == object.rawValue else {
@@ -107,7 +107,7 @@ final class ReadCore: Sendable {
 
 // MARK: Frames
 //
-// A header and a table have checksums of their own: who reads history does not touch the rows between them.
+// A header and a table have checksums of their own: reading history does not touch the rows between them.
 
 /// A header that is good, where it stands.
 struct FrameHead {
@@ -133,7 +133,7 @@ extension ReadCore {
         return FrameView(try file.bytes(at: offset, count: Int(header.frameBytes)), header: header, offset: offset)
     }
 
-    /// The header of a frame, verified alone: what is behind it is not touched.
+    /// The header of a frame, verified alone: what is after it is not touched.
     func frameHeader(at offset: UInt64) throws(StoreError) -> FrameHeader {
         guard case .good(let header) = FrameHeader.decode(try headerBytes(at: offset), offset: offset, salt: file.salt)
         else { throw Self.noFrame(offset) }

@@ -12,8 +12,8 @@ internal import Synchronization
 /// Epoch-based reclamation (Fraser, "Practical lock-freedom", 2004), with counters instead of per-thread lists.
 ///
 /// Entering and leaving are two atomic additions each to a counter that few threads share, and never wait.
-/// Sound although it is shared: the counters are atomic; the lists of nodes are touched only by who may change the
-/// indexes (X2), and so accesses to them cannot overlap, and are not checked for it.
+/// Sound although it is shared: the counters are atomic; the lists of nodes are touched only by code that may change
+/// the indexes (X2), and so accesses to them cannot overlap, and are not checked for it.
 final class ReadSections: @unchecked Sendable {
     /// Where a section is counted.
     struct Section { fileprivate let counter: Int }
@@ -27,7 +27,7 @@ final class ReadSections: @unchecked Sendable {
     private let process = OwnProcess()
     @exclusivity(unchecked) private var retired: [UnsafeMutableRawPointer] = []
     @exclusivity(unchecked) private var waiting: [UnsafeMutableRawPointer] = []
-    /// Nodes that nobody looks at. Kept, because memory that was given back comes again page by page, each of which
+    /// Nodes that nobody looks at. Kept, because memory that was returned comes again page by page, each of which
     /// costs more than to write it.
     @exclusivity(unchecked) private var spare: [UnsafeMutableRawPointer] = []
     private static let mostSpare = 256
@@ -93,7 +93,7 @@ final class ReadSections: @unchecked Sendable {
     /// A node that no new section can reach any more: used again when those that might be looking at it have ended.
     func retire(_ node: UnsafeMutableRawPointer) { retired.append(node) }
 
-    /// Takes back what nobody can be looking at, and goes on to the next epoch where there is something to wait for.
+    /// Takes back what nobody can be looking at, and goes on to the next epoch if there is something to wait for.
     /// Never waits.
     func reclaim() {
         guard !retired.isEmpty || !waiting.isEmpty else { return }

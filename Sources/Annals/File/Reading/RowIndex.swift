@@ -3,7 +3,7 @@
 // Invariants:
 // X1  The word of an object is 0 if it never was, the offset of its newest row, or the offset of its deletion's change
 //     entry plus 1.
-// X2  One thread changes the index at a time (who holds the log's `follow` lock, or the writer while it appends);
+// X2  One thread changes the index at a time (the holder of the log's `follow` lock, or the writer while it appends);
 //     readers are inside read sections.
 // X3  A node in memory is changed by single atomic stores; a node in the file never. What is taken out of reach is
 //     retired, not freed.
@@ -60,7 +60,7 @@ final class RowIndex: @unchecked Sendable {
     }
 
     /// Hands out the nodes in memory below one, each with the word that refers to it and its depth, parents before
-    /// children. Gives back false where `body` did, and ends there.
+    /// children. Returns false if `body` did, and ends there.
     private func forEachNode(
         below parent: UnsafeMutableRawPointer, depth: UInt64,
         _ body: (UnsafeMutablePointer<Atomic<UInt64>>, UnsafeMutableRawPointer, UInt64) -> Bool
@@ -129,14 +129,14 @@ final class RowIndex: @unchecked Sendable {
         return word
     }
 
-    /// One above the highest number that the entity's array reaches now; 0 where it has none.
+    /// One above the highest number that the entity's array reaches now; 0 if it has none.
     func numberLimit(_ entity: UInt16) -> UInt64 {
         let depth = root(entity).pointee.load(ordering: .acquiring) >> Self.depthShift
         return depth == 0 ? 0 : min(1 << (depth &* IndexNode.bits), FormatLimits.maximumObjectNumber + 1)
     }
 
-    /// Copies the words of the leaf that holds `number`, and gives back how many objects from the leaf's first on have
-    /// none: then nothing was copied, and the next number to look at is behind them. Inside a read section.
+    /// Copies the words of the leaf that holds `number`, and returns how many objects from the leaf's first on have
+    /// none: then nothing was copied, and the next number to look at is after them. Inside a read section.
     func leaf(
         _ entity: UInt16, _ number: UInt64, into words: UnsafeMutablePointer<UInt64>
     ) throws(StoreError) -> LeafContent {
@@ -251,7 +251,7 @@ final class RowIndex: @unchecked Sendable {
     }
 
     /// Hands out every node in memory, children before parents, with references to the file in it; `append` says at
-    /// which offset it will stand. Gives back the roots that there will be. Nothing has changed until `take`.
+    /// which offset it will stand. Returns the roots that there will be. Nothing has changed until `take`.
     func writeNodes(
         _ append: (UnsafeRawBufferPointer) throws(StoreError) -> UInt64
     ) throws(StoreError) -> [StoredRoot] {
@@ -283,7 +283,7 @@ final class RowIndex: @unchecked Sendable {
         return try append(UnsafeRawBufferPointer(copy))
     }
 
-    /// From now on these roots are the index: nodes in memory are given back when their last reader has ended.
+    /// From now on these roots are the index: nodes in memory are returned when their last reader has ended.
     ///
     /// A root is replaced by one store: somebody may be reading, and must find every object all the time.
     func install(_ stored: [StoredRoot]) {
@@ -303,7 +303,7 @@ final class RowIndex: @unchecked Sendable {
 
     // MARK: Some of them
 
-    /// A leaf that was written, and where it is referred to.
+    /// A leaf that was written, and if it is referred to.
     struct WrittenLeaf {
         fileprivate var slot: UnsafeMutablePointer<Atomic<UInt64>>
         fileprivate var memory: UnsafeMutableRawPointer

@@ -15,16 +15,16 @@ final class StoreShape: @unchecked Sendable {
     /// What is not kept of history, by entity; mostly nothing.
     let historyGaps: [HistoryGap]
 
-    /// At index n where in `newest` the entity with the number n is, plus 1; 0 where it is not. Numbers alone, because
+    /// At index n where in `newest` the entity with the number n is, plus 1; 0 if it is not. Numbers alone, because
     /// a file may use the highest ones and change its schema thousands of times.
     private let places: UnsafeMutablePointer<UInt16>
     private let placeCount: Int
-    /// For those who read many rows: one for each of `newest` behind one that is no entity's.
+    /// For reading many rows: one for each of `newest` after one that is no entity's.
     private let known: UnsafeMutablePointer<KnownEntity>
     private let newestVersion: UInt16
 
     private struct KnownEntity {
-        /// Rows of this version and later ones have the shape; above all versions where there is none.
+        /// Rows of this version and later ones have the shape; above all versions if there is none.
         var since: UInt32 = .max
         var shape: RowShape?
         /// Which of `indexes` are the entity's.
@@ -66,7 +66,7 @@ final class StoreShape: @unchecked Sendable {
     @inline(__always)
     private func place(_ entity: UInt16) -> Int { Int(entity) < placeCount ? Int(places[Int(entity)]) : 0 }
 
-    /// The newest layout of an entity; nil where it is not in the schema any more.
+    /// The newest layout of an entity; nil if it is not in the schema any more.
     @inline(__always)
     func newestLayout(_ entity: UInt16) -> RowLayout? {
         let place = place(entity)
@@ -76,7 +76,7 @@ final class StoreShape: @unchecked Sendable {
     @inline(__always)
     func isNewest(_ layout: RowLayout) -> Bool { known[place(layout.number)].shape?.isOf(layout) ?? false }
 
-    /// The layout of a row of an entity; nil where there is no such version of it.
+    /// The layout of a row of an entity; nil if there is no such version of it.
     @inline(__always)
     func shape(version: UInt16, entity: UInt16) -> RowShape? {
         let place = place(entity)
@@ -111,7 +111,7 @@ struct IndexShape: Sendable {
         }
     }
 
-    /// Appends the key of a row of any schema version; gives back whether a component is absent.
+    /// Appends the key of a row of any schema version; returns whether a component is absent.
     func appendKey(
         of row: RowImage, to writer: inout ByteWriter, large: IndexKey.LargeValueReader
     ) throws(StoreError) -> Bool {

@@ -52,7 +52,7 @@ final class VerifiedFile: @unchecked Sendable {
     /// stands right above: the way there begins here instead of at a landmark, so reading forward is linear.
     private var run: (start: UInt64, end: UInt64, checksum: UInt64)?
 
-    /// With a mapping reads go through it, else through copies. Throws `outOfMemory` where there are no addresses for
+    /// With a mapping reads go through it, otherwise through copies. Throws `outOfMemory` if there are no addresses for
     /// either.
     init(
         _ files: any FileSystem, _ file: Descriptor, header: FileHeader, path: String, mapping: Mapping?,
@@ -99,7 +99,7 @@ final class VerifiedFile: @unchecked Sendable {
     @inline(__always)
     func advance(to end: UInt64) { if end > readableEnd { readable.store(end, ordering: .releasing) } }
 
-    /// Throws where the addresses reserved do not reach that far.
+    /// Throws if the addresses reserved do not reach that far.
     func requireReach(_ end: UInt64) throws(StoreError) {
         guard end <= capacity else {
             throw StoreError(
@@ -135,7 +135,7 @@ final class VerifiedFile: @unchecked Sendable {
         copiedBytes = 0
     }
 
-    /// Verified bytes of the committed part. They live until the section ends in which they were asked for.
+    /// Verified bytes of the committed part. They live until the section ends in which they were requested.
     ///
     /// Throws `damaged` with the offset where they do not match their checksums, or lie outside of what counts.
     @inline(__always)
@@ -185,7 +185,7 @@ final class VerifiedFile: @unchecked Sendable {
         return (first...last).allSatisfy { has(.verified, $0) || $0 << Self.blockBits >= trusted }
     }
 
-    /// Bytes of the mapping that nobody has verified, but that count: for who checks them alone. Nil while reading by
+    /// Bytes of the mapping that nobody has verified, but that count: for checking them alone. Nil while reading by
     /// copies.
     @inline(__always)
     func unverifiedBytes(at offset: UInt64, count: Int) -> UnsafeRawBufferPointer? {
@@ -276,8 +276,8 @@ final class VerifiedFile: @unchecked Sendable {
     }
 
     /// Small frames that lead to a block are touched anyhow. Verified too, they make the next way to a block beside it
-    /// short: else a store of small frames would cost a way for each block. What is wrong with one concerns only who
-    /// reads it.
+    /// short: else a store of small frames would cost a way for each block. What is wrong with one concerns only those
+    /// who reads it.
     private func isVerifiedOnTheWay(
         _ header: FrameHeader, at position: UInt64, _ window: ByteWindow?
     ) throws(StoreError) -> Bool {

@@ -85,7 +85,7 @@ extension View {
         return place
     }
 
-    /// The object with a key in an index; nil where there is none.
+    /// The object with a key in an index; nil if there is none.
     package func first(_ id: IndexID, key: [UInt8]) throws(StoreError) -> ObjectID? {
         var found: ObjectID?
         try range(id, from: .including(key), to: .including(key)) { (object, _) in
@@ -102,7 +102,7 @@ extension View {
         var batch = RangeBatch()
         // Entries that are out of order would lead back and forth for ever.
         var left = mostObjects
-        // The first step is small: most who look for something look for little.
+        // The first step is small: most searches are for little.
         var step = 16
         while true {
             batch.reset()
@@ -327,7 +327,7 @@ private struct RangeBatch: ~Copyable {
 
     var hasCutKeys: Bool { !cutRuns.isEmpty }
 
-    /// Where reading goes on behind this batch.
+    /// Where reading goes on after this batch.
     var last: IndexBound {
         guard let object = objects.last else { return .unbounded }
         return .beside(key: Array(lastKey.bytes), object)
@@ -352,7 +352,7 @@ private struct RangeBatch: ~Copyable {
         touchedBytes = touched
     }
 
-    /// Takes an entry; false where the batch is full.
+    /// Takes an entry; false if the batch is full.
     mutating func add(_ key: UnsafeRawBufferPointer, _ object: ObjectID, limit: Int) throws(StoreError) -> Bool {
         let isCut = IndexKey.isCut(key)
         let continuesRun =

@@ -4,7 +4,7 @@
 ///
 /// Reads take no lock. A closure that is given a row must not keep it: its bytes are lent.
 ///
-/// Sound although it is shared: it changes only where whoever changes it has the only reference to it
+/// Sound although it is shared: it changes only through the only reference to it
 /// (`Indexes.publish`), and for the same reason its accesses cannot overlap.
 package final class View: @unchecked Sendable {
     @exclusivity(unchecked) package private(set) var end: UInt64
@@ -16,7 +16,7 @@ package final class View: @unchecked Sendable {
     let core: ReadCore
     /// Nil for a state of the past, whose objects are counted when asked for.
     @exclusivity(unchecked) private(set) var totals: StoreTotals?
-    /// One for each of `shape.indexes`; nil where it is not built, or for a state of the past.
+    /// One for each of `shape.indexes`; nil if it is not built, or for a state of the past.
     @exclusivity(unchecked) private(set) var ordered: [OrderedIndex?]
     /// Of a state of the past: the entities of which nobody knows what they were then, because their history was not
     /// kept. What is read of their objects may be of later.
@@ -57,7 +57,7 @@ package final class View: @unchecked Sendable {
 
     // MARK: One object
 
-    /// Lends the object's row to `body`. False where there is no such object. Constant time: three to five loads from
+    /// Lends the object's row to `body`. False if there is no such object. Constant time: three to five loads from
     /// memory.
     @inline(__always)
     package func withRow(
@@ -174,7 +174,7 @@ package final class View: @unchecked Sendable {
     /// How many objects can have a version in the file: an entry has at least 16 bytes.
     var mostObjects: UInt64 { core.file.readableEnd / UInt64(ChangeField.bytes) }
 
-    /// Behind a node of a scan, which stands for an object at least: throws where there are more than the file has room
+    /// After a node of a scan, which stands for an object at least: throws if there are more than the file has room
     /// for, because nodes are named again and again.
     private func requireFound(_ found: inout UInt64, _ entity: UInt16) throws(StoreError) {
         found &+= 1

@@ -78,7 +78,7 @@ struct ChangesValidator {
     }
 }
 
-/// Remembers the layout that was asked for last: rows of one kind stand together.
+/// Remembers the layout that was requested last: rows of one kind stand together.
 private struct LayoutCache {
     private var version: UInt16 = 0
     private var entity: UInt16 = 0

@@ -57,7 +57,7 @@ extension RowImage {
         }
     }
 
-    /// Gives back the bytes of the value. That they begin where the value before ended is what the slots mean.
+    /// Returns the bytes of the value. That they begin where the value before ended is what the slots mean.
     private func validateVariable(_ position: Int, _ hasReferences: inout Bool) throws(StoreError) -> Int {
         let type = slot(at: position).type
         let (content, isLarge) = try variableBytes(position)

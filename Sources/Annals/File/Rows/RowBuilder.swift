@@ -111,7 +111,7 @@ package struct RowBuilder: ~Copyable {
         append(value, shape.slot(position), position, in: &writer)
     }
 
-    /// The same for who has looked up the slot.
+    /// The same with the slot looked up.
     @inline(__always)
     mutating func append(
         _ value: UnsafeRawBufferPointer, _ slot: RowSlot, _ position: Int, in writer: inout ByteWriter
@@ -181,10 +181,10 @@ package struct RowBuilder: ~Copyable {
     @inline(__always)
     private func end(_ writer: borrowing ByteWriter) -> UInt32 { UInt32(truncatingIfNeeded: writer.count &- start) }
 
-    /// What the row has behind its slots by now.
+    /// What the row has after its slots by now.
     package func variableBytes(in writer: borrowing ByteWriter) -> Int { writer.count &- start &- shape.variableOffset }
 
-    /// Completes the row with its size and padding; gives back the size without the padding.
+    /// Completes the row with its size and padding; returns the size without the padding.
     @discardableResult
     package consuming func finish(in writer: inout ByteWriter) -> Int {
         precondition(

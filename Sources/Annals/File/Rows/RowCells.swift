@@ -3,8 +3,8 @@
 /// The bytes of a row that has at least its layout's `variableOffset`, so that slots and presence bits are always
 /// inside.
 ///
-/// Sound for any bytes by that, as long as they and the layout stay: the promise of who has the `RowImage`. Asking for
-/// a position or a type that the layout does not have is a mistake of the program, and traps.
+/// Sound for any bytes by that, as long as they and the layout stay: the promise of the owner of the `RowImage`. Asking
+/// for a position or a type that the layout does not have is a mistake of the program, and traps.
 package struct RowCells {
     let base: UnsafeRawPointer
     let shape: RowShape

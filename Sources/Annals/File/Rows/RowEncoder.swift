@@ -57,7 +57,7 @@ package enum RowEncoder {
         return moved.sorted()
     }
 
-    /// Appends a row of these values, one for each attribute of the layout in its order; gives back its size without
+    /// Appends a row of these values, one for each attribute of the layout in its order; returns its size without
     /// padding.
     ///
     /// Throws `invalidArgument` where a value is not of its type, absent though required, or a list with an object
@@ -98,7 +98,7 @@ package enum RowEncoder {
         }
     }
 
-    /// Gives back what the value takes of the variable part.
+    /// Returns what the value takes of the variable part.
     @inline(__always)
     private static func append(
         _ value: StoredValue, _ position: Int, to row: inout RowBuilder, _ writer: inout ByteWriter

@@ -34,7 +34,7 @@ package struct RowHeader: Equatable, Sendable {
 ///    presence bits are always inside. Ends of variable values are compared with it at every reading.
 ///
 /// Sound for any bytes by that. The memory must stay as it is, and the layout live, while the view, or a buffer from
-/// it, is used: the caller's promise. (Who reads rows holds the catalog that the layout is from; a view that counted
+/// it, is used: the caller's promise. (Readers of rows hold the catalog that the layout is from; a view that counted
 /// references would cost a scan a fifth.) Asking for a position or a type that the layout does not have is a mistake of
 /// the program, and traps.
 package struct RowImage {
@@ -45,7 +45,7 @@ package struct RowImage {
     /// How many bytes there are from the row's beginning on.
     private let byteCount: Int
 
-    /// `bytes` begin with the row and may go on behind it.
+    /// `bytes` begin with the row and may go on after it.
     package init(_ bytes: UnsafeRawBufferPointer, layout: RowLayout, fileOffset: UInt64 = 0) throws(StoreError) {
         let header = try RowHeader(bytes, fileOffset: fileOffset)
         try self.init(bytes, rowBytes: header.rowBytes, RowShape(layout), fileOffset: fileOffset)

@@ -36,7 +36,7 @@ package struct HistoryGap: Hashable, Sendable {
     }
 
     /// Whether changes may have been left out of transactions of these versions. While history is off that is so of
-    /// whatever is asked for.
+    /// whatever is requested.
     package func meets(_ versions: ClosedRange<UInt16>?) -> Bool {
         guard let versions else { return end == .open }
         switch end {
@@ -45,7 +45,7 @@ package struct HistoryGap: Hashable, Sendable {
         }
     }
 
-    /// Whether who asks for everything asks for the entity: it has a history, if not from its beginning.
+    /// Whether a request for everything includes the entity: it has a history, if not from its beginning.
     package var concernsAll: Bool {
         if case .resumed = end { true } else { false }
     }

@@ -1,7 +1,7 @@
 // Row layouts that a store's handle has met, so that a definition has the same one in every file that takes the store's
 // place.
 
-/// Gives equal definitions the same layout: who holds one goes on with it when compaction has put another file in the
+/// Gives equal definitions the same layout: its holder goes on with it when compaction has put another file in the
 /// store's place. Grows with the definitions that the store has had.
 package final class LayoutPool: Sendable {
     private struct Known {

@@ -106,7 +106,7 @@ package final class RowLayout: @unchecked Sendable {
         variableMemory.deallocate()
     }
 
-    /// Nil where the definition breaks a rule, or is of a removed entity.
+    /// Nil if the definition breaks a rule, or is of a removed entity.
     package static func make(_ entity: EntityDefinition) throws(StoreError) -> RowLayout {
         try entity.validate()
         guard entity.state == .present else { throw StoreError(.invalidArgument, "A removed entity has no rows.") }

@@ -5,7 +5,7 @@
 package struct RowSlot: Sendable {
     /// From the row's start.
     package let offset: UInt16
-    /// The slot of the variable attribute before, which says where this one's value begins; 0 where it is the first.
+    /// The slot of the variable attribute before, which says where this one's value begins; 0 if it is the first.
     let previousOffset: UInt16
     /// Counts the variable attributes; meaningless for others.
     let variableIndex: UInt16
@@ -29,9 +29,9 @@ package struct RowSlot: Sendable {
     }
 }
 
-/// A layout as those refer to it who look at millions of rows: by address, without counting references.
+/// A layout for reading millions of rows: by address, without counting references.
 ///
-/// One word. Valid as long as its layout lives: the caller's promise. Catalogs keep their layouts, so whoever holds the
+/// One word. Valid as long as its layout lives: the caller's promise. Catalogs keep their layouts, so holding the
 /// catalog keeps it.
 package struct RowShape {
     /// What the layout keeps in memory of its own, for as long as it lives.

@@ -134,7 +134,7 @@ extension ByteReader {
         }
         var part = try readPart(size - 4)
         let definition = try part.readEntityBody()
-        // The part begins behind the size, so its multiples of 8 are 4 off: the padding is what is left, and less than
+        // The part begins after the size, so its multiples of 8 are 4 off: the padding is what is left, and less than
         // 8.
         guard part.remaining < 8 else { throw part.damaged("There are bytes behind the last field.") }
         try part.readZeros(part.remaining)

@@ -33,7 +33,7 @@ package enum AttributeField {
     package static let nameBytes = 10
     package static let defaultBytes = 12
     package static let bytes = 16
-    /// What `defaultBytes` says where there is none.
+    /// What `defaultBytes` says if there is none.
     package static let noDefault: UInt32 = 4_294_967_295
 }
 

@@ -11,7 +11,7 @@
 package struct SchemaCatalog: Sendable {
     private struct Step: Sendable {
         let version: UInt16
-        /// With the definition in it; nil where the entity is removed.
+        /// With the definition in it; nil if the entity is removed.
         let layout: RowLayout?
     }
 
@@ -19,7 +19,7 @@ package struct SchemaCatalog: Sendable {
         var steps: [Step] = []
         /// Every attribute number that the entity ever had, and the type that goes with it.
         var types = AttributeTypes()
-        /// Up to where its history is not kept; nil where it always was.
+        /// Up to where its history is not kept; nil if it always was.
         var gapEnd: HistoryGap.End?
 
         mutating func append(_ step: Step) {
@@ -36,7 +36,7 @@ package struct SchemaCatalog: Sendable {
     package private(set) var newestVersion: UInt16 = 0
     /// One for each entity that ever was, in the order of their first definitions.
     private var histories: [History] = []
-    /// At index n where in `histories` the entity with the number n is, plus 1; 0 where there is none. Numbers alone,
+    /// At index n where in `histories` the entity with the number n is, plus 1; 0 if there is none. Numbers alone,
     /// because a file may use the highest ones, and then every copy of the catalog would pay for histories that there
     /// are not.
     private var places: [UInt16] = []
@@ -51,11 +51,11 @@ package struct SchemaCatalog: Sendable {
 
     // MARK: Looking up
 
-    /// The layout of an entity's rows in a version; nil where the version is not known or does not have the entity.
-    /// Constant time for an entity's newest definition, else logarithmic in the number of its definitions.
+    /// The layout of an entity's rows in a version; nil if the version is not known or does not have the entity.
+    /// Constant time for an entity's newest definition, otherwise logarithmic in the number of its definitions.
     package func layout(version: UInt16, entity: UInt16) -> RowLayout? { step(version, entity)?.layout }
 
-    /// The entity's layout in the newest version, and since which version it has been so; nil where it is not in the
+    /// The entity's layout in the newest version, and since which version it has been so; nil if it is not in the
     /// newest version.
     package func newestLayout(entity: UInt16) -> (since: UInt16, layout: RowLayout)? {
         guard let step = history(entity)?.steps.last, let layout = step.layout else { return nil }
@@ -104,7 +104,7 @@ package struct SchemaCatalog: Sendable {
         history(entity)?.types[attribute] != nil
     }
 
-    /// What is not kept of the entity's history; nil where it has never been off.
+    /// What is not kept of the entity's history; nil if it has never been off.
     package func historyGap(ofEntity number: UInt16) -> HistoryGap? {
         guard let history = history(number), let end = history.gapEnd, let first = history.steps.first else {
             return nil
@@ -183,7 +183,7 @@ package struct SchemaCatalog: Sendable {
         }
     }
 
-    /// The entity's definition in the newest version, nil where it has none or is removed.
+    /// The entity's definition in the newest version, nil if it has none or is removed.
     private func current(_ number: UInt16) -> EntityDefinition? { entity(number, version: newestVersion) }
 
     /// Whether the next version may be this. Also what a writer asks before it writes one.

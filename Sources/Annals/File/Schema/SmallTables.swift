@@ -10,7 +10,7 @@ package struct NameNumbers: Sendable {
         let number: UInt32
     }
 
-    /// In an object: a hash table among the properties would be asked for its type wherever this is copied.
+    /// In an object: a hash table among the properties would be requested its type wherever this is copied.
     ///
     /// Sound although it is shared: it is changed only through a table that alone refers to it.
     private final class OverflowTable: @unchecked Sendable {
@@ -76,7 +76,7 @@ package struct AttributeTypes: Sendable {
         return index < entries.count && entries[index].number == number ? entries[index].type : nil
     }
 
-    /// Of constant time for a number above all others, else linear. What is there stays.
+    /// Of constant time for a number above all others, otherwise linear. What is there stays.
     package mutating func insert(_ number: UInt16, _ type: AttributeType) {
         let index = place(of: number)
         if index < entries.count, entries[index].number == number { return }

@@ -2,7 +2,7 @@
 
 extension StoredValue {
     /// The value that these bytes are: the content of a slot, or a variable value as it stands in a row or in value
-    /// frames. Nil where they are not one of the type in its only form. A long value is copied whole.
+    /// frames. Nil if they are not one of the type in its only form. A long value is copied whole.
     package init?(_ content: UnsafeRawBufferPointer, _ type: AttributeType) {
         guard type.isVariable || content.count == type.slotBytes else { return nil }
         let value: StoredValue? =

@@ -1,15 +1,15 @@
 // Private copies of stretches of a file, read in large steps: what is checked here cannot change afterwards.
 
-/// Reads a file through one buffer. Bytes it lends live until the next call, and as long as the window: who makes one
-/// keeps it to the end of the function (`withExtendedLifetime`), because the last call is not the last use of what it
-/// lent.
+/// Reads a file through one buffer. Bytes it lends live until the next call, and as long as the window: the code that
+/// makes one keeps it to the end of the function (`withExtendedLifetime`), because the last call is not the last use of
+/// what it lent.
 ///
 /// Sound although it holds a pointer: the memory belongs to this object alone, and nobody else writes to it.
 package final class ByteWindow {
     private let files: any FileSystem
     private let file: Descriptor
     private let stepBytes: Int
-    /// How much the next read asks for: little at first, because most who open a store want little of it.
+    /// How much the next read asks for: little at first, because opening a store mostly needs little of it.
     private var nextBytes: Int
     private var buffer: UnsafeMutableRawBufferPointer
     private var start: UInt64 = 0
@@ -30,7 +30,7 @@ package final class ByteWindow {
     /// Another window on the same file, for reading little.
     func beside(stepBytes: Int) -> ByteWindow { ByteWindow(files, file, stepBytes: stepBytes) }
 
-    /// Up to `count` bytes at `offset`: fewer only where the file ends.
+    /// Up to `count` bytes at `offset`: fewer only if the file ends.
     func bytes(at offset: UInt64, count: Int) throws(StoreError) -> UnsafeRawBufferPointer {
         if let held = held(offset, count) { return held }
         try fill(from: offset, count: count)
@@ -38,7 +38,7 @@ package final class ByteWindow {
         return UnsafeRawBufferPointer(buffer).slice(0, available)
     }
 
-    /// The first offset from `offset` on where the file may have other bytes than zeros; nil where it has none.
+    /// The first offset from `offset` on where the file may have other bytes than zeros; nil if it has none.
     func content(from offset: UInt64) throws(StoreError) -> UInt64? { try files.content(file, from: offset) }
 
     func fileSize() throws(StoreError) -> UInt64 { try files.size(file) }

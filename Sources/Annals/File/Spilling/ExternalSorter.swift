@@ -33,7 +33,7 @@ package final class ExternalSorter<Record: SortRecord> {
         }
     }
 
-    /// `makeFile` is asked for a file, which is the sorter's then, when memory does not suffice.
+    /// `makeFile` is requested a file, which is the sorter's then, when memory does not suffice.
     package init(_ files: any FileSystem, memoryBytes: Int, makeFile: @escaping () throws(StoreError) -> Descriptor) {
         self.files = files
         self.makeFile = makeFile
@@ -90,7 +90,7 @@ package final class ExternalSorter<Record: SortRecord> {
         runs = []
     }
 
-    /// All records in ascending order, to be asked for one by one. Nothing is forgotten: they can be asked for again.
+    /// All records in ascending order, to be requested one by one. Nothing is forgotten: they can be asked for again.
     package func sorted() throws(StoreError) -> SortedRecords<Record> {
         guard !runs.isEmpty else {
             pending.sort()
@@ -109,7 +109,7 @@ package final class ExternalSorter<Record: SortRecord> {
     }
 }
 
-/// What a sorter gives back: what fits in memory, or else what is merged. Lives no longer than the sorter, which has
+/// What a sorter returns: what fits in memory, otherwise what is merged. Lives no longer than the sorter, which has
 /// the file.
 package struct SortedRecords<Record: SortRecord> {
     private let records: [Record]

@@ -68,7 +68,7 @@ package struct LockRange: Hashable, Sendable {
 
 package enum LockAttempt: Equatable, Sendable {
     case acquired
-    /// Somebody else holds an overlapping range: this one. The process only where the system knows it, which is so of
+    /// Somebody else holds an overlapping range: this one. The process only if the system knows it, which is so of
     /// classic locks.
     case held(by: LockRange, processID: UInt32? = nil)
 }
@@ -134,14 +134,14 @@ package protocol FileSystem: Sendable {
     func status(_ file: Descriptor) throws(StoreError) -> FileStatus
     /// Gives a file exactly these permission bits, this owner and this group.
     func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError)
-    /// What `name` stands for now (a symbolic link stands for itself); `notFound` where there is nothing.
+    /// What `name` stands for now (a symbolic link stands for itself); `notFound` if there is nothing.
     func identity(of name: String, in directory: Descriptor) throws(StoreError) -> FileIdentity
 
     /// Tries to lock a range for writing; the lock belongs to the open file description, not to the process.
     func tryLock(_ file: Descriptor, _ range: LockRange) throws(StoreError) -> LockAttempt
     func unlock(_ file: Descriptor, _ range: LockRange) throws(StoreError)
 
-    /// Maps the file for reading from offset 0 over `reservedBytes` of addresses; nil where that is not possible.
+    /// Maps the file for reading from offset 0 over `reservedBytes` of addresses; nil if that is not possible.
     func map(_ file: Descriptor, reservedBytes: Int) -> Mapping?
     func unmap(_ mapping: Mapping)
 }

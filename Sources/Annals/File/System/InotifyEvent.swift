@@ -4,7 +4,7 @@
 package struct InotifyEvent: Equatable, Sendable {
     package var watch: Int32
     package var mask: UInt32
-    /// The name within a watched directory; empty where the event is about the watched thing itself.
+    /// The name within a watched directory; empty if the event is about the watched thing itself.
     package var name: [UInt8]
 
     package init(watch: Int32, mask: UInt32, name: [UInt8] = []) {

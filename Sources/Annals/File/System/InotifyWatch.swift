@@ -78,7 +78,7 @@ extension InotifyWatch {
         }
     }
 
-    /// nil where the name stands for nothing.
+    /// nil if the name stands for nothing.
     private func watchFile(of target: Target) throws(StoreError) -> Int32? {
         do throws(SystemError) {
             return try SystemCalls.inotifyAddWatch(inotify, target.path, Self.fileMask)

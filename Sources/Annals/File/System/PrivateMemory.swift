@@ -1,12 +1,12 @@
 // A large range of zeroed addresses that belongs to one owner.
 
-/// Memory that is used only where it is touched, and given back with its owner.
+/// Memory that is used only if it is touched, and given back with its owner.
 ///
-/// Sound although it is shared: the range never changes; who writes into it says how its readers are kept out.
+/// Sound although it is shared: the range never changes; the code that writes into it says how readers are kept out.
 package final class PrivateMemory: @unchecked Sendable {
     package let bytes: UnsafeMutableRawBufferPointer
 
-    /// Nil where the process has not so many addresses left.
+    /// Nil if the process has not so many addresses left.
     package init?(count: Int) {
         guard let memory = SystemCalls.reserveMemory(count) else { return nil }
         bytes = memory

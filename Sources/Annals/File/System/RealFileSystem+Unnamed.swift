@@ -30,7 +30,7 @@ extension RealFileSystem {
         return try createWithTemporaryName(in: directory, mode: mode)
     }
 
-    /// nil where the file system cannot, or where `/proc`, through which the file would get its name, is missing.
+    /// nil if the file system cannot, or where `/proc`, through which the file would get its name, is missing.
     private func createWithoutName(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor? {
         let flags = SystemCalls.Flag.temporaryFile | O_RDWR | O_NOCTTY | O_CLOEXEC
         let file: Int32
@@ -45,7 +45,7 @@ extension RealFileSystem {
     }
 
     /// The name must stay until `publish`, which could not give one to a file that has none here. A process that dies
-    /// before leaves the file behind; its name says where it came from.
+    /// before leaves the file after; its name says where it came from.
     private func createWithTemporaryName(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor {
         let name = ".annals-" + String(UInt64.random(in: .min ... .max), radix: 16)
         let file = try createExclusively(name, in: directory, mode: mode)

@@ -35,7 +35,7 @@ public struct StoreError: Error, Hashable, Sendable {
         var facts: (any ErrorFacts)?
     }
 
-    /// All of it behind one reference: what can be thrown takes a register in functions that hardly ever throw.
+    /// All of it after one reference: what can be thrown takes a register in functions that hardly ever throw.
     private final class Storage: Sendable {
         let content: Content
         init(_ content: Content) { self.content = content }
@@ -60,7 +60,7 @@ public struct StoreError: Error, Hashable, Sendable {
         set { content.message = newValue }
     }
 
-    /// The system call that failed, without parentheses; nil where none did.
+    /// The system call that failed, without parentheses; nil if none did.
     public var call: String? {
         get { content.call }
         set { content.call = newValue }
@@ -188,7 +188,7 @@ extension StoreError.Code {
     public static let requiredMissing = Self(rawValue: "requiredMissing")
     /// A value is not of its attribute's type.
     public static let typeMismatch = Self(rawValue: "typeMismatch")
-    /// A value cannot be kept, or cannot be given back, as it is.
+    /// A value cannot be kept, or cannot be returned, as it is.
     public static let valueOutOfRange = Self(rawValue: "valueOutOfRange")
     /// A row or value is over a limit of the format.
     public static let tooLarge = Self(rawValue: "tooLarge")
@@ -208,7 +208,7 @@ extension StoreError.Code {
     public static let tokenUnknown = Self(rawValue: "tokenUnknown")
     /// The store has another transaction of that number: the token's was lost with the power. Read everything anew.
     public static let tokenDiverged = Self(rawValue: "tokenDiverged")
-    /// No history was kept of an entity that is asked for, or not from so early on: leave it out, go on from
+    /// No history was kept of an entity that is requested, or not from so early on: leave it out, go on from
     /// `oldestToken`, or read it anew (`resync`). The message names the entity.
     public static let historyGap = Self(rawValue: "historyGap")
     /// The transaction changes the schema, and so cannot be undone.

@@ -1,9 +1,9 @@
-// Addresses without a file behind them: reserved at once, backed by memory where they are touched.
+// Addresses without a file after them: reserved at once, backed by memory where they are touched.
 
 import Glibc
 
 extension SystemCalls {
-    /// Zeros that take memory only where they are written.
+    /// Zeros that take memory only if they are written.
     static func reserveMemory(_ count: Int) -> UnsafeMutableRawBufferPointer? {
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
         guard let base = mmap(nil, count, PROT_READ | PROT_WRITE, flags, -1, 0), base != MAP_FAILED else { return nil }

@@ -191,7 +191,7 @@ extension SystemCalls {
         try calling("lseek") { Int(Glibc.lseek(file, 0, SEEK_END)) }
     }
 
-    /// `ENXIO` where there is none.
+    /// `ENXIO` if there is none.
     static func seekToContent(_ file: Int32, _ offset: Int) throws(SystemError) -> Int {
         try calling("lseek") { Int(Glibc.lseek(file, off_t(offset), Flag.seekData)) }
     }
@@ -297,8 +297,8 @@ extension SystemCalls {
         _ = try calling("fcntl") { Glibc.fcntl(file, Flag.lockOpenFile, &request) }
     }
 
-    /// The first lock that stands in the way of a write lock on the range; nil where none does. A count of 0 means all
-    /// that follows. The process is below 1 for a lock of an open file description, or where it is not to be seen from
+    /// The first lock that stands in the way of a write lock on the range; nil if none does. A count of 0 means all
+    /// that follows. The process is below 1 for a lock of an open file description, or if it is not to be seen from
     /// here.
     static func conflictingLock(
         _ file: Int32, _ start: Int, _ count: Int

@@ -37,7 +37,7 @@ package protocol ChangeWatch: Sendable {
     ///
     /// - Returns: no element twice; nothing when the time has passed or somebody has called `wake`.
     func wait(untilMonotonicMicroseconds deadline: UInt64?) throws(StoreError) -> [WatchNews]
-    /// Ends the wait that is on; where none is, the next one. Any thread.
+    /// Ends the wait that is on; if none is, the next one. Any thread.
     func wake()
     /// Ends the wait that is on and all later ones. Any thread.
     func cancel()

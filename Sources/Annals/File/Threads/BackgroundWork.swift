@@ -14,7 +14,7 @@ package final class BackgroundWork: @unchecked Sendable {
     }
 
     private let monitor = Monitor()
-    /// Whether there is a thread, for who asks at every commit.
+    /// Whether there is a thread: cheap, for every commit.
     private let hasStarted = Atomic<Bool>(false)
     private var thread: BackgroundThread?
     private var isStopping = false

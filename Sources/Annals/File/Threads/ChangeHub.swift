@@ -1,10 +1,10 @@
-// What wakes those who wait for changes of store files: one watch for the whole process, in which those who wait take
+// Wakes threads that wait for changes of store files: one watch for the whole process, in which they take
 // turns.
 //
 // Invariants:
 // CH1  A listener has its watch before it first looks, or looks every 250 ms.
 // CH2  One thread at a time waits in the watch: it leads. What it learns it tells everybody before it goes, and then
-//     another one who waits leads.
+//     another waiting one leads.
 // CH3  No lock is held while a thread waits in the watch.
 // CH4  Where nobody listens there is no watch: a user may have few of them.
 
@@ -14,7 +14,7 @@ internal import Synchronization
 ///
 /// Sound although it is shared: everything that changes is touched only with `monitor` locked.
 package final class ChangeHub: @unchecked Sendable {
-    /// How often is looked where there is no watch.
+    /// How often is looked if there is no watch.
     package static let intervalMicroseconds: UInt64 = 250_000
 
     package typealias WatchMaker = @Sendable () throws(StoreError) -> any ChangeWatch
@@ -68,7 +68,7 @@ package final class ChangeHub: @unchecked Sendable {
     /// Begins to listen for what happens to a file (`Log.directoryPath`, `Log.name`). The first wait ends at once: its
     /// state is read with the watch there.
     ///
-    /// Where the system has no watch left it works too, looking every 250 ms. Throws `forked`, and `outOfMemory` where
+    /// If the system has no watch left it works too, looking every 250 ms. Throws `forked`, and `outOfMemory` where
     /// there is no thread to wait for tasks.
     package func listen(
         directory: String, name: String, asynchronously: Bool
@@ -102,7 +102,7 @@ package final class ChangeHub: @unchecked Sendable {
         wake([listener]) { $0.isStopped = true }
     }
 
-    /// Has everybody look who listens for the file: a handle on it was closed.
+    /// Lets all listeners for the file look: a handle on it was closed.
     package func poke(directory: String, name: String) {
         if process.wasForked { return }
         let concerned = monitor.withLock {
@@ -112,13 +112,13 @@ package final class ChangeHub: @unchecked Sendable {
         if !concerned.isEmpty { wake(concerned) { $0.hasNews = true } }
     }
 
-    /// For who was in doubt, and has found something before looking for the reason: the next wait ends at once.
+    /// For a caller that found something before it looked for the reason: the next wait ends at once.
     package func keepDoubt(_ listener: ChangeListener) {
         if process.wasForked { return }
         monitor.withLock { (listener.hasNews, listener.isInDoubt) = (true, true) }
     }
 
-    /// For who has found that the path does not lead to the file which is listened for: from now on it looks in
+    /// For a caller that found that the path does not lead to the file: from now on it looks in
     /// intervals.
     package func lookInIntervals(_ listener: ChangeListener) {
         if process.wasForked { return }

@@ -1,4 +1,4 @@
-// One who waits for changes of a store file.
+// A thread or task that waits for changes of a store file.
 
 /// Why a wait for changes has ended.
 package enum WaitOutcome: Equatable, Sendable {
@@ -8,7 +8,7 @@ package enum WaitOutcome: Equatable, Sendable {
     case stopped
 }
 
-/// A listener at a hub. Whoever has it calls the hub with it, and `remove` once at the end.
+/// A listener at a hub. Its owner calls the hub with it, and `remove` once at the end.
 ///
 /// Sound although it is shared: the hub touches what changes only with its monitor locked.
 package final class ChangeListener: @unchecked Sendable {
@@ -16,7 +16,7 @@ package final class ChangeListener: @unchecked Sendable {
     let name: String
     /// Whether tasks wait with it, for which a thread of the hub waits.
     let isAsynchronous: Bool
-    /// Nil where there is no watch for it: then it looks in intervals.
+    /// Nil if there is no watch for it: then it looks in intervals.
     var file: WatchedFile?
     /// From the start, so that nobody waits before having looked.
     var hasNews = true

@@ -2,7 +2,7 @@
 
 /// Mutual exclusion with waiting, which `Mutex` does not have.
 ///
-/// Within one process only. The state it guards stands beside it; whoever uses a Monitor says which. It is not
+/// Within one process only. The state it guards stands beside it; its user says which. It is not
 /// recursive. A waiting thread looks at its condition again after every return from `wait`: a return proves nothing.
 package final class Monitor: Sendable {
     private let memory = SystemCalls.makeMonitor()
@@ -38,6 +38,6 @@ package final class Monitor: Sendable {
         SystemCalls.wait(memory, untilMonotonicMicroseconds: deadline)
     }
 
-    /// Wakes all who wait, once they can have the lock. The caller may hold it or not.
+    /// Wakes all waiting threads, once they can have the lock. The caller may hold it or not.
     package func signalAll() { SystemCalls.signalAll(memory) }
 }

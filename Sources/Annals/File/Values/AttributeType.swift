@@ -78,7 +78,7 @@ public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
         }
     }
 
-    /// Whether the value stands behind the presence bits, and the slot only says where it ends.
+    /// Whether the value stands after the presence bits, and the slot only says where it ends.
     package var isVariable: Bool {
         switch self {
         case .string, .data, .json, .orderedObjects, .objects: true

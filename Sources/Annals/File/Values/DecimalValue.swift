@@ -76,7 +76,7 @@ extension DecimalValue {
         isNotANumber ? Self.notANumberClass : isNegative ? Self.negativeClass : Self.positiveClass
     }
 
-    /// The 20 bytes of a slot; nil where they are not in the one form.
+    /// The 20 bytes of a slot; nil if they are not in the one form.
     package init?(slot: UnsafeRawBufferPointer) {
         guard slot.count == DecimalField.bytes, slot[DecimalField.zero] == 0 else { return nil }
         let exponent = Int16(littleEndian: slot.loadUnaligned(fromByteOffset: DecimalField.exponent, as: Int16.self))

@@ -82,7 +82,7 @@ struct TextForm {
     /// Whether no character is begun and not ended.
     var isComplete: Bool { missing == 0 }
 
-    /// False where the bytes cannot go on what came before; then nothing more may be asked.
+    /// False if the bytes cannot go on what came before; then nothing more may be asked.
     mutating func accept(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var position = 0
         while position < bytes.count {

@@ -8,13 +8,13 @@ public struct ObjectID: RawRepresentable, Hashable, Comparable, Sendable {
     /// The entity number in the upper 16 bits, the object number in the lower 48.
     public let rawValue: UInt64
 
-    /// Nil where one of the two numbers is zero: no object has that ID.
+    /// Nil if one of the two numbers is zero: no object has that ID.
     public init?(rawValue: UInt64) {
         guard rawValue >> 48 != 0, rawValue & FormatLimits.maximumObjectNumber != 0 else { return nil }
         self.rawValue = rawValue
     }
 
-    /// Nil where a number is zero, or the object number needs more than 48 bits.
+    /// Nil if a number is zero, or the object number needs more than 48 bits.
     public init?(entityNumber: UInt16, number: UInt64) {
         guard number <= FormatLimits.maximumObjectNumber else { return nil }
         self.init(rawValue: UInt64(entityNumber) << 48 | number)

@@ -16,13 +16,13 @@ enum StoredForm {
         }
     }
 
-    /// Strictly ascending object IDs; nil where they are not.
+    /// Strictly ascending object IDs; nil if they are not.
     static func objects(_ content: UnsafeRawBufferPointer) -> [ObjectID]? {
         guard let list = list(content), ObjectList.isStrictlyAscending(list) else { return nil }
         return list
     }
 
-    /// Object IDs of which no two are equal; nil where they are not.
+    /// Object IDs of which no two are equal; nil if they are not.
     static func orderedObjects(_ content: UnsafeRawBufferPointer) -> [ObjectID]? {
         guard let list = list(content), ObjectList.isDistinct(list) else { return nil }
         return list

@@ -27,7 +27,7 @@ package struct LargeValueReference: Hashable, Sendable {
     /// The checksum of that frame's header.
     package let checksum: UInt64
 
-    /// Nil where no frame can begin at that offset, or no value has that size.
+    /// Nil if no frame can begin at that offset, or no value has that size.
     package init?(offset: UInt64, valueBytes: UInt64, checksum: UInt64) {
         guard offset >= UInt64(FormatLimits.pageBytes), offset <= FormatLimits.maximumFileBytes,
             offset % UInt64(FormatLimits.frameAlignment) == 0,

@@ -1,0 +1,96 @@
+// What of the indexes is in a checkpoint, and when more is to be written.
+
+/// What is written of a checkpoint after a commit.
+enum CheckpointStep: Equatable {
+    case none
+    /// Nodes of so many bytes, which no checkpoint names yet. Nodes that change again before the end are written again.
+    case part(bytes: Int)
+    /// What there is still to write, and the frame that names it all.
+    case end
+}
+
+struct CheckpointProgress {
+    /// What was written of a checkpoint in parts.
+    private struct Parts {
+        /// How many bytes there were to write at first, have been written since, and were left after the last part.
+        var dirtyAtFirst: Int
+        var written = 0
+        var dirtyAfter = 0
+    }
+
+    /// Where what is not in a checkpoint begins.
+    private(set) var end = UInt64(FormatLimits.pageBytes)
+    /// Frames with a node full of landmarks each.
+    private(set) var landmarkFrames: [UInt64] = []
+    /// Whether an ordered index was built that no checkpoint has.
+    private(set) var hasBuiltIndex = false
+    /// Nil if no nodes were written that the next checkpoint is to name.
+    private var parts: Parts?
+    /// Where the last nodes end that another handle has written.
+    private var foreignNodesEnd: UInt64 = 0
+
+    // MARK: What happened
+
+    mutating func builtIndex() { hasBuiltIndex = true }
+
+    mutating func foundNodes(endingAt end: UInt64) { foreignNodesEnd = end }
+
+    mutating func wrotePart(dirtyBefore: Int, dirtyAfter: Int) {
+        var parts = parts ?? Parts(dirtyAtFirst: dirtyBefore)
+        parts.written += dirtyBefore - dirtyAfter
+        parts.dirtyAfter = dirtyAfter
+        self.parts = parts
+    }
+
+    /// This handle has written a checkpoint that ends there.
+    mutating func wrote(endingAt end: UInt64, landmarkFrames: [UInt64]) {
+        found(endingAt: end, landmarkFrames: landmarkFrames)
+        hasBuiltIndex = false
+    }
+
+    /// A checkpoint that ends there was read.
+    mutating func found(endingAt end: UInt64, landmarkFrames: [UInt64]) {
+        (self.end, self.landmarkFrames) = (end, landmarkFrames)
+        parts = nil
+    }
+
+    // MARK: What is to be done
+
+    /// Whether so much has been written since the last checkpoint that opening would take too long, or nodes take too
+    /// much memory.
+    func isDue(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
+        let tail = fileEnd - min(fileEnd, end)
+        return dirty >= options.dirtyNodeBytes || tail >= options.checkpointTailBytes && tail >= 2 * UInt64(dirty)
+    }
+
+    /// Whether anything of a checkpoint is to be written.
+    func isWanted(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
+        hasBuiltIndex || parts != nil || isDue(at: fileEnd, dirty: dirty, options)
+    }
+
+    /// What comes after a transaction of so many bytes.
+    func nextStep(
+        at fileEnd: UInt64, dirty: Int, transactionBytes: UInt64, _ options: EngineOptions
+    ) -> CheckpointStep {
+        if hasBuiltIndex { return .end }
+        guard parts != nil || isDue(at: fileEnd, dirty: dirty, options) else { return .none }
+        let least = options.indexSliceBytes
+        // A writer of that much is waited for anyway. And if nodes come faster than parts take them away, that has to
+        // end.
+        if transactionBytes >= UInt64(least) || dirty >= options.dirtyNodeBytes / 2 * 3 { return .end }
+        guard let parts else {
+            if dirty <= options.undividedCheckpointBytes { return .end }
+            return isAnotherWriting(at: fileEnd, dirty: dirty, options) ? .none : .part(bytes: least)
+        }
+        // Twice what is new, so that it becomes less.
+        let part = max(least, (dirty - min(dirty, parts.dirtyAfter)) * 2)
+        return dirty <= part || parts.written >= parts.dirtyAtFirst * 2 ? .end : .part(bytes: part)
+    }
+
+    /// Whether another handle seems to write the same nodes: it ends with a checkpoint for all.
+    func isAnotherWriting(at fileEnd: UInt64, dirty: Int, _ options: EngineOptions) -> Bool {
+        parts == nil && foreignNodesEnd > end
+            && fileEnd - min(fileEnd, foreignNodesEnd) < UInt64(options.indexSliceBytes) * 8
+            && dirty < options.dirtyNodeBytes / 4 * 5
+    }
+}
