@@ -1,13 +1,12 @@
-// Reads little-endian fields from bytes that nobody vouches for, never beyond their end.
+// Reads little-endian fields from untrusted bytes, never beyond their end.
 
-/// A position in a piece of a file that is in memory.
+/// A reading position in bytes of a file that are in memory.
 ///
-/// Whatever does not fit what is left is an error of code `damaged` that names the offset in the file. The memory must
-/// stay as it is while the reader or anything it gave out is used; that is the caller's promise, as for every buffer
-/// pointer. Sound because every access first compares its size with the bytes remaining, and sizes are never negative.
+/// Reading past the end throws `damaged` with the offset in the file. The caller keeps the memory unchanged while the
+/// reader or bytes from it are in use. Sound because every access first compares its size with the bytes that remain.
 package struct ByteReader {
     package let bytes: UnsafeRawBufferPointer
-    /// Where in the file the first of the bytes stands.
+    /// The file offset of the first byte.
     package let fileOffset: UInt64
     /// Never above `bytes.count`.
     package private(set) var position = 0
@@ -53,7 +52,7 @@ package struct ByteReader {
         return ByteReader(try readBytes(count), fileOffset: offset)
     }
 
-    /// The next `count` bytes as text; not valid UTF-8 is damage.
+    /// The next `count` bytes as text. Throws `damaged` unless they are valid UTF-8.
     package mutating func readText(_ count: Int) throws(StoreError) -> String {
         let start = currentOffset
         guard let text = try readBytes(count).text else {
@@ -70,7 +69,7 @@ package struct ByteReader {
         }
     }
 
-    /// Everything must have been read.
+    /// Throws `damaged` unless everything was read.
     package func finish() throws(StoreError) {
         guard isAtEnd else { throw damaged("There are bytes behind the last field.") }
     }

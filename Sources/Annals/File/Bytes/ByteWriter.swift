@@ -2,13 +2,13 @@
 
 import Glibc
 
-/// Owns one block of memory, aligned for any integer, that doubles when it is full.
+/// Owns one block of memory, aligned for any integer. The block doubles when it is full.
 ///
-/// 1. The bytes below `count` were all written by an append; nothing above `count` is ever given out.
+/// 1. An append wrote every byte below `count`. Bytes above `count` are never lent.
 /// 2. `count` never exceeds `capacity`, the size of the block.
 ///
-/// Sound because the struct cannot be copied, so the block has one owner, which frees it; and every write is preceded
-/// by `reserve`, which makes room for it. Running out of memory ends the process, as for an array.
+/// Sound because the struct cannot be copied: its only owner frees the block. `reserve` makes room before every write.
+/// Running out of memory ends the process, as for an array.
 package struct ByteWriter: ~Copyable {
     private(set) var base: UnsafeMutableRawPointer
     private(set) var capacity: Int
@@ -19,7 +19,7 @@ package struct ByteWriter: ~Copyable {
         base = .init(mutating: ByteWriter.resized(nil, to: self.capacity))
     }
 
-    /// A writer that has no memory before the first append: costs nothing to make.
+    /// A writer without memory until the first append.
     package init(withoutMemory: Void) {
         capacity = 0
         base = ByteWriter.nothing
@@ -27,13 +27,13 @@ package struct ByteWriter: ~Copyable {
 
     deinit { if capacity > 0 { free(base) } }
 
-    /// Stands for no memory: aligned, and never read or written, because a capacity of 0 has no bytes.
+    /// The base of a writer without memory: aligned, never read or written.
     private static var nothing: UnsafeMutableRawPointer {
         guard let address = UnsafeMutableRawPointer(bitPattern: 16) else { preconditionFailure("16 is not 0.") }
         return address
     }
 
-    /// What was written. Valid until the next append, or the writer's end.
+    /// The bytes written so far. Valid until the next append or the writer's end.
     package var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
     /// Bytes already written, to be changed in place. Valid until the next append, or the writer's end.
@@ -48,7 +48,7 @@ package struct ByteWriter: ~Copyable {
         self.count = count
     }
 
-    /// Takes bytes out; what is after them moves to the front.
+    /// Removes bytes and closes the hole.
     package mutating func remove(_ range: Range<Int>) {
         requireWritten(range.lowerBound, range.count)
         memmove(base + range.lowerBound, base + range.upperBound, count - range.upperBound)
@@ -90,7 +90,7 @@ package struct ByteWriter: ~Copyable {
         count &+= source.count
     }
 
-    /// Appends bytes, and says whether all of them are below 128: asks less than to look through them first.
+    /// Appends bytes and returns whether all are below 128. Cheaper than a separate pass.
     @inline(__always)
     package mutating func appendNotingASCII(_ source: UnsafeRawBufferPointer) -> Bool {
         guard let start = source.baseAddress else { return true }
@@ -116,13 +116,13 @@ package struct ByteWriter: ~Copyable {
         count &+= zeros
     }
 
-    /// The same for few bytes: whole words, the last of which may end after what counts.
+    /// The same for few bytes. Writes whole words; the last may end above `count`.
     @inline(__always)
     mutating func appendFewZeros(_ zeros: Int) {
         precondition(zeros >= 0, "A count of bytes is not negative.")
         reserve(zeros &+ 8)
         var offset = 0
-        // One word at least: whether there are none at all is not to be foreseen of padding.
+        // At least one word: for padding, a test for zero bytes would often be mispredicted.
         repeat {
             (base + (count &+ offset)).storeBytes(of: 0, as: UInt64.self)
             offset &+= 8
@@ -170,7 +170,7 @@ package struct ByteWriter: ~Copyable {
 
     @inline(__always)
     private func requireWritten(_ offset: Int, _ size: Int) {
-        // As unsigned numbers, what is negative is too large.
+        // As unsigned numbers, negative ones are too large.
         precondition(
             size <= count && UInt(bitPattern: offset) <= UInt(bitPattern: count &- size),
             "Only bytes already written can change.")

@@ -1,10 +1,9 @@
-// Copying bytes that are looked at on their way.
+// Copies bytes and inspects them in the same pass.
 
 enum BytesCopied {
-    /// Copies `count` bytes, and returns all of them or-ed together, each in some place of the word.
+    /// Copies `count` bytes and returns all of them or-ed together, each in some byte of the word.
     ///
-    /// Without a loop up to 256: sizes differ from text to text, and each time that a loop ends where it was not
-    /// foreseen costs more than some bytes copied twice.
+    /// No loop up to 256 bytes: a mispredicted loop end costs more than copying some bytes twice.
     @inline(__always)
     static func copy(_ source: UnsafeRawPointer, to target: UnsafeMutableRawPointer, _ count: Int) -> UInt64 {
         if count >= 32 {
@@ -28,8 +27,7 @@ enum BytesCopied {
         return count > 0 ? UInt64(copyAll(UInt8(), |, source, target, count)) : 0
     }
 
-    /// Copies so many words from the beginning on and so many up to the end, which overlap in the middle: twice as many
-    /// hold all there is.
+    /// Copies a number of words from the beginning and as many up to the end. The two parts overlap in the middle.
     @inline(__always)
     static func copyEnds<Word: BitwiseCopyable>(
         _ words: Int, _ none: Word, _ or: (Word, Word) -> Word, _ source: UnsafeRawPointer,
@@ -43,7 +41,7 @@ enum BytesCopied {
         return bits
     }
 
-    /// Copies at least one word, one after the other. The last one overlaps the one before it.
+    /// Copies at least one word. The last word overlaps the one before it.
     @inline(__always)
     static func copyAll<Word: BitwiseCopyable>(
         _ none: Word, _ or: (Word, Word) -> Word, _ source: UnsafeRawPointer, _ target: UnsafeMutableRawPointer,

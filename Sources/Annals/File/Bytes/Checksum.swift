@@ -1,13 +1,13 @@
 // The one checksum of the file: wyhash final 4.3, as FileFormat.md defines it.
 
-/// Finds accidents, not attackers: an attacker who can write the file can write any checksum.
+/// Finds accidents, not attacks: anyone who can write the file can write a checksum.
 package enum Checksum {
     private static let secret0: UInt64 = 0x2d35_8dcc_aa6c_78a5
     private static let secret1: UInt64 = 0x8bb8_4b93_962e_acc9
     private static let secret2: UInt64 = 0x4b33_a62e_d433_d4a3
     private static let secret3: UInt64 = 0x4d5a_2da5_1de1_aa47
 
-    /// The checksum of `bytes`. Linear in their count, allocates nothing, and needs no alignment.
+    /// The checksum of `bytes`. Linear; allocates nothing and needs no alignment.
     package static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64) -> UInt64 {
         let seed = seed ^ mix(seed ^ secret0, secret1)
         // Only an empty buffer may have no base address.
@@ -28,8 +28,7 @@ package enum Checksum {
         return finish(a, 0, seed, count)
     }
 
-    /// Every load lies in the `count` (over 16) bytes: blocks are taken only while they fit, and the last 16 bytes may
-    /// reach back over bytes already used, never before the first.
+    /// Requires over 16 bytes. Every load lies in them: the last 16 may overlap bytes already used.
     @inline(__always)
     private static func hashLong(_ base: UnsafeRawPointer, _ count: Int, _ seed: UInt64) -> UInt64 {
         var seed = seed

@@ -4,9 +4,9 @@ import Glibc
 
 /// The order-preserving encoding of the values in an ordered index, ascending.
 ///
-/// A key is one component after the other. Within one column all components have the same type, so no type is written.
-/// No component is the beginning of another one of its type; therefore compound keys compare component by component,
-/// and `memcmp` over the shorter of two different keys always decides.
+/// A key is a sequence of components. All components of a column have the same type, so the type is not written. No
+/// component is a prefix of another of its type. So compound keys compare by component, and `memcmp` over the shorter
+/// of two different keys always decides.
 ///
 /// | value | bytes |
 /// |---|---|
@@ -19,9 +19,9 @@ import Glibc
 /// | object | 01, u64 big-endian |
 /// | decimal | 01, then class 00 negative, 01 zero, 02 positive, 03 not a number; see below |
 ///
-/// Doubles: -0 equals 0, and all NaNs equal each other and come after +infinity. So decoding gives 0 for -0 and the one
-/// quiet NaN for all; every other value comes back as it was. Strings compare by their UTF-8 bytes, which is the order
-/// of Unicode scalars: not normalised, and the same in every locale.
+/// Doubles: -0 equals 0. All NaNs are equal and come after +infinity. Decoding returns 0 for -0 and one quiet NaN for
+/// every NaN. Strings compare by their UTF-8 bytes: the order of Unicode scalars, not normalised, the same in every
+/// locale.
 ///
 /// Decimals compare by their number, whatever the exponents. A positive one is 0.ddd x 10^scale with a first digit that
 /// is not 0: the scale as u32 big-endian plus 2^31, two digits a byte (their number plus 1), a last single digit as if
@@ -67,7 +67,7 @@ package enum OrderedKey {
         Array(string.utf8).withUnsafeBytes { append(data: $0, to: &key) }
     }
 
-    /// Texts come here too, as their UTF-8.
+    /// Also for texts, as UTF-8.
     package static func append(data: UnsafeRawBufferPointer, to key: inout ByteWriter) {
         key.append(present)
         var rest = data
@@ -85,7 +85,7 @@ package enum OrderedKey {
         return UnsafeRawPointer(found) - base
     }
 
-    /// A UUID as the two halves of its text form.
+    /// A UUID as its upper and lower half.
     package static func append(uuid high: UInt64, _ low: UInt64, to key: inout ByteWriter) {
         append(bits: high, to: &key)
         key.append(low.byteSwapped)
@@ -119,7 +119,7 @@ extension OrderedKey {
         key.append(DecimalClass.notANumber.rawValue)
     }
 
-    /// The number mantissa x 10^exponent, with a minus before it where said. Any form of a number gives the same key.
+    /// The number mantissa x 10^exponent, negated if `isNegative`. All forms of a number have the same key.
     package static func append(
         decimal mantissa: UInt128, exponent: Int16, isNegative: Bool, to key: inout ByteWriter
     ) {
@@ -147,7 +147,7 @@ extension OrderedKey {
         key.append(scale.byteSwapped ^ UInt32(inversion) &* 0x0101_0101)
     }
 
-    /// Two digits a byte, beginning with the one that `divisor` stands for, then the end.
+    /// Appends two digits a byte from `divisor` on, then the end.
     private static func append(
         digitsOf mantissa: UInt128, from divisor: UInt128, _ inversion: UInt8, to key: inout ByteWriter
     ) {

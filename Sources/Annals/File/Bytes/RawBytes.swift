@@ -8,7 +8,7 @@ extension UnsafeRawBufferPointer {
         Integer(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
     }
 
-    /// The bytes from `offset` on, as a buffer that counts from 0.
+    /// The bytes from `offset` on.
     @inline(__always)
     func slice(_ offset: Int, _ count: Int) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: self[offset..<(offset + count)])
@@ -36,7 +36,7 @@ extension UnsafeMutableRawBufferPointer {
 }
 
 extension String {
-    /// Whether both are the same UTF-8; `==` would take differently composed letters for the same.
+    /// Whether both have the same UTF-8. `==` also accepts other compositions of a letter.
     func hasSameBytes(as other: String) -> Bool {
         let isSame = utf8.withContiguousStorageIfAvailable { mine in
             other.utf8.withContiguousStorageIfAvailable { others -> Bool in
@@ -51,14 +51,13 @@ extension String {
 extension UnsafeRawBufferPointer {
     /// The bytes as text; nil if they are not valid UTF-8. Linear in the bytes.
     ///
-    /// `String(validating:as:)` is generic code of the library that is not specialized, and takes four times as long.
+    /// `String(validating:as:)` is not specialized and takes four times as long.
     package var text: String? { isEmpty ? "" : withValidText { String(copying: $0) } }
 
     /// Whether the bytes are valid UTF-8. Linear in the bytes.
     package var isText: Bool { isASCII || withValidText { _ in true } != nil }
 
-    /// Whether all bytes are below 128, or there are none: then they are valid UTF-8. Most texts are, and this asks
-    /// less of each.
+    /// Whether all bytes are below 128, so valid UTF-8. Most texts are, and this test is cheaper.
     @inline(__always)
     private var isASCII: Bool {
         guard let start = baseAddress else { return true }
@@ -78,8 +77,8 @@ extension UnsafeRawBufferPointer {
         return bits & 0x8080_8080_8080_8080 == 0
     }
 
-    /// Nil if they are not valid, or empty. Sound because bytes may always be read as `UInt8`, and the spans do not
-    /// outlive the call.
+    /// Nil if the bytes are invalid or empty. Sound because any byte is a `UInt8`, and the spans do not outlive the
+    /// call.
     @inline(__always)
     private func withValidText<Result>(_ body: (borrowing UTF8Span) -> Result) -> Result? {
         guard let first = baseAddress else { return nil }

@@ -12,7 +12,7 @@ struct SortedRun {
     var records: UInt64
 }
 
-/// Takes records in any order and gives them back in ascending order.
+/// Accepts records in any order and returns them in ascending order.
 package final class ExternalSorter<Record: SortRecord> {
     private let files: any FileSystem
     private let makeFile: () throws(StoreError) -> Descriptor
@@ -90,7 +90,7 @@ package final class ExternalSorter<Record: SortRecord> {
         runs = []
     }
 
-    /// All records in ascending order, to be requested one by one. Nothing is forgotten: they can be asked for again.
+    /// All records in ascending order, one by one. May be called again: the sorter keeps them.
     package func sorted() throws(StoreError) -> SortedRecords<Record> {
         guard !runs.isEmpty else {
             pending.sort()

@@ -2,8 +2,7 @@
 
 /// Bytes that are appended and later read back, in memory up to a limit.
 ///
-/// The first `fileBytes` bytes stand in the file, the rest in `memory`. The file has no name: whatever happens, nothing
-/// is left behind.
+/// The first `fileBytes` bytes stand in the file, the rest in `memory`. The file has no name, so nothing of it remains.
 struct Spool: ~Copyable {
     private let files: any FileSystem
     private let directory: Descriptor

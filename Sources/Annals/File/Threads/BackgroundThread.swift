@@ -2,7 +2,7 @@
 
 /// A running thread that can be waited for.
 ///
-/// Once nobody holds it any more it runs on by itself. No signal handler of the program runs on it.
+/// If its object is released, the thread runs on. No signal handler of the program runs on it.
 package final class BackgroundThread: Sendable {
     private enum State { case running, joining, ended }
 
@@ -12,7 +12,7 @@ package final class BackgroundThread: Sendable {
     private let state = Guarded(State.running)
 
     /// - Parameter name: what debuggers show; the system keeps the first 15 bytes.
-    /// - Throws: `outOfMemory` where the system gives no more threads.
+    /// - Throws: `outOfMemory` if the system gives no more threads.
     package init(name: String, _ body: @escaping @Sendable () -> Void) throws(StoreError) {
         let shown = String(decoding: name.utf8.filter { $0 != 0 && $0 < 0x80 }.prefix(15), as: UTF8.self)
         do throws(SystemError) {
@@ -25,8 +25,7 @@ package final class BackgroundThread: Sendable {
         if state.withLock({ $0 == .running }) { SystemCalls.detachThread(number) }
     }
 
-    /// Waits until the thread has ended. Only the first caller waits; for later ones, and for the thread itself, which
-    /// would wait for ever, nothing happens.
+    /// Waits until the thread has ended. Returns at once for later callers, on the thread itself, and after a fork.
     package func join() {
         guard !process.wasForked, !SystemCalls.isCurrentThread(number) else { return }
         let isFirst = state.withLock { state in

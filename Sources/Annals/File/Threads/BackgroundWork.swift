@@ -33,8 +33,7 @@ package final class BackgroundWork: @unchecked Sendable {
         }
     }
 
-    /// Waits as the step asked. What it waits for is looked at and waited for under one lock, so that nothing is
-    /// missed.
+    /// Waits as the step asked. The check and the wait share one lock, so that no wake is missed.
     private func isOver(after next: Next) -> Bool {
         monitor.withLock {
             while !isStopping && !isWoken {

@@ -6,7 +6,7 @@
 // CH2  One thread at a time waits in the watch: it leads. What it learns it tells everybody before it goes, and then
 //     another waiting one leads.
 // CH3  No lock is held while a thread waits in the watch.
-// CH4  Where nobody listens there is no watch: a user may have few of them.
+// CH4  Without listeners there is no watch: the system allows each user only a few.
 
 internal import Synchronization
 
@@ -38,8 +38,8 @@ package final class ChangeHub: @unchecked Sendable {
 
     // MARK: The process's own
 
-    /// The address of one that is never given back; 0 for none. In a child it is replaced by one of its own, without a
-    /// lock, which a thread of the parent's could hold for ever.
+    /// The address of a hub that is never freed; 0 for none. A child replaces it without taking a lock, because a
+    /// thread of the parent may have held that lock at the fork.
     private static let current = Atomic<UInt>(0)
 
     /// The hub of this process, which watches through inotify.
@@ -56,7 +56,7 @@ package final class ChangeHub: @unchecked Sendable {
         return made.takeUnretainedValue()
     }
 
-    /// The same, if anybody has asked for it yet.
+    /// The same, but nil if there is none yet.
     package static var existing: ChangeHub? { hub(at: current.load(ordering: .acquiring)) }
 
     private static func hub(at address: UInt) -> ChangeHub? {
@@ -112,14 +112,13 @@ package final class ChangeHub: @unchecked Sendable {
         if !concerned.isEmpty { wake(concerned) { $0.hasNews = true } }
     }
 
-    /// For a caller that found something before it looked for the reason: the next wait ends at once.
+    /// For a caller that found news before it looked for the cause: the next wait ends at once.
     package func keepDoubt(_ listener: ChangeListener) {
         if process.wasForked { return }
         monitor.withLock { (listener.hasNews, listener.isInDoubt) = (true, true) }
     }
 
-    /// For a caller that found that the path does not lead to the file: from now on it looks in
-    /// intervals.
+    /// For a caller whose path no longer leads to the file: it looks in intervals from now on.
     package func lookInIntervals(_ listener: ChangeListener) {
         if process.wasForked { return }
         monitor.withLock {
@@ -159,7 +158,7 @@ package final class ChangeHub: @unchecked Sendable {
         epoch &+= 1
     }
 
-    /// Has every thread that waits look at what it waits for.
+    /// Wakes every waiting thread to check its condition.
     private func interrupt() {
         if isLed { watch?.wake() }
         monitor.signalAll()
@@ -206,7 +205,7 @@ package final class ChangeHub: @unchecked Sendable {
         }
     }
 
-    /// The same for a task, which occupies no thread meanwhile. Ends with `stopped` where the task is cancelled.
+    /// The same for a task, without occupying a thread. Ends with `stopped` if the task is cancelled.
     package func wait(
         for listener: ChangeListener, untilMonotonicMicroseconds deadline: UInt64?,
         isolation: isolated (any Actor)? = #isolation
@@ -310,7 +309,7 @@ package final class ChangeHub: @unchecked Sendable {
         monitor.unlock()
     }
 
-    /// Takes the tasks out that are to go on. With `monitor` locked.
+    /// Removes and returns the tasks to resume. With `monitor` locked.
     private func popDue() -> [CheckedContinuation<Void, Never>] {
         guard asynchronousListeners > 0 else { return [] }
         let now = SystemCalls.monotonicMicroseconds()

@@ -28,7 +28,7 @@ package final class Monitor: Sendable {
         return try body()
     }
 
-    /// Gives the lock up until somebody signals. The caller holds the lock before and after.
+    /// Releases the lock until a signal. The caller holds it before and after.
     package func wait() { SystemCalls.wait(memory) }
 
     /// The same, but not beyond a moment of the monotonic clock (`Environment.monotonicMicroseconds`).
