@@ -1,7 +1,7 @@
-// The two ends of a range over an index, as the engine wants them, and what it leaves to its caller: values too long
-// for a key.
+// The two bounds of a range over an index, in the engine's form. The caller checks what the index cannot decide: values
+// too long for a key.
 
-/// Bounds of a range. If they are not exact, the engine lends more rows than belong to it, and `contains` tells.
+/// Bounds of a range. If they are not exact, the engine lends rows outside the range too, and `contains` finds them.
 struct IndexRange {
     let lower: IndexBound
     let upper: IndexBound
@@ -10,20 +10,20 @@ struct IndexRange {
     private let to: End
     private let attributes: [AttributeDefinition]
 
-    /// One end with its whole key.
+    /// One bound with its whole key.
     private struct End {
         var key: [UInt8]
-        /// How many attributes the key is of.
+        /// The number of attributes in the key.
         var count: Int
         var isIncluded: Bool
 
-        /// Whether a key of as many attributes comes before the range that begins here.
+        /// Whether a key of as many attributes comes before the range that begins with this bound.
         func isAfter(_ key: [UInt8]) -> Bool {
             key.lexicographicallyPrecedes(self.key) || !isIncluded && key == self.key
         }
 
-        /// Whether a key of as many attributes comes after the range that ends here. Keys that begin with the key are
-        /// in the range, too.
+        /// Whether a key of as many attributes comes after the range that ends with this bound. A key that begins with
+        /// the bound's key is still in the range.
         func isBefore(_ key: [UInt8]) -> Bool {
             isIncluded
                 ? self.key.lexicographicallyPrecedes(key) && !key.starts(with: self.key)
@@ -31,7 +31,7 @@ struct IndexRange {
         }
     }
 
-    /// Throws `typeMismatch` where a value is not of its attribute's type, `invalidArgument` if there are more
+    /// Throws `typeMismatch` if a value does not have its attribute's type, and `invalidArgument` if there are more
     /// values than attributes.
     init(_ index: IndexID, _ layout: RowLayout, _ lower: RangeBound, _ upper: RangeBound) throws(StoreError) {
         attributes = index.attributes.compactMap { number in layout.entity.attributes.first { $0.number == number } }
@@ -39,7 +39,7 @@ struct IndexRange {
         let (high, isHighExact) = try Self.bound(upper, attributes)
         isExact = isLowExact && isHighExact
         if !isExact, case .including(let values) = lower, lower == upper, values.count == attributes.count {
-            // One key: of a long one the index keeps the length and a hash too, so that few others are looked at.
+            // A single key: for a long key the index also keeps its length and a hash, so few other rows are read.
             let key = try Self.keptKey(lower, attributes)
             (self.lower, self.upper) = (.including(key), .including(key))
         } else {
@@ -55,13 +55,13 @@ struct IndexRange {
         if bound == .unbounded { return (.unbounded, true) }
         guard bound.values.count <= attributes.count else {
             throw StoreError(
-                .invalidArgument, "A bound has more values than its key has attributes: leave the last ones out.")
+                .invalidArgument, "A bound has more values than its key has attributes: leave out the last values.")
         }
         for (value, attribute) in zip(bound.values, attributes) {
             guard value.isNull || value.type == attribute.type else {
                 throw StoreError(
                     .typeMismatch,
-                    "The bound for “\(attribute.name)” is not of its type, which is \(attribute.type).")
+                    "The bound for “\(attribute.name)” must be of the type \(attribute.type).")
             }
         }
         let values = try fileValues(bound)
@@ -76,7 +76,7 @@ struct IndexRange {
         return (made.bound, made.isExact)
     }
 
-    /// The key as the index keeps it.
+    /// The key in the form that the index keeps.
     private static func keptKey(
         _ bound: RangeBound, _ attributes: [AttributeDefinition]
     ) throws(StoreError) -> [UInt8] {
@@ -100,7 +100,7 @@ struct IndexRange {
         return End(key: key, count: bound.values.count, isIncluded: isIncluded)
     }
 
-    /// Whether the row lies between the ends, by its whole values.
+    /// Whether the row lies in the range. Compares whole values.
     func contains(_ row: RowImage, _ view: View) throws(StoreError) -> Bool {
         var values: [StoredValue] = []
         for attribute in attributes.prefix(max(from.count, to.count)) {
@@ -119,7 +119,7 @@ struct IndexRange {
         return true
     }
 
-    /// Bytes that compare as the values do, however long they are.
+    /// Bytes that compare as the values do, even for long values.
     private static func key(_ values: [StoredValue]) -> [UInt8] {
         var writer = ByteWriter()
         for value in values {

@@ -1,16 +1,16 @@
-// Finding objects through an index: equality and ranges, in both directions.
+// Finding objects through an index: by equality, and by ranges in both directions.
 
-/// Where a range over an index begins or ends: values for the first attributes of the key.
+/// One end of a range over an index: values for the first attributes of the key.
 public enum RangeBound: Sendable, Hashable {
-    /// The range has no end on this side.
+    /// No bound on this side.
     case unbounded
-    /// The range contains the keys that begin with these values.
+    /// The range includes the keys that begin with these values.
     case including([Value])
-    /// The range does not contain the keys that begin with these values.
+    /// The range excludes the keys that begin with these values.
     case excluding([Value])
-    /// The range contains the keys that begin with these values, where the last value, a string or data, is only the
-    /// beginning of the key's. Used for both ends, it selects by prefix. Bytes are compared, so “e” is also a beginning
-    /// of an “é” that is composed of two characters.
+    /// The range includes the keys that begin with these values. The last value, a string or data, need only be the
+    /// beginning of the key's value. Use it for both ends to select by prefix. Bytes are compared, so “e” is also a
+    /// prefix of an “é” that consists of two Unicode scalars.
     case prefix([Value])
 
     var values: [Value] {
@@ -22,26 +22,31 @@ public enum RangeBound: Sendable, Hashable {
 }
 
 extension Snapshot {
-    /// Calls `body` with the objects in a range of an index, in its order or the reverse one, until it returns false.
+    /// Calls `body` with each object in a range of an index, in the index's order or in reverse, until `body` returns
+    /// false.
     ///
-    /// The order is: null first; false before true; numbers and dates by size, NaN last, -0 as 0; texts and data by
-    /// their bytes, which for texts is the order of Unicode scalars; objects with equal keys by their IDs.
+    /// The order is:
+    ///
+    /// - null first;
+    /// - false before true;
+    /// - numbers and dates by value, with -0 equal to 0, and NaN last;
+    /// - strings and data by their bytes, which for strings is the order of Unicode scalars;
+    /// - objects with equal keys by their IDs.
     ///
     /// To read a range in pages, pass the last object of a page as `object` for the next one. This takes logarithmic
-    /// time, wherever the page is, while an offset takes time for each index entry that it passes over.
+    /// time for any page. An offset takes time for each index entry that it skips.
+    ///
+    /// A state of the past has no indexes: its objects are sorted for this call.
     ///
     /// - Parameters:
     ///   - entity: The entity of the objects.
-    ///   - attributes: The name of an attribute that is indexed or unique, or the names of a compound key.
-    ///   - lower: Where the range begins: values for some of these attributes, from the first on.
-    ///   - upper: Where it ends.
+    ///   - attributes: The name of an indexed or unique attribute, or the names of a compound key.
+    ///   - lower: Where the range begins: values for the first attributes, or for all of them.
+    ///   - upper: Where the range ends.
     ///   - object: The range continues after this object, in the direction of reading. The snapshot must contain it.
-    ///   - offset: How many objects are passed over first. They are not read, unless their keys are longer than 240
-    ///     bytes.
-    ///   - reversed: Whether the range is read from its end.
-    ///   - body: Called with each row, in place. False ends the reading.
-    ///
-    /// In a state of the past, which has no indexes, the objects are sorted.
+    ///   - offset: How many objects to skip first. They are not read, unless their keys are longer than 240 bytes.
+    ///   - reversed: Whether to read the range from its end.
+    ///   - body: Called with each row, in place. Return false to stop.
     ///
     /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` if there is no such index;
     ///   `typeMismatch`; `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`; and what
@@ -68,7 +73,7 @@ extension Snapshot {
                 index, from: ends.lower, to: ends.upper, after: object, offset: offset, reversed: reversed
             ) { (object, row) throws(StoreError) in try lend(object, row, layout, body) }
         }
-        // Rows beside an inexact range do not count.
+        // Rows outside the range do not count.
         var passed = max(0, offset)
         try view.range(
             index, from: ends.lower, to: ends.upper, after: object, reversed: reversed
@@ -82,8 +87,8 @@ extension Snapshot {
         }
     }
 
-    /// How many objects lie in a range of an index. Reads only the index: constant time for the whole index, otherwise
-    /// linear in its nodes that lie in the range. Values over 240 bytes among the bounds make it read rows; a state of
+    /// The number of objects in a range of an index. Reads only the index: constant time for the whole index, otherwise
+    /// linear in the index nodes in the range. With a value of over 240 bytes in a bound it also reads rows. A state of
     /// the past reads all objects of the entity.
     ///
     /// - Throws: As `rows(of:by:from:to:after:offset:limit:reversed:)`.
@@ -122,24 +127,24 @@ extension Snapshot {
         return objects
     }
 
-    /// The IDs of the objects whose attribute has this value. The attribute is indexed or unique.
+    /// The IDs of the objects whose attribute has this value. The attribute must be indexed or unique.
     ///
     /// - Throws: As `rows(of:by:from:to:after:offset:limit:reversed:)`.
     public func objects(of entity: EntityHandle, where attribute: String, equals value: Value) throws -> [ObjectID] {
         try objects(of: entity, by: [attribute], from: .including([value]), to: .including([value]))
     }
 
-    /// The objects in a range of an index as values. Takes memory for all of them.
+    /// The objects in a range of an index, as values. All of them are in memory at once.
     ///
     /// - Parameters:
     ///   - entity: The name of the entity.
-    ///   - attributes: The name of an attribute that is indexed or unique, or the names of a compound key.
-    ///   - lower: Where the range begins: values for some of these attributes, from the first on.
-    ///   - upper: Where it ends.
+    ///   - attributes: The name of an indexed or unique attribute, or the names of a compound key.
+    ///   - lower: Where the range begins: values for the first attributes, or for all of them.
+    ///   - upper: Where the range ends.
     ///   - object: The range continues after this object, in the direction of reading. The snapshot must contain it.
-    ///   - offset: How many objects are passed over first.
-    ///   - limit: How many objects are read at most; nil for all.
-    ///   - reversed: Whether the range is read from its end.
+    ///   - offset: How many objects to skip first.
+    ///   - limit: How many objects to return at most; nil for all.
+    ///   - reversed: Whether to read the range from its end.
     ///
     /// - Throws: `StoreError`: `unknownEntity`; `unknownAttribute`; `invalidArgument` if there is no such index;
     ///   `typeMismatch`; `objectNotFound` if the snapshot does not contain `object`; `damaged`; `closed`.
@@ -160,7 +165,7 @@ extension Snapshot {
         return rows
     }
 
-    /// The objects whose attribute has this value. The attribute is indexed or unique.
+    /// The objects whose attribute has this value. The attribute must be indexed or unique.
     ///
     /// - Throws: As `rows(of:by:from:to:after:offset:limit:reversed:)`.
     public func rows(
@@ -169,7 +174,8 @@ extension Snapshot {
         try rows(of: entity, by: [attribute], from: .including([value]), to: .including([value]), limit: limit)
     }
 
-    /// The objects whose attribute, a string or data that is indexed or unique, begins with this value.
+    /// The objects whose attribute begins with this value. The attribute must be a string or data, and indexed or
+    /// unique.
     ///
     /// - Throws: As `rows(of:by:from:to:after:offset:limit:reversed:)`.
     public func rows(

@@ -1,14 +1,14 @@
-// One state of a store, to read from for as long as one likes.
+// One state of a store, which can be read for as long as it is kept.
 
 internal import FoundationEssentials
 
-/// A state of a store, which no later commit changes. Any thread may read from it, any number may be held, and none
-/// holds anybody up.
+/// One state of a store. No later commit changes it. Any thread may read it, you may keep any number of snapshots, and
+/// they block nobody.
 ///
-/// It keeps its store open for as long as it is held, unless somebody closes the store: then it throws `closed`.
+/// A snapshot keeps its store open. If the store is closed explicitly, reading the snapshot throws `closed`.
 ///
-/// A state of the past does not know what an entity was whose history was not kept since: reading its objects throws
-/// `historyGap`.
+/// For a state of the past, the store may not know the objects of an entity, because its history was not kept then.
+/// Reading such objects throws `historyGap`.
 public struct Snapshot: Sendable {
     let view: View
     /// Keeps the store open.
@@ -21,15 +21,14 @@ public struct Snapshot: Sendable {
         self.storeIdentifier = storeIdentifier
     }
 
-    /// The place in history that this is the state of.
+    /// The place in history of this state.
     public var token: HistoryToken {
         HistoryToken(storeIdentifier: storeIdentifier, number: view.number, tag: view.tag)
     }
 
     // MARK: Schema
 
-    /// Which version of the schema the state has: 0 without a schema, and one more with each transaction that changes
-    /// it.
+    /// The version of the schema in this state: 0 without a schema, and one more for each transaction that changes it.
     public var schemaVersion: Int { Int(view.catalog.newestVersion) }
 
     /// The entities, in the order in which they were added. Throws `StoreError`.
@@ -44,7 +43,7 @@ public struct Snapshot: Sendable {
         }
     }
 
-    /// An entity, for reading by position. Throws `StoreError`: `unknownEntity`.
+    /// Returns an entity, for reading by position. Throws `StoreError`: `unknownEntity`.
     public func entity(_ name: String) throws -> EntityHandle { try handle(ofEntity: name) }
 
     func handle(ofEntity name: String) throws(StoreError) -> EntityHandle {
@@ -54,7 +53,8 @@ public struct Snapshot: Sendable {
         return handle
     }
 
-    /// Throws `unknownEntity` if the state does not have the entity, `historyGap` if nobody knows what the entity was.
+    /// Throws `unknownEntity` if this state does not have the entity, and `historyGap` if the entity's objects are not
+    /// known for this state.
     func require(_ entity: EntityHandle) throws(StoreError) {
         try requireKnown(entity.number)
         let isKnown = view.catalog.layout(version: view.catalog.newestVersion, entity: entity.number) != nil
@@ -63,7 +63,7 @@ public struct Snapshot: Sendable {
 
     private func handle(_ number: UInt16) -> EntityHandle? { layout(number).map(EntityHandle.init) }
 
-    /// Nil for the store's own entities: they are no part of what a program sees.
+    /// Nil for the store's own entities, which programs do not see.
     private func layout(_ number: UInt16) -> RowLayout? {
         guard let layout = view.catalog.layout(version: view.catalog.newestVersion, entity: number),
             !layout.isReserved
@@ -73,7 +73,7 @@ public struct Snapshot: Sendable {
 
     // MARK: One object
 
-    /// The object as a value; nil if there is none. Throws `StoreError`: `damaged`, `closed`.
+    /// Returns the object as a value, or nil if there is none. Throws `StoreError`: `damaged`, `closed`.
     public func row(_ object: ObjectID) throws -> Row? {
         guard let handle = handle(object.entityNumber) else { return nil }
         var row: Row?
@@ -83,11 +83,11 @@ public struct Snapshot: Sendable {
         return row
     }
 
-    /// Gives `body` the object where it stands. False if there is none, and then `body` is not called. Throws
-    /// `StoreError`: `damaged`, `closed`, and what
-    /// `body` throws.
+    /// Calls `body` with the object, in place. Returns false, without calling `body`, if there is no such object.
     ///
-    /// Positions are those of `entity`, or of the newest schema if none is given; given, it saves looking it up.
+    /// Positions are those of `entity`, or of the newest schema if `entity` is nil. Passing it saves a lookup.
+    ///
+    /// Throws `StoreError`: `damaged`, `closed`, and what `body` throws.
     public func withRow(
         _ object: ObjectID, in entity: EntityHandle? = nil, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws -> Bool { try lendRow(object, in: entity, body) }
@@ -96,13 +96,13 @@ public struct Snapshot: Sendable {
         _ object: ObjectID, in entity: EntityHandle?, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         guard let layout = entity?.layout ?? layout(object.entityNumber) else { return false }
-        // An ID may come from outside: one of another entity names nothing here.
+        // An ID may come from outside. An ID of another entity finds nothing here.
         guard layout.entity.number == object.entityNumber else { return false }
         try requireKnown(object.entityNumber)
         return try view.withRow(object) { (row) throws(StoreError) in try lend(object, row, layout, body) }
     }
 
-    /// Hands a row out for as long as `body` runs.
+    /// Lends a row to `body`, until it returns.
     @inline(__always)
     func lend<Result>(
         _ object: ObjectID, _ row: RowImage, _ layout: RowLayout,
@@ -115,7 +115,7 @@ public struct Snapshot: Sendable {
 
     // MARK: All objects
 
-    /// How many objects the entity has. Constant time; for a state of the past linear.
+    /// The number of objects of the entity. Constant time; linear for a state of the past.
     ///
     /// - Throws: `StoreError`: `unknownEntity`, `damaged`, `closed`.
     public func count(of entity: String) throws -> UInt64 {
@@ -124,10 +124,10 @@ public struct Snapshot: Sendable {
         return try view.count(entity: number)
     }
 
-    /// Gives `body` every object of the entity whose number is in the range, by ascending number or descending, until
-    /// it returns false.
+    /// Calls `body` with each object of the entity whose number is in the range, by ascending or descending number,
+    /// until `body` returns false.
     ///
-    /// Throws `StoreError`: `damaged`, `closed`, and what `body` throws. Takes no memory that grows with the number of
+    /// Throws `StoreError`: `damaged`, `closed`, and what `body` throws. Memory use does not grow with the number of
     /// objects.
     public func forEachRow(
         of entity: EntityHandle, numbers: ClosedRange<UInt64> = 1...UInt64.max, reversed: Bool = false,
@@ -145,7 +145,7 @@ public struct Snapshot: Sendable {
         ) { (object, row) throws(StoreError) in try lend(object, row, layout, body) }
     }
 
-    /// All objects of the entity as values. Takes memory for all of them. Throws `StoreError`: `unknownEntity`,
+    /// All objects of the entity as values. All of them are in memory at once. Throws `StoreError`: `unknownEntity`,
     /// `damaged`, `closed`.
     public func rows(of entity: String) throws -> [Row] {
         let handle = try self.entity(entity)

@@ -1,26 +1,25 @@
-// Writing from tasks: the same calls, which occupy no thread of the cooperative pool while they wait.
+// Writing from tasks: the same calls, without occupying a thread of the cooperative pool while they wait.
 
 extension Store {
-    /// Makes changes, all of them or none, and waits without occupying a thread of the cooperative pool.
+    /// Makes all of the changes or none, and waits without occupying a thread of the cooperative pool.
     ///
-    /// The same as `commit` without `await`, but `body`, the wait for the writer lock and the sync run on a thread that
-    /// belongs to the store. Asynchronous commits and writes of one `Store` run one after the other, in the order in
-    /// which they were called.
-    /// `lockTimeout` counts from the moment in which the turn has come. Task-local values are not set in `body`.
+    /// This is `commit` with `await`: `body`, the wait for the writer lock and the sync run on a thread of the store.
+    /// Asynchronous commits and writes of one `Store` run one after the other, in the order of the calls. `lockTimeout`
+    /// counts from the moment when this call's turn comes. Task-local values are not set in `body`.
     ///
     /// If the task is cancelled while it waits for its turn or for the writer lock, the call throws `CancellationError`
-    /// at once. If it is cancelled while `body` runs, it throws when `body` has ended. In both cases nothing is
-    /// written. A transaction that is being appended is not cancelled: the call returns its token.
+    /// at once. If it is cancelled while `body` runs, the call throws when `body` has ended. In both cases nothing is
+    /// written. Once the transaction is being appended, it cannot be cancelled, and the call returns its token.
     ///
     /// - Parameters:
-    ///   - author: Who makes the change, as history says it.
+    ///   - author: Who makes the change, for the history.
     ///   - contextName: What they were doing, or where.
-    ///   - durability: What the call waits for; nil for the store's own choice.
+    ///   - durability: What the call waits for; nil for the store's setting.
     ///   - body: Makes the changes. It may run up to three times, and must not keep the transaction.
-    /// - Returns: What `body` returns, and the token of the transaction: nil if `body` has changed nothing.
+    /// - Returns: What `body` returns, and the transaction's token, which is nil if `body` changed nothing.
     ///
-    /// Throws `CancellationError`, what `body` throws, and what `commit` without `await` throws (`StoreError`);
-    /// `outOfMemory` if the system has no thread left.
+    /// Throws `CancellationError`, what `body` throws, and what `commit` without `await` throws (`StoreError`). Also
+    /// throws `outOfMemory` if the system cannot start a thread.
     @discardableResult
     public func commit<Result: Sendable>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
@@ -33,13 +32,13 @@ extension Store {
         }
     }
 
-    /// Runs `body` once and under the writer lock, and waits without occupying a thread of the cooperative pool.
+    /// Runs `body` once, under the writer lock, and waits without occupying a thread of the cooperative pool.
     ///
-    /// To `write` without `await` as the asynchronous `commit` is to the other one: its rules for threads, order and
-    /// cancellation hold here too. If the task is cancelled while `body` runs, `body` ends, and nothing is written.
+    /// This is `write` with `await`. Threads, order and cancellation are as for the asynchronous `commit`. If the task
+    /// is cancelled while `body` runs, `body` ends, and nothing is written.
     ///
-    /// Throws `CancellationError`, what `body` throws, and what `write` without `await` throws (`StoreError`);
-    /// `outOfMemory` if the system has no thread left.
+    /// Throws `CancellationError`, what `body` throws, and what `write` without `await` throws (`StoreError`). Also
+    /// throws `outOfMemory` if the system cannot start a thread.
     @discardableResult
     public func write<Result: Sendable>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
@@ -56,7 +55,7 @@ extension Store {
 extension AsyncWrite {
     fileprivate func run<Value>(_ transaction: Transaction, _ body: (Transaction) throws -> Value) throws -> Value {
         transaction.beforeAppending { () throws(StoreError) in
-            // The task was resumed before: nobody sees this error.
+            // The task has resumed already, so nobody sees this error.
             do { try self.beginAppending() } catch { throw StoreError(.cancelled, "The task was cancelled.") }
         }
         return try runBody { try body(transaction) }

@@ -1,24 +1,24 @@
 // Writing: transactions and schema changes.
 
 extension Store {
-    /// Makes changes, all of them or none, visible to every process when it returns.
+    /// Makes all of the changes or none. When it returns, every process sees them.
     ///
-    /// `body` runs without any lock on the state that is newest when it begins. If others were in the way, it runs
-    /// again, the third time under the writer lock; so it must do nothing that may not be done twice. It may read with
-    /// other snapshots, and must not keep the transaction. An error that it throws abandons everything and comes out as
-    /// it is.
+    /// `body` runs without a lock, on the newest state at its beginning. If another writer's changes conflict with it,
+    /// `body` runs again, and the third time under the writer lock. So `body` must do nothing that may not be done
+    /// twice. It may read other snapshots, and must not keep the transaction. If `body` throws, nothing is written, and
+    /// this call throws the same error.
     ///
     /// - Parameters:
-    ///   - author: Who makes the change, as history says it.
+    ///   - author: Who makes the change, for the history.
     ///   - contextName: What they were doing, or where.
-    ///   - durability: What the call waits for; nil for the store's own choice.
+    ///   - durability: What the call waits for; nil for the store's setting.
     ///   - body: Makes the changes.
-    /// - Returns: What `body` returns, and the token of the transaction; nil if `body` has changed nothing, and
-    ///   nothing was written.
+    /// - Returns: What `body` returns, and the transaction's token. The token is nil if `body` changed nothing; then
+    ///   nothing is written.
     ///
     /// Throws `StoreError`: `busy`, `readOnly`, `noSpace` (nothing has changed), `uniqueViolation`, `requiredMissing`,
-    /// `durabilityUnknown` (it may be there or not, and this store commits nothing more), and what the methods of the
-    /// transaction throw.
+    /// `durabilityUnknown` (the transaction may be there or not, and this store commits nothing more), and what the
+    /// methods of the transaction throw.
     @discardableResult
     public func commit<Result>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
@@ -34,14 +34,14 @@ extension Store {
         }
     }
 
-    /// The same, but `body` runs once and under the writer lock, on the newest state: for counters and whatever else
-    /// reads and then writes.
+    /// Makes changes as `commit` does, but runs `body` once, under the writer lock, on the newest state. Use it for
+    /// counters and for everything else that reads and then writes.
     ///
-    /// Everybody else who wants to write waits meanwhile, in all processes. Another commit, write or close of this
-    /// store from `body` throws `invalidArgument`. Reading works there, and does not see the changes of this
-    /// transaction, which the transaction itself reads.
+    /// All other writers wait meanwhile, in all processes. Committing to this store, or closing it, from `body` throws
+    /// `invalidArgument`. Snapshots taken in `body` do not contain this transaction's changes; the transaction itself
+    /// reads them.
     ///
-    /// Throws `StoreError`.
+    /// Throws `StoreError`, as `commit`.
     @discardableResult
     public func write<Result>(
         author: String? = nil, contextName: String? = nil, durability: Durability? = nil,
@@ -68,17 +68,19 @@ extension Store {
         return (result, appended.map(token))
     }
 
-    /// Changes the schema, in a transaction of its own. No object is rewritten; a new index over objects that are there
-    /// is built.
+    /// Changes the schema, in a transaction of its own. No object is rewritten. If objects exist already, a new index
+    /// over them is built.
     ///
-    /// Others read and write while an index is built: they wait only when a piece of it is written, and when what they
-    /// have changed meanwhile is taken in at the end. It takes memory for the sorting, at most some 100 MiB, and space
-    /// for the keys beside the store until it is done. If it fails nothing has changed, but for space in the file
-    /// that compaction frees.
+    /// Other processes read and write while an index is built. Writers wait only while a piece of the index is written,
+    /// and at the end, while it catches up with their changes. Building takes up to about 100 MiB of memory for
+    /// sorting, and temporary space beside the store for the keys. If it fails, nothing has changed, except that some
+    /// space in the file stays used until the next compaction.
     ///
-    /// Throws `StoreError`: `schemaRefused` with what to do instead, `unknownEntity`, `unknownAttribute`,
-    /// `uniqueViolation` (a new unique attribute or key has
-    /// duplicates; they are listed), and what committing throws. Nil if nothing differs.
+    /// - Returns: The transaction's token, or nil if the schema is like that already.
+    ///
+    /// Throws `StoreError`: `schemaRefused`, which says what to do instead; `unknownEntity`; `unknownAttribute`;
+    /// `uniqueViolation`, which lists the duplicates, if a new unique attribute or key has some; and what `commit`
+    /// throws.
     @discardableResult
     public func changeSchema(_ changes: [SchemaChange], author: String? = nil) throws -> HistoryToken? {
         do {
@@ -89,7 +91,7 @@ extension Store {
         }
     }
 
-    /// The engine of a view that is being used, and which so is still there.
+    /// The engine of a view. The view is in use, so its engine still exists.
     func engine(of view: View) -> Engine { generations.engine(of: view) ?? generations.current }
 
     private func token(_ appended: AppendedTransaction) -> HistoryToken {

@@ -1,15 +1,15 @@
-// When a store is compacted by itself, and how far a compaction is.
+// Automatic compaction, and the progress of a compaction.
 
 extension Store {
-    /// When a store is compacted by itself, in the background of a handle that commits and has been open for 10
-    /// seconds.
+    /// When a store is compacted automatically. This happens in the background of a handle that commits and has been
+    /// open for 10 seconds.
     public struct AutomaticCompaction: Hashable, Sendable {
-        /// How much of the file would be freed, about: more than this part.
+        /// The part of the file that compaction must be able to free, about, from 0 to 1.
         public var garbage = 0.5
-        /// Smaller files are left alone.
+        /// Smaller files are not compacted automatically.
         public var minimumBytes: UInt64 = 16 << 20
 
-        /// The standard choice: over half of the file is garbage, and the file has at least 16 MiB.
+        /// The standard choice: compacts a file of at least 16 MiB when over half of it is garbage.
         public init() {}
 
         var trigger: CompactionTrigger {
@@ -20,12 +20,11 @@ extension Store {
         }
     }
 
-    /// How far a compaction is.
+    /// The progress of a compaction.
     public struct CompactionProgress: Hashable, Sendable {
-        /// Bytes of the store that were gone through, and how many there are. Others may write meanwhile: then there
-        /// are more.
+        /// How many bytes of the store have been processed.
         public let doneBytes: UInt64
-        /// How many bytes of the store there are to go through.
+        /// How many bytes of the store there are to process. The number grows if others write meanwhile.
         public let totalBytes: UInt64
     }
 }

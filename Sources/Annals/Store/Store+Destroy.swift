@@ -5,21 +5,23 @@ internal import FoundationEssentials
 extension Store {
     /// Removes the file of a store and everything in it.
     ///
-    /// Handles on it that are open, here or in other processes, read on what they have and throw `storeRemoved` when
-    /// they write. Throws `notFound`; `notAStore` for a file that is something else; `busy` while somebody is writing;
-    /// and what the system says. A store that is damaged after its header can be destroyed.
+    /// Open handles, in this process and others, can still read what they have. Writing throws `storeRemoved`. A store
+    /// that is damaged after its header can be removed, too.
+    ///
+    /// Throws `StoreError`: `notFound`; `notAStore` for another kind of file; `busy` while another process writes; and
+    /// errors of the system.
     public static func destroy(at path: String) throws {
         _ = try destroy(path) { (_) in true }
     }
 
-    /// Closes the store, and removes it if there was none before this handle and nobody else has written to it: for
-    /// a caller that could not do what the store was made for.
+    /// Closes the store. Also removes it if this handle created it and nobody else has written to it. It is for a
+    /// caller that could not do what it created the store for.
     ///
-    /// Throws what `close` and `destroy` throw; the store is closed all the same.
+    /// Throws what `close` and `destroy` throw. The store is closed in any case.
     ///
-    /// - Parameter ownTransactions: How many the caller has committed to it, as far as they may go too. If there are
-    ///   more, they are somebody else's, and keep the store.
-    /// - Returns: Whether it was removed.
+    /// - Parameter ownTransactions: How many transactions the caller has committed. If there are more, others have
+    ///   committed too, and the store stays.
+    /// - Returns: Whether the store was removed.
     @discardableResult
     public func abandon(ownTransactions: UInt64 = 0) throws -> Bool {
         try close()
@@ -34,7 +36,7 @@ extension Store {
     private func removeUnlessUsed(_ ownTransactions: UInt64) throws(StoreError) -> Bool {
         try Self.destroy(path) { (header) throws(StoreError) in
             guard UUID(header.storeID) == identifier else { return false }
-            // Under the writer lock: what it says stays so until the file is gone.
+            // Under the writer lock, so the number cannot change before the file is removed.
             let engine = try Engine.open(
                 path, access: .readOnly, files: RealFileSystem(), environment: RealEnvironment())
             defer { try? engine.close() }
@@ -44,7 +46,7 @@ extension Store {
         }
     }
 
-    /// Removes the store at a path if `condition`, which is asked with the writer lock, says so.
+    /// Removes the store at a path if `condition` is true. The condition is evaluated under the writer lock.
     private static func destroy(
         _ path: String, if condition: (FileHeader) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
@@ -74,7 +76,7 @@ extension Store {
         _ = try WriterLock.acquire(
             files, environment, file, processID: environment.processID(), timeoutMicroseconds: 100_000,
             longestPause: WriterLock.eagerPause)
-        // The lock ends with the descriptor. The name may mean another file by now.
+        // The lock ends with the descriptor. The name may refer to another file by now.
         guard try files.identity(of: name, in: directory).isSameFile(as: files.status(file).identity) else {
             throw StoreError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
         }

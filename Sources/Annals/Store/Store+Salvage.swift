@@ -1,33 +1,34 @@
-// Salvage: what can still be read of a damaged store, into a new one.
+// Salvage: copies what can still be read of a damaged store into a new one.
 
 extension Store {
-    /// What salvage found, what of it is in the new store, and what is lost.
+    /// What salvage found, what the new store contains, and what is lost.
     public struct SalvageReport: Hashable, Sendable {
-        /// Bytes of the damaged file in which nothing could be read.
+        /// A part of the damaged file in which nothing could be read.
         public struct Stretch: Hashable, Sendable {
             /// Where it begins, in bytes from the beginning of the file.
             public let offset: UInt64
-            /// How long it is.
+            /// Its length.
             public let bytes: UInt64
         }
 
         /// What salvage found of one entity.
         public struct Entity: Hashable, Sendable {
-            /// The number that the object IDs of the entity begin with.
+            /// The number that begins the object IDs of the entity.
             public let number: UInt16
-            /// Nil if no definition of the entity was found: then none of its objects can be read.
+            /// The name; nil if no definition of the entity was found. Then none of its objects can be read.
             public let name: String?
-            /// How many are in the new store.
+            /// How many objects are in the new store.
             public let objects: UInt64
-            /// How many were found whose values cannot be read, because the definition that they were written by was
+            /// How many objects were found but cannot be read, because the definition that they were written with was
             /// not found.
             public let unreadableObjects: UInt64
-            /// How many were in the store, as the index of its newest readable checkpoint says, and are lost.
+            /// How many objects are lost, according to the index of the newest readable checkpoint.
             public let lostObjects: UInt64
-            /// How many had a newer version than the one found, or were deleted, as that index says.
+            /// How many objects had a newer version than the one found, or were deleted, according to that index.
             public let outdatedObjects: UInt64
-            /// How many object numbers were given after that checkpoint and belong to no object that was found, if
-            /// transactions are missing. They are lost, or were deleted. Without a checkpoint, all numbers count.
+            /// How many object numbers were assigned after that checkpoint and belong to no object that was found. They
+            /// are counted only if transactions are missing. Their objects are lost, or were deleted. Without a
+            /// checkpoint, all numbers count.
             public let unaccountedObjects: UInt64
         }
 
@@ -35,49 +36,50 @@ extension Store {
         public let fileBytes: UInt64
         /// Whether the header page was damaged.
         public let isHeaderDamaged: Bool
-        /// Frames whose header, table and body check.
+        /// How many frames have a correct header, table and body.
         public let framesRead: UInt64
-        /// Frames whose header checks and whose content does not.
+        /// How many frames have a correct header but wrong content.
         public let framesBad: UInt64
-        /// Frames that were left behind by a write that did not finish.
+        /// How many frames an unfinished write has left.
         public let framesStray: UInt64
-        /// By offset, the first hundred.
+        /// The first hundred unreadable parts, by offset.
         public let passedOver: [Stretch]
-        /// How many more there are.
+        /// How many more unreadable parts there are.
         public let omittedStretches: UInt64
-        /// In all of them together.
+        /// The length of all unreadable parts together.
         public let bytesPassedOver: UInt64
-        /// How many transactions were found whole.
+        /// How many transactions were found complete.
         public let transactionsComplete: UInt64
-        /// Those of which a part is there.
+        /// How many transactions were found in part.
         public let transactionsWithGaps: UInt64
-        /// How many transactions were committed and not found, as the numbers of the others tell.
+        /// How many committed transactions were not found. The numbers of the others show that they are missing.
         public let transactionsMissing: UInt64
-        /// Changes that the newest readable checkpoint counted and that were not found. Some may be of older versions.
+        /// How many changes the newest readable checkpoint counted that were not found. Some may be of older versions.
         public let changesMissing: UInt64
-        /// Bytes passed over where an unknown number of objects stood, if a compacted store has no readable checkpoint.
+        /// How many unreadable bytes contained an unknown number of objects. Not 0 only if a compacted store has no
+        /// readable checkpoint.
         public let bytesUncounted: UInt64
-        /// Whether anything committed is known to be missing, or may be: objects, values, or rules of the schema.
+        /// Whether anything committed is missing, or may be: objects, values, or rules of the schema.
         public let hasLosses: Bool
-        /// Changes that were found and never committed: they are left out.
+        /// How many changes were found that were never committed. They are left out.
         public let changesUnfinished: UInt64
-        /// Objects in the new store whose values are from a transaction of which a part is missing, or that cannot be
+        /// How many objects in the new store have values from a transaction that is incomplete, or that cannot be
         /// proved to be committed.
         public let objectsOfGaps: UInt64
         /// How many versions of the schema were not found.
         public let schemaVersionsMissing: UInt64
-        /// Objects in the new store that were read by a definition that fits, and may not be the one that they were
-        /// written by.
+        /// How many objects in the new store were read with a definition that fits, but may not be the one that they
+        /// were written with.
         public let objectsOfGuessedSchema: UInt64
         /// What was found of each entity.
         public let entities: [Entity]
-        /// Values of which a piece is missing. The objects that had them are in the new store without them.
+        /// How many long values lack a piece. Their objects are in the new store without them.
         public let largeValuesLost: UInt64
-        /// What the new store's schema has otherwise than the old one's: a sentence each.
+        /// How the new store's schema differs from the old one's: one sentence for each difference.
         public let schemaChanges: [String]
         /// How many objects are in the new store.
         public var objects: UInt64 { entities.reduce(0) { $0 + $1.objects } }
-        /// How many are known to be lost.
+        /// How many objects are known to be lost.
         public var lostObjects: UInt64 { entities.reduce(0) { $0 + $1.lostObjects } }
 
         init(_ report: SalvageResult) {
@@ -104,30 +106,31 @@ extension Store {
         }
     }
 
-    /// Makes a new store of what can still be read of a damaged one.
+    /// Creates a new store from what can still be read of a damaged one.
     ///
-    /// Every part of the file whose checksums agree is read, whether or not something leads to it. The new store has,
-    /// for each object, the newest values that were found, under the object's ID. It has an identifier of its own and
-    /// no history: its transactions are by the author “salvage”. What was deleted, as far as that was found, is
-    /// deleted. Where objects now have the same value of what is unique, or have lost one that is required, they are
-    /// kept, and the schema asks for less; `SalvageReport.schemaChanges` says so. Object numbers that were ever given
-    /// are not given again.
+    /// Every part of the file with correct checksums is read, even if nothing refers to it. For each object, the new
+    /// store contains the newest values that were found, under the object's ID. Objects that were deleted stay deleted,
+    /// as far as their deletion was found. The new store has an identifier of its own and no history; its transactions
+    /// have the author “salvage”. Object numbers that were used before are not used again.
+    ///
+    /// If objects now have equal unique values, or lack a required one, they are kept, and the new schema drops that
+    /// rule. `SalvageReport.schemaChanges` tells.
     ///
     /// The damaged file is opened for reading only, and other processes may use it meanwhile. Until the new store is
-    /// complete it is called
-    /// `.NAME.annals-salvage`; what a salvage that was killed has left there, the next one to the same name removes.
-    /// Takes as long as reading all of the file and writing the objects; memory does not grow with them.
+    /// complete, it is called `.NAME.annals-salvage`. If salvage is killed, the next salvage to the same path removes
+    /// that file. Takes as long as reading the whole file and writing the objects. Memory use does not grow with the
+    /// number of objects.
     ///
     /// - Parameters:
-    ///   - source: The damaged store.
-    ///   - target: The path of the new store; nothing may be there yet.
-    ///   - progress: Called every few MiB, on this thread, with the bytes of the damaged file that were gone through;
-    ///     false cancels.
+    ///   - source: The path of the damaged store.
+    ///   - target: The path of the new store. Nothing may exist there.
+    ///   - progress: Called every few MiB, on this thread, with the number of bytes of the damaged file that have been
+    ///     read. Return false to cancel.
     ///
-    /// Throws `StoreError`: `notFound`; `notARegularFile`; `alreadyExists` for what stands at `target`; `busy` where
-    /// another process salvages to it; `cancelled`; `notAStore`, `truncated` or `damaged` if nothing can be read:
-    /// the salt of all checksums stands in the header page, and without it there is nothing to tell data from garbage
-    /// by; `unsupportedVersion` where a newer program wrote the store; `noSpace`, and what else the system says.
+    /// Throws `StoreError`: `notFound`; `notARegularFile`; `alreadyExists` if something exists at `target`; `busy` if
+    /// another process salvages to it; `cancelled`; `notAStore`, `truncated` or `damaged` if nothing can be read;
+    /// `unsupportedVersion` if a newer program wrote the store; `noSpace`; and other errors of the system. Nothing can
+    /// be read without the header page: all checksums depend on the salt in it.
     @discardableResult
     public static func salvage(
         from source: String, to target: String, progress: (@Sendable (CompactionProgress) -> Bool)? = nil

@@ -1,38 +1,37 @@
-// One open store: opening, closing, what it is, what it says.
+// One open store: opening, closing, and what it contains.
 
 public import FoundationEssentials
 
 /// An open store file. Any thread may use it, and several processes may have the file open at once.
 ///
-/// Reading goes through snapshots and never waits for anybody. Writing goes through `commit` and `write`, one
-/// transaction at a time across all processes. A `Snapshot` keeps the store open. After `close` everything throws
-/// `closed`.
+/// Read through snapshots: they never wait for anybody. Write with `commit` and `write`: one transaction at a time
+/// across all processes. A `Snapshot` keeps the store open. After `close`, every call throws `closed`.
 public final class Store: Sendable {
-    /// What can be chosen when a store is opened.
+    /// Options for opening a store.
     public struct Options: Sendable {
-        /// What a commit waits for unless it says otherwise.
+        /// What a commit waits for, unless the commit itself says.
         public var durability = Durability.full
-        /// How long a commit waits for another process before it throws `busy`: 3 milliseconds at least.
+        /// How long a commit waits for other writers before it throws `busy`. At least 3 milliseconds.
         public var lockTimeout = Duration.seconds(5)
-        /// Whether the store is opened for writing.
+        /// Whether the store is opened for reading only, or for writing too.
         public var access = Access.readWrite
         /// How the file is read.
         public var reading = Reading.mapped
-        /// Whether a store is made if there is none. Otherwise opening throws `notFound`.
+        /// Whether a missing store is created. Otherwise opening it throws `notFound`.
         public var createsIfMissing = true
-        /// When the store is compacted by itself; nil for never. How much history is kept is said in the store
-        /// (`setRetention`).
+        /// When the store is compacted automatically; nil for never. How much history is kept is a setting of the store
+        /// itself (`setRetention`).
         public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
-        /// Where callers wait for changes; nil for the process's own place.
+        /// The hub for change signals; nil for the process's own.
         package var hub: ChangeHub?
 
-        /// The standard choice of everything.
+        /// The standard options.
         public init() {}
     }
 
     /// What a handle may do with the store.
     public enum Access: Sendable, Hashable {
-        /// Nothing is written, nothing is made, no lock is taken.
+        /// Reading only. Nothing is written or created, and no lock is taken.
         case readOnly
         /// Reading and writing. The file must be writable.
         case readWrite
@@ -40,34 +39,34 @@ public final class Store: Sendable {
 
     /// How the file is read.
     public enum Reading: Sendable, Hashable {
-        /// Through memory that the system maps: the fastest. A foreign program that truncates the file ends this
-        /// process.
+        /// Through mapped memory: the fastest. If a foreign program truncates the file, the system ends this process.
         case mapped
-        /// Through copies: slower, and safe from that too.
+        /// By copying: slower, but truncation cannot end the process.
         case copied
     }
 
-    /// The file, symbolic links followed.
+    /// The path of the file, with symbolic links resolved.
     public let path: String
-    /// Given to the store when it was made, the same for ever, also in copies.
+    /// The store's identifier. It is set when the store is created and never changes, not even in copies.
     public let identifier: UUID
     let generations: StoreFiles
     let options: Options
     let asyncWrites = WriteQueue()
-    /// Whether there was no store before this handle.
+    /// Whether this handle created the store.
     let wasMade: Bool
 
-    /// Opens a store, or makes one if there is none and `options.createsIfMissing` says so.
+    /// Opens a store. Creates a missing one if `options.createsIfMissing` is true.
+    ///
+    /// Opening reads what was written since the last checkpoint.
     ///
     /// - Parameters:
     ///   - path: The file. Its directory must exist.
-    ///   - entities: What the program expects. What the store lacks of it (entities, attributes, indexes, keys) is
-    ///     added in one transaction; nothing is removed.
+    ///   - entities: What the program expects. Missing entities, attributes, indexes and keys are added in one
+    ///     transaction. Nothing is removed.
     ///   - options: See `Options`.
     ///
     /// Throws `StoreError`: `notFound`, `notAStore`, `unsupportedVersion`, `damaged`, `permissionDenied`,
-    /// `schemaMismatch`, `busy`, and what the system
-    /// says; a store that was made for it then goes again. Reads what was written since the last checkpoint.
+    /// `schemaMismatch`, `busy`, and errors of the system. If it throws, a store that it created is removed again.
     public init(
         at path: String, entities: [EntityDescription] = [], options: Options = Options()
     ) throws {
@@ -86,12 +85,13 @@ public final class Store: Sendable {
         }
     }
 
-    /// The same for the URL of a file. Throws `StoreError`: `invalidArgument` for another URL.
+    /// Opens the store at a file URL. Throws `StoreError`: `invalidArgument` for another kind of URL, and as
+    /// `init(at:entities:options:)`.
     public convenience init(
         at url: URL, entities: [EntityDescription] = [], options: Options = Options()
     ) throws {
         guard url.isFileURL else {
-            throw StoreError(.invalidArgument, "A store is opened by the URL of a file, this is another URL.")
+            throw StoreError(.invalidArgument, "A store is opened by a file URL; this is another kind of URL.")
         }
         try self.init(at: url.path(percentEncoded: false), entities: entities, options: options)
     }
@@ -114,8 +114,8 @@ public final class Store: Sendable {
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }
 
-    /// Adds what the store lacks. Others may be opening it for the same reason: the later one finds that nothing is
-    /// lacking any more.
+    /// Adds what the store lacks. Other processes may do the same at the same time: then the later one finds nothing to
+    /// add.
     private func add(_ entities: [EntityDescription]) throws(StoreError) {
         let catalog = try newest().view.catalog
         guard try !SchemaPlan.additions(of: entities, to: catalog).isEmpty else { return }
@@ -138,16 +138,17 @@ public final class Store: Sendable {
         }
     }
 
-    /// Makes everything durable and closes the file. Waits for calls on other threads; later ones throw `closed`,
-    /// snapshots too. Not to be called from a body that reads rows or history: it would wait for that body.
+    /// Makes everything durable and closes the file. Waits for calls on other threads. Later calls throw `closed`, also
+    /// on snapshots. Do not call it from a body that reads rows or history: it would wait for that body.
     ///
-    /// Throws what kept the last transactions from becoming durable; the store is closed all the same. A second time
-    /// does nothing.
+    /// Throws if the last transactions could not be made durable. The store is closed in any case. A second call does
+    /// nothing.
     public func close() throws { try generations.close() }
 
     // MARK: What is in it
 
-    /// The newest state: it contains everything acknowledged before the call, in any process. Cheap; takes no lock.
+    /// Returns the newest state. It contains everything that was acknowledged before the call, in any process. Cheap,
+    /// and takes no lock.
     ///
     /// Throws `StoreError`.
     public func snapshot() throws -> Snapshot {
@@ -155,10 +156,10 @@ public final class Store: Sendable {
         return Snapshot(view, engine, identifier)
     }
 
-    /// The engine of the file as it is now: compaction puts another file in its place. Taken once for each call.
+    /// The engine of the current file. Compaction replaces the file, so get the engine once for each call.
     var engine: Engine { (try? generations.newest())?.engine ?? generations.current }
 
-    /// The newest state, and the engine that it is of.
+    /// The newest state, and its engine.
     func newest() throws(StoreError) -> (engine: Engine, view: View) {
         try generations.newest()
     }
@@ -168,7 +169,8 @@ public final class Store: Sendable {
         get throws { try snapshot().entities }
     }
 
-    /// An entity of the newest schema, for reading and writing by position. Throws `StoreError`: `unknownEntity`.
+    /// Returns an entity of the newest schema, for reading and writing by position. Throws `StoreError`:
+    /// `unknownEntity`.
     public func entity(_ name: String) throws -> EntityHandle { try snapshot().entity(name) }
 
     /// Sizes and counts. Throws `StoreError`.
@@ -194,7 +196,7 @@ public final class Store: Sendable {
 }
 
 extension Duration {
-    /// Not below 0, and the largest number if there are more.
+    /// Microseconds from 0 to the largest number.
     var wholeMicroseconds: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }

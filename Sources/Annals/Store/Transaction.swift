@@ -2,8 +2,8 @@
 
 internal import FoundationEssentials
 
-/// The changes that one commit makes. It lives until the body that was given it returns; used later it traps. One
-/// thread uses it.
+/// The changes of one commit. Use it on one thread, and only until the body that received it returns. Using it later
+/// traps.
 public final class Transaction {
     private let pending: PendingTransaction
     private let store: Store
@@ -17,14 +17,15 @@ public final class Transaction {
     static func run<Result>(
         _ pending: PendingTransaction, _ store: Store, _ body: (Transaction) throws -> Result
     ) throws -> Result {
-        // Never a used one: code that kept that one against the rules, even weakly, must not meet another
-        // transaction in it.
+        // Never reuse one: code that wrongly kept the old one, even weakly, must not reach another transaction through
+        // it.
         let transaction = Transaction(pending, store)
         defer { transaction.isOver = true }
         return try body(transaction)
     }
 
-    /// `act` is called with the writer lock, just before the transaction is appended; if it throws, nothing is written.
+    /// `act` is called under the writer lock, just before the transaction is appended. If it throws, nothing is
+    /// written.
     func beforeAppending(_ act: @escaping () throws(StoreError) -> Void) { open().beforeAppending = act }
 
     private func open() -> PendingTransaction {
@@ -32,7 +33,7 @@ public final class Transaction {
         return pending
     }
 
-    /// Who makes the change, as history will say it. Can be set until the body returns.
+    /// Who makes the change, for the history. Can be set until the body returns.
     public var author: String? {
         get { open().author }
         set { open().author = newValue }
@@ -44,17 +45,17 @@ public final class Transaction {
         set { open().context = newValue }
     }
 
-    /// The state that the transaction began from, without its own changes. In `write` it is the newest.
+    /// The state at the beginning of the transaction, without its own changes. In `write` it is the newest state.
     public var snapshot: Snapshot {
         let base = open().base
         return Snapshot(base, store.engine(of: base), store.identifier)
     }
 
-    /// Moves a consumer on together with what this transaction changes: both, or neither. What a consumer does with
-    /// each transaction that it reads is so done exactly once, whenever it is killed.
+    /// Advances a consumer together with the changes of this transaction: both happen, or neither. So a consumer
+    /// processes each transaction exactly once, even if it is killed at any moment.
     ///
-    /// Throws what `Store.validate` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`, and
-    /// `consumerConflict` where the consumer does not stand at `from` (any more): then nothing has changed.
+    /// Throws `StoreError`: what `Store.validate` throws for `to`. The commit throws `consumerUnknown`, `consumerLost`,
+    /// or `consumerConflict` if the consumer is not at `from` any more. Then nothing has changed.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         let pending = open()
         try store.requireOwner(from)
@@ -62,7 +63,7 @@ public final class Transaction {
         try pending.advance(name, from: from.place, to: to.place)
     }
 
-    /// An entity as this transaction writes it, its own schema changes included. Throws `StoreError`: `unknownEntity`.
+    /// Returns an entity, with this transaction's own schema changes. Throws `StoreError`: `unknownEntity`.
     public func entity(_ name: String) throws -> EntityHandle { try handle(ofEntity: name) }
 
     private func handle(ofEntity name: String) throws(StoreError) -> EntityHandle {
@@ -73,7 +74,7 @@ public final class Transaction {
         return EntityHandle(layout)
     }
 
-    /// Changes the schema. Once in a transaction, and before any other change. Throws as `Store.changeSchema`.
+    /// Changes the schema. Call it once at most, before any other change. Throws as `Store.changeSchema`.
     public func changeSchema(_ changes: [SchemaChange]) throws {
         let pending = open()
         let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
@@ -83,7 +84,7 @@ public final class Transaction {
 
     // MARK: Inserting
 
-    /// Inserts an object. Attributes that are not named have their default, or none.
+    /// Inserts an object. An attribute without a value gets its default, or null.
     ///
     /// Throws `StoreError`: `unknownEntity`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     @discardableResult
@@ -91,7 +92,7 @@ public final class Transaction {
         try insert(entity, pairs: values)
     }
 
-    /// The same for names that differ only in the form of their Unicode, which a dictionary would take for one.
+    /// As `insert`, also for names that differ only in their Unicode form: a dictionary would treat them as equal.
     package func insert(
         _ entity: String, pairs values: some Collection<(key: String, value: Value)>
     ) throws(StoreError) -> ObjectID {
@@ -104,15 +105,16 @@ public final class Transaction {
         return try insert(handle.number, row)
     }
 
-    /// Inserts an object with a value for each attribute, in the order of the handle. Throws `StoreError`:
-    /// `invalidArgument` where the count differs.
+    /// Inserts an object with a value for each attribute, in the order of the handle.
+    ///
+    /// Throws `StoreError`: `invalidArgument` if the number of values is wrong, and as `insert(_:_:)` with names.
     @discardableResult
     public func insert(_ entity: EntityHandle, _ values: [Value]) throws -> ObjectID {
         try requireCurrent(entity)
         guard values.count == entity.attributes.count else {
             throw StoreError(
                 .invalidArgument,
-                "“\(entity.name)” has \(entity.attributes.count) attributes, and \(values.count) values were given.")
+                "“\(entity.name)” has \(entity.attributes.count) attributes, but \(values.count) values were given.")
         }
         var row: [StoredValue] = []
         row.reserveCapacity(values.count)
@@ -127,7 +129,7 @@ public final class Transaction {
         }
     }
 
-    /// Inserts an object whose values `set` sets one by one: the fastest way. Throws `StoreError`.
+    /// Inserts an object whose values `set` sets one by one. This is the fastest way. Throws `StoreError`.
     @discardableResult
     public func insert(
         _ entity: EntityHandle, _ set: (inout RowWriter) throws(StoreError) -> Void
@@ -137,9 +139,9 @@ public final class Transaction {
 
     // MARK: Updating
 
-    /// Sets values of an object; the other attributes stay as they are.
+    /// Sets values of an object. The other attributes stay as they are.
     ///
-    /// - Returns: Whether anything differs. If nothing does, nothing is written.
+    /// - Returns: Whether any value differs. If none does, nothing is written.
     ///
     /// Throws `StoreError`: `objectNotFound`, `unknownAttribute`, `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     @discardableResult
@@ -147,7 +149,7 @@ public final class Transaction {
         try update(object, pairs: values)
     }
 
-    /// The same for names that differ only in the form of their Unicode.
+    /// As `update`, also for names that differ only in their Unicode form.
     @discardableResult
     package func update(
         _ object: ObjectID, pairs values: some Collection<(key: String, value: Value)>
@@ -163,7 +165,8 @@ public final class Transaction {
         return try update(object, changes)
     }
 
-    /// The same with a value for each attribute, in the order of the handle. Throws `StoreError`.
+    /// Updates an object with a value for each attribute, in the order of the handle. Returns whether any value
+    /// differs. Throws `StoreError`.
     @discardableResult
     public func update(
         _ object: ObjectID, of entity: EntityHandle, _ values: [Value]
@@ -171,7 +174,7 @@ public final class Transaction {
         try requireCurrent(entity)
         guard object.entityNumber == entity.number, values.count == entity.attributes.count else {
             throw StoreError(
-                .invalidArgument, "The object or the number of values is not that of the entity “\(entity.name)”.")
+                .invalidArgument, "The object or the number of values does not fit the entity “\(entity.name)”.")
         }
         var changes: [(position: Int, value: StoredValue)] = []
         changes.reserveCapacity(values.count)
@@ -188,7 +191,7 @@ public final class Transaction {
         return try pending.update(object, try Self.withoutSameLargeValues(changes, object, pending))
     }
 
-    /// Leaves out long values that are there already: they stand outside the row, where the engine does not compare
+    /// Removes long values that have not changed. They are stored outside the row, where the engine does not compare
     /// them.
     private static func withoutSameLargeValues(
         _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ pending: PendingTransaction
@@ -213,13 +216,13 @@ public final class Transaction {
         return isThere ? different : changes
     }
 
-    /// Shorter values leave their row only if it is very long.
+    /// A shorter value is stored outside its row only if the row is very long.
     private static let longValueBytes = 4096
 
-    /// Sets values one by one: the fastest way. Positions are those of the newest schema, and values must be set in
-    /// ascending position.
+    /// Updates an object whose values `set` sets one by one. This is the fastest way. Positions are those of the newest
+    /// schema. Set the values in ascending order of position.
     ///
-    /// - Returns: Whether anything differs. If nothing does, nothing is written.
+    /// - Returns: Whether any value differs. If none does, nothing is written.
     ///
     /// Throws `StoreError`.
     @discardableResult
@@ -242,7 +245,7 @@ public final class Transaction {
 
     // MARK: Reading
 
-    /// The object with this transaction's own changes; nil if there is none. Throws `StoreError`.
+    /// Returns the object with this transaction's own changes, or nil if there is none. Throws `StoreError`.
     public func row(_ object: ObjectID) throws -> Row? {
         let pending = open()
         guard let handle = try? entity(of: object) else { return nil }
@@ -253,7 +256,7 @@ public final class Transaction {
         return row
     }
 
-    /// A copy of a row, in the newest schema. What this transaction wrote stands in no file yet.
+    /// A copy of a row, in the newest schema. What this transaction wrote is not in the file yet.
     private func row(
         _ object: ObjectID, _ stored: RowImage, _ handle: EntityHandle, _ pending: PendingTransaction
     ) throws(StoreError) -> Row {
@@ -281,7 +284,7 @@ public final class Transaction {
     }
 
     private static func notFound(_ object: ObjectID) -> StoreError {
-        StoreError(.objectNotFound, "There is no object \(object): it was never there, or it was deleted.")
+        StoreError(.objectNotFound, "There is no object \(object): it never existed, or it was deleted.")
     }
 
     private func requireCurrent(_ entity: EntityHandle) throws(StoreError) {
@@ -291,7 +294,7 @@ public final class Transaction {
 }
 
 extension EntityHandle {
-    /// The value as the file has it. Throws `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
+    /// Returns the value in its stored form. Throws `typeMismatch`, `requiredMissing`, `valueOutOfRange`.
     func validated(_ value: Value, _ position: Int) throws(StoreError) -> StoredValue {
         guard let type = value.type else {
             guard layout.slots[position].isOptional else {
@@ -304,7 +307,7 @@ extension EntityHandle {
         guard type == types[position] else {
             throw StoreError(
                 .typeMismatch,
-                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), and a value of the type "
+                "“\(attributes[position])” of “\(name)” is of the type \(types[position]), but a value of the type "
                     + "\(type) was given.",
                 ObjectFacts(name, [attributes[position]]))
         }

@@ -1,13 +1,13 @@
-// Where asynchronous writes wait for their turn: a thread of their own, so that none of the cooperative pool waits.
+// The queue of asynchronous writes. They run on a thread of its own, so that no thread of the cooperative pool waits.
 
 internal import Synchronization
 
-/// Runs asynchronous writes of one store, one after the other, in the order in which they came.
+/// Runs the asynchronous writes of one store one after the other, in the order in which they came.
 ///
-/// The thread starts with the first write, and ends when none has come for a second. It does not keep the store alive:
-/// the writes do.
+/// The thread starts with the first write, and ends after a second without one. It does not keep the store alive: the
+/// writes do.
 ///
-/// Sound although it is shared: everything that changes is touched only with `monitor` locked.
+/// Sound although it is shared: its state is used only with `monitor` locked.
 final class WriteQueue: @unchecked Sendable {
     private static let idleMicroseconds: UInt64 = 1_000_000
 
@@ -16,7 +16,8 @@ final class WriteQueue: @unchecked Sendable {
     private var writes: [@Sendable () -> Void] = []
     private var hasThread = false
 
-    /// Throws `forked` in a child, which does not have the thread, and `outOfMemory` if no thread can be started.
+    /// Throws `forked` in a child process, which does not have the thread, and `outOfMemory` if no thread can be
+    /// started.
     func add(_ write: @escaping @Sendable () -> Void) throws(StoreError) {
         if process.wasForked { throw process.refusal() }
         try monitor.withLock { () throws(StoreError) in
@@ -36,7 +37,7 @@ final class WriteQueue: @unchecked Sendable {
         }
     }
 
-    /// All that have come; nil if none came for a while, and then the thread ends.
+    /// All waiting writes; nil if none came for a while. Then the thread ends.
     private func nextWrites() -> [@Sendable () -> Void]? {
         monitor.withLock {
             let deadline = SystemCalls.monotonicMicroseconds() &+ Self.idleMicroseconds
@@ -52,14 +53,13 @@ final class WriteQueue: @unchecked Sendable {
     }
 }
 
-/// One asynchronous write, from the call to its end. It decides between cancelling and appending: only one of them
-/// happens.
+/// One asynchronous write, from the call to its end. It is either cancelled or appended, never both.
 final class AsyncWrite<Result: Sendable>: Sendable {
     private enum Phase {
-        /// For its turn, or for the writer lock.
+        /// Waiting for its turn, or for the writer lock.
         case waiting
         case inBody
-        /// It is appended now, whatever comes.
+        /// Being appended: it can no longer be cancelled.
         case appending
     }
 
@@ -71,8 +71,8 @@ final class AsyncWrite<Result: Sendable>: Sendable {
 
     private let state = Guarded(State())
 
-    /// Queues the write, and waits for its result. `body` is called once on the queue's thread, unless the task is
-    /// cancelled before.
+    /// Queues the write, and waits for its result. Calls `body` once on the queue's thread, unless the task is
+    /// cancelled first.
     func run(in queue: WriteQueue, _ body: @escaping @Sendable (AsyncWrite) throws -> Result) async throws -> Result {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -98,7 +98,7 @@ final class AsyncWrite<Result: Sendable>: Sendable {
         }
     }
 
-    /// Resumes the task, unless cancelling has done so.
+    /// Resumes the task, unless cancellation has resumed it already.
     private func end(with result: Swift.Result<Result, any Error>) {
         let continuation = state.withLock { state in
             defer { state.continuation = nil }
@@ -107,7 +107,7 @@ final class AsyncWrite<Result: Sendable>: Sendable {
         continuation?.resume(with: result)
     }
 
-    /// A body that runs is waited for: it may use what the task goes on to use.
+    /// Does not interrupt a running body: it may use things that the task uses after this call.
     private func cancel() {
         let isWaiting = state.withLock { state in
             state.isCancelled = true
@@ -126,7 +126,7 @@ final class AsyncWrite<Result: Sendable>: Sendable {
         return value
     }
 
-    /// From here on it is not cancelled any more. With the writer lock.
+    /// From here on the write cannot be cancelled. Called under the writer lock.
     func beginAppending() throws { try enter(.appending) }
 
     private func enter(_ phase: Phase) throws {
