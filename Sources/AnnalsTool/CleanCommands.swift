@@ -202,7 +202,7 @@ enum CleanCommands {
             try output.line(line.text)
         } else {
             try output.line(
-                "\(result.bytesBefore) bytes before, \(result.bytesAfter) after; history begins behind "
+                "\(result.bytesBefore) bytes before, \(result.bytesAfter) after; history begins after "
                     + "\(result.horizon)."
             )
         }

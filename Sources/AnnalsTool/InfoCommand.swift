@@ -50,7 +50,7 @@ enum InfoCommand {
         )
         try output.line("token \(facts.token)")
         try output.line(
-            "history begins behind transaction \(facts.horizon), and is kept for "
+            "history begins after transaction \(facts.horizon), and is kept for "
                 + "\(RetentionCommand.text(facts.retention))"
         )
         for consumer in facts.consumers { try output.line("consumer " + ConsumersCommand.text(consumer)) }

@@ -363,7 +363,7 @@ import Testing
         #expect(try tool("dump", path, "--as-of", "2", "--entity", "Clip").status == 0)
         #expect(try tool("retention", path, "full", "--entity", "Log").output == standard + "[]}\n")
         let all = try tool("history", path)
-        #expect(all.status == 1 && all.errors.contains("behind transaction 3"))
+        #expect(all.status == 1 && all.errors.contains("after transaction 3"))
         #expect(try tool("history", path, "--after", "3", "--count").output == "1\n")
         for (arguments, status) in [
             (["none", "--entity", "Log"], 64), (["off", "5", "--entity", "Log"], 64), (["off"], 64),

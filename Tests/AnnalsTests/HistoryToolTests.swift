@@ -198,7 +198,7 @@ import Testing
             ["dump", folder.path, "--as-of", all[0].token.description],
         ] {
             let run = try runTool(arguments)
-            #expect(run.status == 1 && run.errors.contains("it begins behind transaction 3"), "\(run)")
+            #expect(run.status == 1 && run.errors.contains("it begins after transaction 3"), "\(run)")
             #expect(run.errors.contains("“annals dump STORE --as-of TOKEN”") && !run.errors.contains("resync"))
         }
         // The way that they name can be gone.

@@ -1,31 +1,33 @@
-// What is told of transactions that have come: enough to decide whether to look at them.
+// What a program is told of new transactions: enough to decide whether to read them.
 
 public import FoundationEssentials
 
-/// Transactions have come: which, whose, and of what. One signal may stand for many.
+/// New transactions: which, by whom, and on which entities. One signal may cover many transactions.
 ///
-/// Nothing is in it that history does not have: read the changes from history, up to `token`.
+/// Everything in it is also in history: read the changes from there, up to `token`.
 public struct ChangeSignal: Hashable, Sendable, Codable {
-    /// The first and the last one. Signals of one watcher follow each other without gaps, unless authors are left out.
+    /// The first and the last transaction. Signals of one watcher follow each other without gaps, unless authors are
+    /// excluded.
     public let numbers: ClosedRange<UInt64>
-    /// The place in history directly after the last one: where to go on from.
+    /// The place in history directly after the last transaction: continue from there.
     public let token: HistoryToken
-    /// Who made them, each once, sorted, without the authors that are left out.
+    /// The authors, each once, sorted, without excluded authors.
     public let authors: [String]
-    /// Whether some name no author.
+    /// Whether some transactions have no author.
     public let includesUnnamedAuthor: Bool
-    /// The processes that committed them, as their own systems number them; each once, ascending.
+    /// The processes that committed the transactions: each ID once, ascending. A process ID is as its own system
+    /// assigned it.
     public let processIDs: [UInt32]
-    /// The names of the entities whose objects were changed, each once, sorted; those without history too, until
-    /// compaction has passed them. See `isExact`.
+    /// The names of the entities whose objects changed, each once, sorted. Until the next compaction, this includes
+    /// entities whose history is off. See `isExact`.
     public let entities: [String]
-    /// False if a transaction has so many changes (over 65,536) that they were not all looked at: `entities` are
-    /// then all that the schema has.
+    /// False if a transaction has too many changes (over 65,536) to look at them all. Then `entities` contains all
+    /// entities of the schema.
     public let isExact: Bool
-    /// Whether the schema was changed: entities and handles must be looked up again.
+    /// Whether the schema changed: then look up entities and handles again.
     public let changesSchema: Bool
-    /// Whether this process made all of them, through whichever of its stores. It goes by process ID and program name,
-    /// which two containers may have in common: to leave one's own commits out, leave out their author.
+    /// Whether this process made all of the transactions, through any of its stores. Processes are compared by ID and
+    /// program name, which can be equal in two containers. To ignore your own commits reliably, exclude their author.
     public let isOwn: Bool
 
     /// The store's identifier.

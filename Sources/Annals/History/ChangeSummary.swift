@@ -1,8 +1,8 @@
-// Folding transactions into a signal: from tables alone, in little memory whatever they hold.
+// Folds transactions into a signal. Reads only their tables, in little memory for any number of changes.
 
-/// What one signal will say. A value for one walk over history.
+/// The content of one signal. A value for one walk over history.
 struct ChangeSummary {
-    /// A signal stands for at most so many transactions, and looks at no more changes; the next one follows at once.
+    /// The most transactions in one signal, and the most changes that it looks at. The next signal follows at once.
     static let maximumTransactions = 65_536
     static let maximumChanges: UInt64 = 65_536
 
@@ -12,9 +12,9 @@ struct ChangeSummary {
     private(set) var first: UInt64 = 0
     private(set) var last: UInt64 = 0
     private(set) var tag: UInt64 = 0
-    /// Where the last one ends in the file.
+    /// Where the last transaction ends in the file.
     private(set) var end: UInt64 = 0
-    /// Without those that are left out. None: there is nothing to tell.
+    /// The number of transactions that are not excluded. 0: there is nothing to tell.
     private(set) var told = 0
     private var passed = 0
     private var changes: UInt64 = 0
@@ -32,7 +32,7 @@ struct ChangeSummary {
         self.processName = processName
     }
 
-    /// Takes the next transaction in; false if it belongs to the next signal.
+    /// Adds the next transaction. Returns false if it belongs to the next signal.
     mutating func add(_ transaction: TransactionView) throws(StoreError) -> Bool {
         let author = transaction.author
         let isTold = author.map { !excluded.contains($0) } ?? true
@@ -67,7 +67,7 @@ struct ChangeSummary {
     }
 
     func signal(of token: HistoryToken, _ catalog: SchemaCatalog) -> ChangeSignal {
-        // An entity that was removed and made anew has two numbers.
+        // An entity that was removed and added again has two numbers.
         var names = FewValues<String>()
         for entity in isExact ? entities.sorted : catalog.entityNumbers {
             guard let name = catalog.lastDefinition(ofEntity: entity)?.name, !name.isReserved else { continue }
@@ -80,7 +80,7 @@ struct ChangeSummary {
     }
 }
 
-/// Values, each once: mostly one, for which it needs no memory.
+/// A set of values. Usually it has one value, which needs no allocation.
 private struct FewValues<Value: Hashable & Comparable> {
     private var first: Value?
     private var others: Set<Value> = []

@@ -1,10 +1,9 @@
-// Waiting until a store shows what one waits for: look, wait for news, look again.
+// Waiting until a store shows something: look, wait for a change, look again.
 //
 // Invariants:
-// H1  What is looked for is looked for after the watch is there, and again after every waking: news are a hint, what
-//     the file says is the truth.
+// H1  Looking follows the start of the watch, and every wakeup. A signal is a hint: the file tells the truth.
 
-/// One listener of a store. The waiting code keeps it, and the store stays open as long.
+/// One listener of a store. The waiting code keeps it, and it keeps the store open.
 final class ChangeWait: Sendable {
     enum Outcome<Result: Sendable>: Sendable {
         case found(Result)
@@ -12,14 +11,14 @@ final class ChangeWait: Sendable {
         case stopped
     }
 
-    /// Looks; nil for waiting on.
+    /// Looks at the store; nil to wait on.
     typealias Look<Result> = (Engine) throws(StoreError) -> Result?
 
     let store: Store
     private let hub: ChangeHub
     private let listener: ChangeListener
 
-    /// Throws `closed`, `forked`, `invalidArgument` in the body of a write, which would wait for itself.
+    /// Throws `closed`, `forked`, and `invalidArgument` in the body of a write, which would wait for itself.
     init(_ store: Store, asynchronously: Bool) throws(StoreError) {
         self.store = store
         let engine = store.engine
@@ -34,10 +33,10 @@ final class ChangeWait: Sendable {
 
     deinit { hub.remove(listener) }
 
-    /// Ends the waiting, now and later. Any thread.
+    /// Ends the wait, and all later ones. Any thread may call it.
     func stop() { hub.stop(listener) }
 
-    /// Waits on the calling thread, until a moment of the monotonic clock at most.
+    /// Waits on the calling thread, until `deadline` of the monotonic clock at the latest.
     func find<Result: Sendable>(
         until deadline: UInt64?, _ look: Look<Result>
     ) throws(StoreError) -> Outcome<Result> {
@@ -53,7 +52,7 @@ final class ChangeWait: Sendable {
         }
     }
 
-    /// The same without occupying a thread. A cancelled task ends it as `stopped`.
+    /// The same without occupying a thread. If the task is cancelled, it ends as `stopped`.
     func find<Result: Sendable>(
         until deadline: UInt64?, isolation: isolated (any Actor)? = #isolation, _ look: Look<Result>
     ) async throws(StoreError) -> Outcome<Result> {
@@ -83,10 +82,10 @@ final class ChangeWait: Sendable {
         } catch {
             if error.code == .storeReplaced {
                 try engine.log.awaitAppend()
-                // Compaction has put another file there: what is new is in that.
+                // Compaction has replaced the file: look at the new one.
                 if case let newer = store.engine, newer !== engine { return try look(newer) }
             }
-            // What came between the look and the removal is still told.
+            // Still report what came between the look and the removal.
             guard let result = try look(engine) else { throw error }
             hub.keepDoubt(listener)
             return result
@@ -97,7 +96,7 @@ final class ChangeWait: Sendable {
 }
 
 extension Duration {
-    /// That far from now, on the monotonic clock; nil for never.
+    /// That moment of the monotonic clock; nil for never.
     static func deadline(after timeout: Duration?) -> UInt64? {
         guard let timeout else { return nil }
         let (moment, overflow) = RealEnvironment().monotonicMicroseconds().addingReportingOverflow(

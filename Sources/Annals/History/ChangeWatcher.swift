@@ -1,16 +1,16 @@
-// Waiting for transactions on a thread, and the position that signals move along.
+// Waiting for transactions on a thread, and the position that advances with each signal.
 
-/// A place in history that moves on with every signal it gives: each transaction is told exactly once, in order.
+/// A position in history that advances with each signal: every transaction is reported exactly once, in order.
 ///
-/// Made by `Store.changeWatcher`. Any thread may call it; threads that call `next` at the same time share the signals.
-/// It keeps its store open.
+/// Create it with `Store.changeWatcher`. Any thread may call it; threads that call `next` at the same time share the
+/// signals. It keeps its store open.
 public final class ChangeWatcher: Sendable {
     private struct Position {
-        /// The last transaction that was told or passed over.
+        /// The last transaction that was reported or skipped.
         var number: UInt64
-        /// Whether it stands where history begins, wherever that is by now.
+        /// Whether it is at the beginning of history, wherever that is now.
         var isAtOldest = false
-        /// Where it ends, in the file with that salt; nil if it has to be found.
+        /// Where that transaction ends, in the file with that salt; nil if it must be looked up.
         var place: (salt: UInt64, offset: UInt64)?
     }
 
@@ -26,22 +26,22 @@ public final class ChangeWatcher: Sendable {
         state = Guarded(Position(number: number, isAtOldest: isAtOldest))
     }
 
-    /// The last transaction that was told, or passed over because of its author.
+    /// The number of the last transaction that was reported, or skipped because of its author.
     public var position: UInt64 { state.withLock { $0.number } }
 
-    /// Waits until there are transactions after the position, and moves the position after them.
+    /// Waits for transactions after the position, and moves the position to the last of them.
     ///
-    /// The thread waits in the system and costs nothing meanwhile. If the system has no watch left (`fs.inotify`),
-    /// it looks four times a second; nothing is missed then either.
+    /// The thread waits in the system, which costs nothing. If the system has no watch left (`fs.inotify`), the thread
+    /// looks four times a second instead, and still misses nothing.
     ///
-    /// - Parameter timeout: How long to wait at most; nil for as long as it takes.
-    /// - Returns: nil when the time has passed or `stop` was called.
+    /// A signal covers at most 65,536 transactions, and takes time for these and for their changes. The changes of a
+    /// single larger transaction are not read.
     ///
-    /// Throws `StoreError`: `tokenExpired` if history does not reach back to the position any more, `closed`,
-    /// `storeRemoved`, `storeReplaced`, `diverged`,
-    /// `damaged`; `invalidArgument` in the body of a write; `forked` in a child process. Linear in the transactions and
-    /// changes that it tells, at most 65,536 of either but for one longer transaction, whose changes it does not look
-    /// at.
+    /// - Parameter timeout: How long to wait at most; nil for no limit.
+    /// - Returns: The signal; nil if the time has passed or `stop` was called.
+    ///
+    /// Throws `StoreError`: `tokenExpired` if history no longer reaches back to the position, `closed`, `storeRemoved`,
+    /// `storeReplaced`, `diverged`, `damaged`; `invalidArgument` in the body of a write; `forked` in a child process.
     public func next(timeout: Duration? = nil) throws -> ChangeSignal? {
         let engine = wait.store.engine
         try engine.requireNotWriting()
@@ -52,7 +52,7 @@ public final class ChangeWatcher: Sendable {
         return signal
     }
 
-    /// The same for a task.
+    /// `next` for a task.
     func next(isolation: isolated (any Actor)?) async throws(StoreError) -> ChangeSignal? {
         let outcome = try await wait.find(until: nil, isolation: isolation) { (engine) throws(StoreError) in
             try look(engine)
@@ -61,27 +61,27 @@ public final class ChangeWatcher: Sendable {
         return signal
     }
 
-    /// Ends the `next` that waits, and all later ones, with nil. Any thread.
+    /// Ends a waiting `next`, and all later calls: they return nil. Any thread may call it.
     public func stop() { wait.stop() }
 
     // MARK: Looking
 
     private func look(_ engine: Engine) throws(StoreError) -> ChangeSignal? {
-        // Before the lock: in a child a thread of the parent's may hold it for ever.
+        // Before the lock: in a child process, a thread of the parent may hold the lock for ever.
         try engine.requireNotForked()
         return try state.withLock { (position) throws(StoreError) in
             var last = position.number
             var view = try { () throws(StoreError) in
-                // Getting the engine has looked at the file just now, but did not say why it could not.
+                // Getting the engine has looked at the file just now, but does not report why that failed.
                 let known = try engine.knownView()
                 return known.number > last ? known : try engine.viewOfThisFile()
             }()
-            // Another thread has told what the file that took this one's place has: that is looked at next.
+            // Another thread has reported from a file that replaced this one. The next look is at that file.
             guard last <= view.number else { return nil }
-            // In every look, because history may be cleaned during the wait.
+            // Repeated in every look, because history may be cleaned during the wait.
             while true {
                 if position.isAtOldest, engine.oldestNumber > last {
-                    // Everything that was cleaned in this state is before the beginning of history.
+                    // Everything that this state has cleaned is before the beginning of history.
                     last = min(engine.oldestNumber, view.number)
                     position = Position(number: last, isAtOldest: true)
                 }
@@ -99,7 +99,7 @@ public final class ChangeWatcher: Sendable {
         }
     }
 
-    /// Moves on by at most one signal; nil if all that was passed over is left out.
+    /// Advances by at most one signal; nil if every transaction was excluded.
     private func advance(
         _ position: inout Position, _ view: View, _ engine: Engine
     ) throws(StoreError) -> ChangeSignal? {

@@ -1,24 +1,25 @@
-// How long history stays, what would go now, and who keeps it.
+// How long history is kept, what cleaning would remove now, and which readers keep it from removing more.
 
 extension Store {
-    /// How long history stays, whether its consumers have read it or not: what is older, or more, goes by itself.
+    /// How long history is kept, even if consumers have not read it. Older or larger history is removed automatically.
     ///
-    /// Said in the store, for all who use it. Applied by commits, at most once a minute or every 16 MiB.
+    /// It is a setting of the store, for everybody who uses it. Commits apply it, at most once a minute or every 16
+    /// MiB.
     public struct Retention: Hashable, Sendable {
-        /// Nil for any age.
+        /// Older transactions are removed; nil for no limit.
         public var age: Duration?
-        /// What compaction would free if all history were cleaned, about; rows of objects that there are do not
-        /// count. Nil for any size.
+        /// The most space that history may take: about what compaction would free if all history were cleaned. Rows of
+        /// existing objects do not count. Nil for no limit.
         public var bytes: UInt64?
 
-        /// What is older, or more, goes.
+        /// Keeps history up to this age and size; nil for no limit.
         public init(age: Duration?, bytes: UInt64?) { (self.age, self.bytes) = (age, bytes) }
 
-        /// 7 days or 1 GiB: what counts for a store of which nothing was said.
+        /// 7 days or 1 GiB: the retention of a store for which nothing was set.
         public static let standard = Retention(.standard)
-        /// Nothing goes by itself.
+        /// Nothing is removed automatically.
         public static let forever = Retention(age: nil, bytes: nil)
-        /// History is off: what is committed goes at the next look.
+        /// No history: what is committed is removed at the next look.
         public static let none = Retention(age: .zero, bytes: nil)
 
         init(_ limits: RetentionLimits) {
@@ -31,44 +32,45 @@ extension Store {
         }
     }
 
-    /// What cleaning would do now, and who keeps it from doing more.
+    /// What cleaning would do now, and which readers keep it from doing more.
     public struct CleaningPlan: Hashable, Sendable {
-        /// The first transaction that would stay.
+        /// The number of the first transaction that would stay.
         public let before: UInt64
-        /// How many transactions would go.
+        /// How many transactions would be removed.
         public let transactions: UInt64
-        /// What compaction would free then, about.
+        /// About how many bytes compaction would free then.
         public let regainedBytes: UInt64
-        /// The readers that have not read everything, the one that is furthest behind first; since when: its
-        /// `lastSeen`.
+        /// The readers that have not read everything, the one furthest behind first. Their `lastSeen` says since when.
         public let waitingFor: [Consumer]
-        /// Those among them that retention does not wait for: they would be lost.
+        /// Those readers for which retention does not wait: they would be lost.
         public let overtaken: [Consumer]
     }
 
-    /// How long history stays in this store. 7 days or 1 GiB unless somebody has said otherwise.
+    /// How long history is kept in this store: 7 days or 1 GiB, unless set otherwise.
     ///
     /// Throws `StoreError`.
     public var retention: Retention {
         get throws { Retention(try newest().engine.tracking.retention) }
     }
 
-    /// Says how long history stays, for everybody who uses the store, from now on. Throws as committing does.
+    /// Sets how long history is kept, from now on, for everybody who uses the store.
     ///
-    /// Ages are measured with the machine's clock and the times that transactions were committed at. A jump of more
-    /// than an hour is not believed at once: until the new time has lasted for an hour, nothing goes by itself because
-    /// of the jump. It goes with the first commit after that. If the clock is set back, the age that the jump added is
-    /// gone. A clock that stays wrong for longer than an hour is believed. `clean` believes the clock as it is.
+    /// Ages are measured with the machine's clock and the commit times of transactions. A jump of the clock by more
+    /// than an hour is not believed at once: because of the jump alone, nothing is removed until the new time has
+    /// lasted an hour. Then the next commit removes it. If the clock is set back before, the jump has no effect. A
+    /// clock that stays wrong for more than an hour is believed. `clean` always believes the clock.
+    ///
+    /// Throws `StoreError`, as `commit`.
     public func setRetention(_ retention: Retention) throws {
         try generations.onNewest { (engine) throws(StoreError) in
             try engine.setRetention(retention.file, durability: options.durability)
         }
     }
 
-    /// What `clean` would do now: everything goes that all registered readers have read, and what retention does not
-    /// keep. Where no reader is registered, only the latter. Logarithmic in the number of transactions.
+    /// What `clean` would do now: remove everything that all registered readers have read, and everything that
+    /// retention does not keep. If no reader is registered, only the latter. Logarithmic in the number of transactions.
     ///
-    /// - Parameter number: Instead of that, what `deleteHistory(before:)` would do.
+    /// - Parameter number: If given, the plan says what `deleteHistory(before:)` would do instead.
     ///
     /// Throws `StoreError`.
     public func cleaningPlan(before number: UInt64? = nil) throws -> CleaningPlan {
@@ -83,11 +85,12 @@ extension Store {
             overtaken: readers.filter { $0.cursor.number + 1 < estimate.before })
     }
 
-    /// Cleans what all registered readers have read, and what retention does not keep. `compact` gives its space back.
+    /// Removes the history that all registered readers have read, and the history that retention does not keep.
+    /// `compact` frees its space.
     ///
-    /// Believes the machine's clock, also directly after a jump: `cleaningPlan` tells before what would go.
+    /// Believes the machine's clock, also directly after a jump. `cleaningPlan` tells beforehand what would be removed.
     ///
-    /// - Returns: what was done.
+    /// - Returns: What was done.
     ///
     /// Throws as `deleteHistory`.
     @discardableResult

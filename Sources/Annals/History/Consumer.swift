@@ -1,36 +1,36 @@
-// Who reads a store's history, or writes it: registered in the store, so that cleaning can wait for the readers.
+// Consumers read a store's history, or write it. They are registered in the store, so cleaning can wait for readers.
 
 public import FoundationEssentials
 
-/// A registered consumer of history, as it was when it was requested.
+/// A registered consumer of history, as it was when you asked.
 public struct Consumer: Hashable, Sendable, Codable {
     /// What a consumer does with the store.
     public struct Kind: OptionSet, Hashable, Sendable, Codable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
 
-        /// It reads history: cleaning waits until it has read it.
+        /// It reads history: cleaning waits until it has.
         public static let reads = Kind(rawValue: 1)
-        /// It writes: for information only, nobody waits for it.
+        /// It writes. This is for information only; nothing waits for it.
         public static let writes = Kind(rawValue: 2)
     }
 
-    /// Mostly the author that it writes as, so that it can leave out its own transactions.
+    /// Usually the author of its own transactions, so that it can exclude them.
     public let name: String
     /// What it does with the store.
     public let kind: Kind
-    /// The place after what it has read.
+    /// The place after the last transaction that it has read.
     public let cursor: HistoryToken
-    /// When it last said so.
+    /// When it last set its cursor or registered.
     public let lastSeen: Date
     /// When it was registered.
     public let registered: Date
-    /// Of the process that said so.
+    /// The ID of the process that did so.
     public let processID: Int
-    /// How many transactions there are that it has not read.
+    /// How many transactions it has not read.
     public let lag: UInt64
-    /// Cleaning has passed its cursor, because it was too far behind: it has to read everything anew (`resync`,
-    /// `resetConsumer`).
+    /// Whether cleaning has passed its cursor, because it was too far behind. Then it must read everything again
+    /// (`resync`, `resetConsumer`).
     public let isLost: Bool
 
     init(_ record: ConsumerRecord, _ store: UUID, last: UInt64, _ coverage: HistoryCoverage) {
@@ -51,7 +51,7 @@ extension HistoryToken {
 }
 
 extension Store {
-    /// The consumers that are registered, in the order in which they were. Throws `StoreError`.
+    /// The registered consumers, in the order of registration. Throws `StoreError`.
     public var consumers: [Consumer] {
         get throws { try registeredConsumers() }
     }
@@ -61,7 +61,7 @@ extension Store {
         return engine.tracking.consumers.map { consumer($0, engine, view) }
     }
 
-    /// The consumer of that name; nil if none is registered. Throws `StoreError`.
+    /// Returns the consumer of that name, or nil if none is registered. Throws `StoreError`.
     public func consumer(_ name: String) throws -> Consumer? {
         let (engine, view) = try newest()
         return engine.tracking.consumer(name).map { consumer($0, engine, view) }
@@ -71,16 +71,16 @@ extension Store {
         Consumer(record, identifier, last: view.number, engine.tracked(view).coverage)
     }
 
-    /// Registers a consumer of history: from now on cleaning waits for it, as far as retention allows. One that is
-    /// registered already keeps its cursor, and does from now on what `kind` says.
+    /// Registers a consumer of history. From now on cleaning waits for it, as long as retention allows. A consumer that
+    /// is registered already keeps its cursor, and `kind` replaces its kind.
     ///
     /// - Parameters:
-    ///   - name: 1 to 1024 bytes of UTF-8; a store has at most 1000 consumers.
+    ///   - name: 1 to 1024 bytes of UTF-8. A store has at most 1000 consumers.
     ///   - kind: What it does with the store.
-    ///   - token: What it has seen already; nil for everything up to now.
-    /// - Returns: the consumer, with the cursor to go on from.
+    ///   - token: What it has read already; nil for everything up to now.
+    /// - Returns: The consumer, with the cursor to continue from.
     ///
-    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, what `validate` throws for the token, and what committing
+    /// Throws `StoreError`: `invalidArgument`, `tooLarge`, what `validate` throws for the token, and what `commit`
     /// throws.
     @discardableResult
     public func registerConsumer(
@@ -94,10 +94,10 @@ extension Store {
         return consumer(record, engine, try engine.view())
     }
 
-    /// The same at a place in history. `.oldest` is looked up while nobody can clean: a new consumer then misses
-    /// nothing that history holds.
+    /// Registers a consumer at a place in history. `.oldest` is looked up while nobody can clean, so a new consumer
+    /// misses nothing that history still has.
     ///
-    /// Throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` for the place besides.
+    /// Also throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` for the place.
     @discardableResult
     public func registerConsumer(
         _ name: String, kind: Consumer.Kind = .reads, at place: HistoryRequest.Place
@@ -105,7 +105,7 @@ extension Store {
         guard place == .oldest else {
             if case .token(let token) = place { return try registerConsumer(name, kind: kind, at: token) }
             let (engine, view) = try newest()
-            let number = try number(behind: place, engine, view)
+            let number = try number(directlyAfter: place, engine, view)
             return try registerConsumer(name, kind: kind, at: try token(ofNumber: number, engine, view))
         }
         let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
@@ -115,17 +115,16 @@ extension Store {
         return consumer(record, engine, try engine.view())
     }
 
-    /// A consumer has seen everything up to `to`, and had up to `from` before.
+    /// Advances a consumer's cursor: it has read everything up to `to`.
     ///
-    /// Appends one short frame. When this returns, every process sees the new cursor, and a process that is killed does
-    /// not lose it. After a loss of power the cursor may stand where it stood a moment ago, and the consumer reads some
-    /// transactions again. To process each transaction exactly once, move the cursor in the same transaction as its
-    /// results (`Transaction.advanceConsumer`).
+    /// Appends one short frame. When this returns, every process sees the new cursor, and killing the process does not
+    /// lose it. After a loss of power, the cursor may be where it was a moment earlier, and the consumer reads some
+    /// transactions again. To process each transaction exactly once, advance the cursor in the transaction that writes
+    /// the results (`Transaction.advanceConsumer`).
     ///
-    /// Throws `consumerUnknown`; `consumerConflict` where the consumer does not stand at `from`, because somebody else
-    /// uses its name too;
-    /// `consumerLost` if cleaning has passed its cursor, wherever `to` is; `invalidArgument` where `to` is before
-    /// `from`; what `validate` throws for `to`.
+    /// Throws `StoreError`: `consumerUnknown`; `consumerConflict` if the cursor is not at `from`, because another
+    /// program uses the same name; `consumerLost` if cleaning has passed the cursor, for any `to`; `invalidArgument` if
+    /// `to` is before `from`; and what `validate` throws for `to`.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
         try requireOwner(from)
         try requireSeen(to)
@@ -138,8 +137,7 @@ extension Store {
         }
     }
 
-    /// Moves a consumer wherever it stands: after the token that `resync` gave, if it is lost, or back, to read
-    /// again.
+    /// Moves a consumer to any place: after the token of `resync`, if it is lost, or back, to read again.
     ///
     /// Throws `StoreError`: `consumerUnknown`, and what `validate` throws for the token.
     @discardableResult
@@ -151,7 +149,7 @@ extension Store {
         return consumer(record, engine, try engine.view())
     }
 
-    /// Cleaning does not wait for that consumer any more. False if none of that name is registered.
+    /// Removes a consumer: cleaning no longer waits for it. Returns false if none of that name is registered.
     ///
     /// Throws `StoreError`.
     @discardableResult
@@ -161,8 +159,8 @@ extension Store {
         }
     }
 
-    /// Throws if nobody can have seen the token's transaction. One that was cleaned is left to the caller, who knows
-    /// whose it is.
+    /// Throws if nobody can have seen the token's transaction. It does not throw for a cleaned one, whose
+    /// tag is not known any more: the caller decides.
     func requireSeen(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
             try require(token, engine)
@@ -170,7 +168,7 @@ extension Store {
         }
     }
 
-    /// The public error of what may have moved a consumer: one that is lost gets the oldest place that there is.
+    /// The public form of an error from moving a consumer. A lost consumer gets the oldest place that history has.
     func consumerError(_ error: StoreError) -> StoreError {
         var error = error
         if error.code == .consumerLost { error.oldestToken = try? oldestToken }

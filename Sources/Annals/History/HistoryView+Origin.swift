@@ -1,12 +1,12 @@
-// Where a transaction was first made, if it came from another store.
+// The origin of a transaction that came from another store.
 
 internal import FoundationEssentials
 
 extension HistoryTransactionView {
-    /// What the store noted when it applied this transaction; nil for one that was made here.
+    /// What the store noted when it applied this transaction; nil if the transaction was made here.
     func appliedRecord() throws(StoreError) -> AppliedRecord? { try appliedRecords(limit: 1).first }
 
-    /// The places of other stores that the state holds which this transaction has applied.
+    /// The places of other stores that are contained in the state which this transaction applied.
     func heldPlaces() throws(StoreError) -> [HistoryToken] {
         let records = try appliedRecords()
         guard let origin = records.first?.origin else { return [] }
@@ -31,8 +31,8 @@ extension HistoryTransactionView {
         return records
     }
 
-    /// The transaction of another store that this one is the applied form of, as it was first made; nil for one that
-    /// was made here. Throws `damaged`.
+    /// The original transaction in another store, if this one was applied from there; nil if it was made here. Throws
+    /// `damaged`.
     public func origin() throws(StoreError) -> HistoryToken? {
         guard let record = try appliedRecord(), !record.isSkipped else { return nil }
         return record.origin

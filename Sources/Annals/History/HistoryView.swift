@@ -1,8 +1,7 @@
-// History looked at where it stands: nothing is made into a value before it is requested.
+// History read in place: values are built only when they are requested.
 //
-// Invariants:
-// HV1  A view refers by address to what the function that hands it out has in its frame, and cannot be copied or kept:
-//     so it does not outlive that function, and handing out a change costs no reference count.
+// Invariants: HV1  A view refers by address to the frame of the function that lends it, and cannot be copied or kept.
+// So it does not outlive that function, and lending a change costs no reference count.
 
 internal import FoundationEssentials
 
@@ -10,7 +9,7 @@ internal import FoundationEssentials
 struct HistoryContext {
     let view: View
     let storeIdentifier: UUID
-    /// The one that is looked at now.
+    /// The current transaction.
     var transaction: TransactionView
     /// Which changes are shown; nil for all.
     let filter: ChangeFilter?
@@ -23,14 +22,14 @@ struct HistoryContext {
     }
 }
 
-/// One transaction of the history. It lives until the closure that was given it returns.
+/// One transaction of the history. It is valid until the closure that received it returns.
 public struct HistoryTransactionView: ~Copyable {
     let context: UnsafeMutablePointer<HistoryContext>
 
     @inline(__always)
     init(_ context: UnsafeMutablePointer<HistoryContext>) { self.context = context }
 
-    /// From 1, without gaps.
+    /// The number: from 1, without gaps.
     public var number: UInt64 { context.pointee.transaction.number }
 
     /// The place in history directly after it.
@@ -42,9 +41,9 @@ public struct HistoryTransactionView: ~Copyable {
     /// When it was committed: microseconds since 1970, UTC.
     public var microseconds: Int64 { context.pointee.transaction.time }
 
-    /// Who made the change; nil if it was not said.
+    /// Who made the change; nil if unknown.
     public var author: String? { context.pointee.transaction.author }
-    /// What they were doing, or where; nil if it was not said.
+    /// What they were doing, or where; nil if unknown.
     public var contextName: String? { context.pointee.transaction.context }
     /// The process that committed it, as its own system numbered it.
     public var processID: UInt32 { context.pointee.transaction.processID }
@@ -54,13 +53,14 @@ public struct HistoryTransactionView: ~Copyable {
     /// Whether it changes the schema: entities and handles must be looked up again.
     public var changesSchema: Bool { context.pointee.transaction.changesSchema }
 
-    /// How many changes it made, also those that a request leaves out; not those of entities whose history is off.
+    /// How many changes it made, including those that a request does not select. Changes of entities whose history is
+    /// off do not count.
     public var changeCount: UInt64 {
         let transaction = context.pointee.transaction
         guard let filter = context.pointee.filter, filter.hidesAnything else { return transaction.totalChanges }
         let version = transaction.schemaVersion
         var count: UInt64 = 0
-        // An unreadable table counts none: reading it throws.
+        // An unreadable table counts as empty: reading it throws.
         try? transaction.forEachChange { (change) in
             if !filter.hides(change.object, version: version) { count += 1 }
             return true
@@ -68,8 +68,8 @@ public struct HistoryTransactionView: ~Copyable {
         return count
     }
 
-    /// Gives `body` every change, in the order in which they were made, until it returns false; of a transaction that a
-    /// request chose by its changes, those that match. Throws `damaged`, `closed`, and what `body` throws.
+    /// Calls `body` with each change, in the order in which they were made, until `body` returns false. If a request
+    /// selected changes, only those come. Throws `damaged`, `closed`, and what `body` throws.
     public func forEachChange(
         _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
     ) throws(StoreError) {
@@ -80,7 +80,7 @@ public struct HistoryTransactionView: ~Copyable {
         }
     }
 
-    /// The changes that the request chose.
+    /// The changes that the request selected.
     @inline(never)
     private func forEachMatchingChange(
         _ body: (borrowing HistoryChangeView) throws(StoreError) -> Bool
@@ -94,7 +94,8 @@ public struct HistoryTransactionView: ~Copyable {
         }
     }
 
-    /// The transaction as a value that lives on, with values of objects if asked for. Throws `damaged`, `closed`.
+    /// Returns the transaction as a value that you can keep, on request with the values of objects. Throws `damaged`,
+    /// `closed`.
     public func value(includingValues: Bool = false) throws(StoreError) -> HistoryTransaction {
         var changes: [HistoryChange] = []
         if context.pointee.filter == nil { changes.reserveCapacity(Int(clamping: min(changeCount, 65_536))) }
@@ -109,7 +110,7 @@ public struct HistoryTransactionView: ~Copyable {
     }
 }
 
-/// One change of a transaction. It lives until the closure that was given it returns.
+/// One change of a transaction. It is valid until the closure that received it returns.
 public struct HistoryChangeView: ~Copyable {
     let change: ChangeView
     let context: UnsafeMutablePointer<HistoryContext>
@@ -129,19 +130,17 @@ public struct HistoryChangeView: ~Copyable {
         return change.isDeletion ? .delete : .insert
     }
 
-    /// Whether an update changed the attribute at that position of the entity as it was in the schema of the time;
-    /// false for inserts and deletions. Without looking at the object: for callers that know that the schema has not
-    /// changed.
+    /// Whether an update changed the attribute at that position, in the schema of that time. False for inserts and
+    /// deletions. Does not look at the object: for callers that know that the schema has not changed.
     public func changes(at position: Int) -> Bool { change.contains(attributePosition: position) }
 
-    /// The name of the object's entity; the last one that it had if it is removed. Nil if the schema never had
-    /// it.
+    /// The name of the object's entity; the last name if the entity was removed. Nil if the schema never had it.
     public var entity: String? {
         context.pointee.view.catalog.lastDefinition(ofEntity: change.object.entityNumber)?.name.text
     }
 
-    /// The names of the attributes that an update changed, as they were called then; empty for others. Throws
-    /// `damaged`.
+    /// The names of the attributes that an update changed, as they were called then. Empty for inserts and deletions.
+    /// Throws `damaged`.
     public func attributes() throws(StoreError) -> [String] {
         guard change.kind == .update else { return [] }
         let positions = change.attributePositions
@@ -169,11 +168,11 @@ public struct HistoryChangeView: ~Copyable {
     /// The object after the change; nil for a deletion. Throws `damaged`.
     public func after() throws(StoreError) -> Row? { change.kind == .delete ? nil : try row(isBefore: false) }
 
-    /// What is kept of a deleted object; nil for nothing, and for other changes. Throws `damaged`.
+    /// The preserved attributes of a deleted object; nil if there are none, and for other changes. Throws `damaged`.
     public func preserved() throws(StoreError) -> Row? { change.kind == .delete ? try row(isBefore: false) : nil }
 
-    /// Gives `body` the object after the change, or what is preserved of a deleted one, where it stands; positions are
-    /// those of `entity`. False if there is nothing. Throws `damaged`, and what `body` throws.
+    /// Calls `body` with the object after the change, in place; for a deletion, with the preserved attributes.
+    /// Positions are those of `entity`. Returns false if there is nothing. Throws `damaged`, and what `body` throws.
     public func withAfter(
         in entity: EntityHandle, _ body: (borrowing RowView) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
@@ -192,13 +191,13 @@ public struct HistoryChangeView: ~Copyable {
         return isBefore ? try view.withRow(before: change, body) : try view.withRow(after: change, body)
     }
 
-    /// With the attributes that the entity had after the transaction.
+    /// The row, with the attributes that the entity had after the transaction.
     private func row(isBefore: Bool) throws(StoreError) -> Row? {
         var result: Row?
         let (view, object) = (context.pointee.view, change.object)
         let version = context.pointee.transaction.schemaVersion
         _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
-            // As the schema of the time has it: a row from before an attribute existed reads as its default.
+            // In the schema of that time: a row from before an attribute existed has its default.
             let layout = view.catalog.layout(version: version, entity: object.entityNumber) ?? row.layout
             let entity = layout.entity
             result = try withUnsafePointer(to: row) { (place) throws(StoreError) in
@@ -209,8 +208,8 @@ public struct HistoryChangeView: ~Copyable {
         return result
     }
 
-    /// The change as a value that lives on. What is preserved of a deleted object is part of it in any case. Throws
-    /// `damaged`.
+    /// Returns the change as a value that you can keep. It always contains the preserved attributes of a deleted
+    /// object. Throws `damaged`.
     public func value(includingValues: Bool = false) throws(StoreError) -> HistoryChange {
         HistoryChange(
             kind: kind, object: object, entity: entity ?? "", attributes: try attributes(),

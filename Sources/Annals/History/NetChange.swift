@@ -1,51 +1,49 @@
-// What many transactions come to: one change for each object.
+// Net changes: many transactions folded into one change for each object.
 
-/// What the changes of one object come to, from before the first one to after the last one.
+/// All changes of one object as one, from before the first change to after the last.
 ///
-/// | there before | there after | net |
+/// | existed before | exists after | net change |
 /// |---|---|---|
-/// | no | no | nothing: inserted and deleted |
+/// | no | no | none: inserted and deleted |
 /// | no | yes | an insert with the last values |
 /// | yes | no | a deletion of the first values |
 /// | yes | yes | an update; `attributes` are all that were written, even if they have their first values again |
 ///
-/// An object that was deleted and inserted again is an update of the attributes in which its rows differ, and nothing
-/// where they do not. Whether an object was there before is told by its first change, and after by its last one.
+/// For an object that was deleted and inserted again, the net change is an update of the attributes that differ, or
+/// none if nothing differs. Whether an object existed before is known from its first change, and after from its last.
 public struct NetChange: Hashable, Sendable, Codable {
-    /// What the changes come to.
+    /// The kind of the net change.
     public let kind: HistoryChange.Kind
     /// The object that was changed.
     public let object: ObjectID
-    /// The name of the object's entity; the last one that it had if it is removed.
+    /// The name of the object's entity; the last name if the entity was removed.
     public let entity: String
-    /// Of an update: the names of the attributes that were changed, in the schema's order and as it called them after
-    /// the last change; those that it does not have any more are left out. Empty for others.
+    /// For an update: the names of the changed attributes after the last change, in the schema's order. Attributes that
+    /// were removed since are left out. Empty for other kinds.
     public let attributes: [String]
     /// The object before the first change. Nil for an insert, and if values were not requested.
     public let before: Row?
     /// The object after the last change. Nil for a deletion, and if values were not requested.
     public let after: Row?
-    /// What is kept of a deleted object. Nil for nothing.
+    /// The preserved attributes of a deleted object. Nil if there are none.
     public let preserved: Row?
-    /// The numbers of the first and the last transaction that changed it.
+    /// The number of the first transaction that changed it.
     public let firstTransaction: UInt64
     /// The number of the last transaction that changed it.
     public let lastTransaction: UInt64
 }
 
 extension Store {
-    /// Gives `body` what the changes that a request chooses come to, one net change for each object, until it returns
-    /// false.
+    /// Calls `body` with one net change for each object that a request selects, until `body` returns false.
     ///
-    /// The request's places, authors, contexts, entities and objects choose what is folded; transactions that it leaves
-    /// out are gaps, and what they did shows only in the values. Its kinds and attributes choose among the net changes.
-    /// They come by ascending object ID, or descending where the request asks for the newest first, and its limit
-    /// counts them.
+    /// The request's places, authors, contexts, entities and objects select the changes to fold. What excluded
+    /// transactions did shows only in the values. The request's kinds and attributes select among the net changes. They
+    /// come by ascending object ID, or by descending ID if the request's order is newest first. The limit counts net
+    /// changes.
     ///
-    /// Linear in the changes, which are sorted in 32 MiB of memory and, beyond some 600,000 of them, a temporary file
-    /// without a name (56 bytes a change). Rows are read only if values are requested, and of objects that were
-    /// deleted and inserted again. Throws as
-    /// `forEachTransaction`, and `noSpace`.
+    /// Linear in the number of changes. They are sorted in 32 MiB of memory and, for more than about 600,000 changes,
+    /// in an unnamed temporary file (56 bytes for each change). Rows are read only if values are requested, and for
+    /// objects that were deleted and inserted again. Throws as `forEachTransaction`, and `noSpace`.
     public func forEachNetChange(
         _ request: HistoryRequest, includingValues: Bool = false, in snapshot: Snapshot? = nil,
         _ body: (NetChange) throws -> Bool
@@ -53,7 +51,7 @@ extension Store {
         var folded = request
         folded.kinds = nil
         folded.changedAttributes = nil
-        // Looked up for what they throw and for the choice below.
+        // Resolved for its errors, and for the choice below.
         let choice = try ResolvedRequest(request, self, snapshot)
         let resolved = try ResolvedRequest(
             folded, self, snapshot ?? Snapshot(choice.view, choice.engine, identifier),
@@ -76,7 +74,8 @@ extension Store {
         if let failure { throw failure }
     }
 
-    /// The net changes as values, all in memory: give the request a limit. Throws as `forEachNetChange`.
+    /// The net changes as values. All of them are in memory at once: give the request a limit. Throws as
+    /// `forEachNetChange`.
     public func netChanges(
         _ request: HistoryRequest, includingValues: Bool = false
     ) throws -> [NetChange] {
@@ -101,7 +100,7 @@ private struct NetChangeReader {
         layout = view.catalog.layout(version: change.schemaVersion, entity: change.object.entityNumber)
     }
 
-    /// Nil if it comes to nothing, or is not chosen.
+    /// Nil if there is no net change, or the request does not select it.
     func value(_ includingValues: Bool, _ choice: ChangeFilter?) throws(StoreError) -> NetChange? {
         if let kinds = choice?.kinds, !kinds.contains(change.kind) { return nil }
         if choice?.attributes != nil, change.kind != .update { return nil }

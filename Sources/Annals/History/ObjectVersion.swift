@@ -1,47 +1,46 @@
-// An object's past: every change that history holds of it, with who made it and when.
+// The past of an object: every change of it in history, with author and time.
 
 public import FoundationEssentials
 
-/// One change that an object has gone through, and its transaction.
+/// One change of an object, and its transaction.
 public struct ObjectVersion: Hashable, Sendable, Codable {
-    /// The transaction's number and the place after it.
+    /// The number of the transaction.
     public let number: UInt64
     /// The place directly after the transaction.
     public let token: HistoryToken
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
-    /// Who made the change; nil if it was not said.
+    /// Who made the change; nil if unknown.
     public let author: String?
-    /// What they were doing, or where; nil if it was not said.
+    /// What they were doing, or where; nil if unknown.
     public let contextName: String?
     /// The process that committed it, as its own system numbered it.
     public let processID: UInt32
     /// The file name of the program.
     public let process: String?
-    /// With the object before and after.
+    /// The change, with the object before and after it.
     public let change: HistoryChange
 
-    /// The nearest `Date`.
+    /// The time as the nearest `Date`.
     public var timestamp: Date { Microseconds.date(microseconds) }
 }
 
 extension Store {
-    /// Gives `body` every change that history holds of an object, newest first, each with its transaction, until it
+    /// Calls `body` with every change of an object in history, newest first, each with its transaction, until `body`
     /// returns false.
     ///
-    /// `change.after()` is the version of the object that the change made. Nothing is given where history holds none,
-    /// or if there was never such an object. Follows the links between versions instead of looking through history:
-    /// some 10 to 100 microseconds a version.
+    /// `change.after()` is the version of the object that the change made. If history has no changes of the object, or
+    /// the object never existed, `body` is not called. The call follows the links between versions instead of searching
+    /// history: about 10 to 100 microseconds for each version.
     ///
-    /// Throws `StoreError`: `historyGap` where history of the entity is off, and after all versions since it began
-    /// anew where the object was there before;
-    /// `damaged`, `closed`, and what `body` throws.
+    /// Throws `StoreError`: `historyGap` if the entity's history is off; also `historyGap`, after all versions, if the
+    /// object existed before the entity's history began again; `damaged`, `closed`, and what `body` throws.
     ///
     /// - Parameters:
     ///   - object: The object.
-    ///   - number: Only what came after this transaction.
-    ///   - snapshot: Where the past begins; nil for the newest state.
-    ///   - body: Called with each version. False ends the reading.
+    ///   - number: Only changes after this transaction.
+    ///   - snapshot: The state to begin with; nil for the newest.
+    ///   - body: Called with each version. Return false to stop.
     public func forEachVersion(
         of object: ObjectID, after number: UInt64 = 0, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView, borrowing HistoryChangeView) throws(StoreError) -> Bool
@@ -53,16 +52,16 @@ extension Store {
         let report = try gap.map { (gap) throws(StoreError) in try GapReport(gap, engine, identifier) }
         if let report, report.last == nil { throw report.refusal(path: path) }
         var isWhole = true
-        // What was cleaned stands there until compaction passes it, and is no history any more.
+        // Cleaned transactions are in the file until compaction, but are no longer history.
         let oldest = max(number, coverage.horizon)
-        // Of what was deleted before history began nothing may be left.
+        // Nothing may be left of an object that was deleted before history began.
         var isFound = gap == nil
         var lending = HistoryLending(self, view, ChangeFilter.showing(view, coverage.gaps))
         var isEnded = false
         let isFolded = try engine.tracked(view).forEachVersion(of: object) {
             (transaction, change) throws(StoreError) in
             (isEnded, isFound) = (true, true)
-            // Also of what was cleaned: compaction would leave nothing that tells when it was.
+            // Also for cleaned transactions: after compaction, nothing would tell when they were.
             if let gap, gap.hides(version: transaction.schemaVersion) {
                 isWhole = false
                 return false
@@ -75,13 +74,13 @@ extension Store {
         }
         if isFolded, !isEnded { isWhole = false }
         if !isFolded, !isFound { isWhole = try !engine.wasGiven(object) }
-        // What was cleaned is no gap.
+        // Cleaned transactions are no gap.
         guard !isWhole, let report, let last = report.last, last > oldest else { return }
         throw report.refusal(path: path)
     }
 
-    /// The versions of an object as values, newest first, at most so many, and only those after a transaction. Throws
-    /// as `forEachVersion`.
+    /// The versions of an object as values, newest first: at most `limit` of them, and only those after transaction
+    /// `number`. Throws as `forEachVersion`.
     public func versions(
         of object: ObjectID, after number: UInt64 = 0, limit: Int? = nil
     ) throws -> [ObjectVersion] {

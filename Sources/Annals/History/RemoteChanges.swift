@@ -1,24 +1,24 @@
-// Transactions as they come, as a sequence.
+// Change signals as an asynchronous sequence.
 
-/// Signals of what came after a place in history, without end: from this process and others. Made by
+/// Signals of the transactions after a place in history, without end, from this process and others. Create it with
 /// `Store.ownAndRemoteChanges`.
 ///
 /// Each iteration begins at the same place. It ends when its task is cancelled, and throws what `ChangeWatcher.next`
-/// throws: `closed` when the store was closed. While it waits it occupies no thread of the task's executor and makes no
-/// system calls. It keeps the store open.
+/// throws, for example `closed` when the store is closed. While it waits, it occupies no thread of the task's executor
+/// and makes no system calls. It keeps the store open.
 public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
     public typealias Element = ChangeSignal
     public typealias Failure = any Error
 
     let store: Store
     let number: UInt64
-    /// Whether it begins where history begins, when it begins.
+    /// Whether an iteration begins at the beginning of history, as it is then.
     var isAtOldest = false
     let excluded: Set<String>
 
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(changes: self) }
 
-    /// One iteration: it waits for signals from the sequence's place on. One task uses it.
+    /// One iteration: it waits for signals after the sequence's place. Use it in one task.
     public struct AsyncIterator: AsyncIteratorProtocol {
         let changes: OwnAndRemoteChanges
         private var watcher: ChangeWatcher?

@@ -1,34 +1,34 @@
-// A request with its names and places looked up in one state of a store.
+// A request whose names and places were looked up in one state of a store.
 
 internal import FoundationEssentials
 
-/// What a request comes to in a view. For one thread.
+/// What a request selects in a view. For one thread.
 struct ResolvedRequest {
     let engine: Engine
     let view: View
     let range: HistoryRange
     let transactions: TransactionFilter
-    /// Nil if all are shown.
+    /// Which changes are shown; nil for all.
     let changes: ChangeFilter?
-    /// Whether the request says nothing of changes, so that transactions without any belong to it.
+    /// Whether the request selects no changes. Then transactions without changes belong to it.
     private let takesAnyChanges: Bool
     let limit: Int
 
-    /// Throws the five token errors, `historyGap`, `unknownEntity`, `unknownAttribute`, `invalidArgument` for a date
-    /// that is none.
+    /// Throws the five token errors, `historyGap`, `unknownEntity`, `unknownAttribute`, and `invalidArgument` for an
+    /// invalid date.
     ///
-    /// `named` are the entities that are requested by name, where the request alone does not tell.
+    /// `named` are the entities requested by name, if the request alone does not tell.
     init(
         _ request: HistoryRequest, _ store: Store, _ snapshot: Snapshot?, named: Set<UInt16>? = nil
     ) throws(StoreError) {
-        // A snapshot from before a compaction goes on with the file that it is of.
+        // A snapshot from before a compaction continues with its own file.
         let engine = snapshot?.engine ?? store.engine
         try engine.requireNotForked()
         let (view, coverage) = try store.reading(snapshot, engine)
         self.engine = engine
         self.view = view
         range = HistoryRange(
-            after: try store.number(behind: request.after, engine, view),
+            after: try store.number(directlyAfter: request.after, engine, view),
             before: try store.number(before: request.before, engine, view),
             isNewestFirst: request.order == .newestFirst)
         transactions = TransactionFilter(request, engine)
@@ -41,7 +41,7 @@ struct ResolvedRequest {
         limit = max(0, request.limit ?? .max)
     }
 
-    /// Whether the transaction belongs to what is requested.
+    /// Whether the request selects the transaction.
     func contains(_ transaction: TransactionView) throws(StoreError) -> Bool {
         guard transactions.matches(transaction) else { return false }
         guard let changes, !takesAnyChanges else { return true }
@@ -55,13 +55,13 @@ struct ResolvedRequest {
 }
 
 extension Store {
-    /// The state that history is read from, the newest one if none is given, and what can be requested by now.
+    /// The state from which history is read, by default the newest, and the part of history that can be requested now.
     func reading(
         _ snapshot: Snapshot?, _ engine: Engine
     ) throws(StoreError) -> (view: View, coverage: HistoryCoverage) {
         if let snapshot, !generations.has(snapshot.engine) {
             throw StoreError(
-                .invalidArgument, "The snapshot is of another store than its history is asked of.", path: path)
+                .invalidArgument, "The snapshot and the history are of different stores.", path: path)
         }
         let newest = try engine.viewOfThisFile()
         return (snapshot?.view ?? newest, engine.tracked(newest).coverage)
@@ -69,7 +69,7 @@ extension Store {
 
     /// The number of the transaction that a place is directly after.
     func number(
-        behind place: HistoryRequest.Place?, _ engine: Engine, _ view: View
+        directlyAfter place: HistoryRequest.Place?, _ engine: Engine, _ view: View
     ) throws(StoreError) -> UInt64 {
         switch place {
         case nil, .oldest: return engine.oldestNumber
@@ -90,18 +90,18 @@ extension Store {
     ) throws(StoreError) -> UInt64 {
         switch place {
         case nil: return view.number + 1
-        // An end beyond everything is no mistake.
+        // An end beyond the newest transaction is valid.
         case .number(let number) where number > view.number: return view.number + 1
         case .date(let date):
             let moment = try microseconds(date)
             return moment == .min ? engine.oldestNumber : try number(through: moment - 1, engine, view) + 1
-        default: return try number(behind: place, engine, view)
+        default: return try number(directlyAfter: place, engine, view)
         }
     }
 
     private func number(through moment: Int64, _ engine: Engine, _ view: View) throws(StoreError) -> UInt64 {
         let number = try engine.tracked(view).lastNumber(through: moment)
-        // What was cleaned is in the file until that is compacted, and what is not is all before the first that is.
+        // Cleaned transactions are in the file until compaction. All others before the oldest one are gone.
         let oldest = try engine.oldest()
         guard oldest.number == 0 || number > oldest.number || number == oldest.number && moment >= oldest.time else {
             throw expired("History does not reach back to that date", engine)
@@ -109,11 +109,11 @@ extension Store {
         return number
     }
 
-    /// Dates too far away for the store stand at its ends.
+    /// Dates that are too far away for the store become its earliest or latest moment.
     private func microseconds(_ date: Date) throws(StoreError) -> Int64 {
         if let microseconds = Microseconds.from(date) { return microseconds }
         let seconds = date.timeIntervalSinceReferenceDate
-        guard !seconds.isNaN else { throw StoreError(.invalidArgument, "A date is no number: give another.") }
+        guard !seconds.isNaN else { throw StoreError(.invalidArgument, "A date is not a number: use another date.") }
         return seconds < 0 ? .min : .max
     }
 }

@@ -1,10 +1,11 @@
-// Undoing a transaction by a new one.
+// Undoing a transaction with a new one.
 
-/// What to do where a part of a transaction cannot be undone.
+/// What to do if a part of a transaction cannot be undone.
 public enum RevertPolicy: Hashable, Sendable {
-    /// Nothing is written.
+    /// Write nothing.
     case refuse
-    /// What is here stays; the rest is undone: the other objects, and the other attributes of an update.
+    /// Keep the store's present values there, and undo the rest: the other objects, and the other attributes of an
+    /// update.
     case ours
 }
 
@@ -12,66 +13,68 @@ public enum RevertPolicy: Hashable, Sendable {
 public struct RevertConflict: Hashable, Sendable {
     /// Why a part of a transaction cannot be undone.
     public enum Reason: Hashable, Sendable {
-        /// The attributes have other values now than the transaction gave them.
+        /// The attributes no longer have the values that the transaction gave them.
         case changedSince
-        /// The transaction changed the object, and it was deleted later; or deleted it, and it was inserted and deleted
-        /// again with other values.
+        /// The transaction changed the object, which was deleted later. Or it deleted the object, which was inserted
+        /// again with other values, and deleted again.
         case deletedSince
-        /// The transaction deleted the object, and it is there again, with other values.
+        /// The transaction deleted the object, which was inserted again with other values.
         case insertedSince
-        /// That object has the values of the unique attribute or key now.
+        /// Another object now has the values of the unique attribute or key.
         case keyTaken(by: ObjectID)
-        /// The attributes had no value, and must have one now.
+        /// The attributes were null before, and are required now.
         case requiredMissing
-        /// The entity is not in the schema any more.
+        /// The schema no longer has the entity.
         case entityRemoved
-        /// The attributes were replaced by others of the same names (`SchemaChange.replaceAttribute`), which the values
-        /// before are not of.
+        /// Other attributes with the same names have replaced the attributes (`SchemaChange.replaceAttribute`). The old
+        /// values do not belong to them.
         case attributeReplaced
-        /// History does not have the values before any more.
+        /// History no longer has the values before.
         case valuesLost
     }
 
     /// The object that the transaction changed.
     public let object: ObjectID
-    /// The name of the object's entity; the last one that it had if it is removed.
+    /// The name of the object's entity; the last name if the entity was removed.
     public let entity: String
     /// What the transaction did to the object.
     public let kind: HistoryChange.Kind
     /// Why it cannot be undone.
     public let reason: Reason
-    /// The names of the attributes concerned, in the schema's order. Empty if it is the object.
+    /// The names of the attributes concerned, in the schema's order. Empty if the conflict concerns the whole object.
     public let attributes: [String]
 }
 
-/// What came of undoing a transaction.
+/// The result of undoing a transaction.
 public struct RevertOutcome: Hashable, Sendable {
-    /// The place after the new transaction; nil if nothing was written, because of conflicts or because nothing was
-    /// left to be undone.
+    /// The place after the new transaction. Nil if nothing was written, because of conflicts or because there was
+    /// nothing left to undo.
     public let token: HistoryToken?
     /// What could not be undone.
     public let conflicts: [RevertConflict]
 }
 
 extension Store {
-    /// Undoes a transaction by a new one: what it inserted is deleted, attributes that it changed get the values
-    /// before, what it deleted is inserted again under the same ID. What came later stays.
+    /// Undoes a transaction with a new one: objects that it inserted are deleted, attributes that it changed get their
+    /// values back, and objects that it deleted are inserted again under the same ID. Later changes stay.
     ///
-    /// A value is set back only if it is still the one that the transaction gave; where it has the value before
-    /// already there is nothing to do. Conflicts are listed in the outcome; then nothing is written, unless the policy
-    /// says otherwise. References of others to objects that are deleted stay as they are.
+    /// A value is restored only if it is still the one that the transaction wrote. If the old value is there already,
+    /// nothing is done. The outcome lists the conflicts. If there are some, nothing is written, unless the policy says
+    /// otherwise. References to objects that this deletes stay as they are.
     ///
-    /// Runs under the writer lock, and takes memory for the changes and old values of the transaction, long values
-    /// apart. Throws `StoreError`: `tokenUnknown`,
-    /// `tokenExpired` if history does not hold the transaction, `historyGap` where it has changed what no history is
-    /// kept of, `notRevertible` where it changes the schema, and what committing throws.
+    /// Runs under the writer lock. Takes memory for the changes and old values of the transaction, except for long
+    /// values.
     ///
     /// - Parameters:
     ///   - number: The transaction's number.
-    ///   - author: Who undoes it, as history says it.
+    ///   - author: Who undoes it, for the history.
     ///   - contextName: What they were doing, or where.
-    ///   - policy: What to do with the parts that cannot be undone.
-    ///   - durability: What the call waits for; nil for the store's own choice.
+    ///   - policy: What to do with parts that cannot be undone.
+    ///   - durability: What the call waits for; nil for the store's setting.
+    ///
+    /// Throws `StoreError`: `tokenUnknown`; `tokenExpired` if history no longer has the transaction; `historyGap` if it
+    /// changed objects of which no history was kept; `notRevertible` if it changed the schema; and what `commit`
+    /// throws.
     @discardableResult
     public func revert(
         _ number: UInt64, author: String? = nil, contextName: String? = nil,
@@ -91,7 +94,7 @@ extension Store {
         }
     }
 
-    /// The same for the transaction of a token. Throws `StoreError`: `tokenForeign` and `tokenDiverged` besides.
+    /// Undoes the transaction of a token. Also throws `StoreError`: `tokenForeign` and `tokenDiverged`.
     @discardableResult
     public func revert(
         _ token: HistoryToken, author: String? = nil, contextName: String? = nil,
@@ -117,7 +120,7 @@ extension Store {
         guard !isCleaned else {
             throw StoreError(
                 .tokenExpired,
-                "Transaction \(number) was cleaned with others of its author: undo what can be undone by a "
+                "Transaction \(number) was cleaned with others of its author: undo what can be undone in a "
                     + "transaction of your own.",
                 path: path, oldestToken: try oldestToken(engine))
         }
@@ -132,14 +135,14 @@ extension Store {
 
     private func plan(_ number: UInt64, _ base: View, _ engine: Engine) throws -> RevertPlan {
         try requireHistory(of: number, base, engine)
-        // It was there before the lock, and may have been cleaned since.
+        // It was there before the lock was taken, and may have been cleaned since.
         guard let plan = try engine.revertPlan(of: number, in: base) else {
             throw expired("History does not hold transaction \(number)", engine)
         }
         return plan
     }
 
-    /// Throws if the transaction has changed what no history is kept of: undoing the rest would not undo it.
+    /// Throws if no history was kept of some changes: undoing the others would not undo the transaction.
     private func requireHistory(of number: UInt64, _ base: View, _ engine: Engine) throws(StoreError) {
         let coverage = engine.tracked(base).coverage
         guard !coverage.gaps.isEmpty else { return }
@@ -162,7 +165,7 @@ extension Store {
             .historyGap,
             "Transaction \(number) has changed objects \(name.map { "of “\($0)”, " } ?? "")of which no history was "
                 + "kept then, and undoing the rest would not "
-                + "undo it: undo what can be undone by a transaction of your own.", path: path)
+                + "undo it: undo what can be undone in a transaction of your own.", path: path)
     }
 }
 

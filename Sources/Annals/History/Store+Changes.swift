@@ -1,78 +1,77 @@
-// Being told of changes, from any process.
+// Change signals, from any process.
 
 extension Store {
-    /// Signals of every transaction after now, from this store, others of this process, and other processes.
+    /// Signals of every transaction after now, from this store, from others of this process, and from other processes.
     ///
-    /// Many transactions may come as one signal, none is missed and none comes twice. Commits of this process are told
-    /// as well: leave their authors out where that is not wanted.
+    /// Many transactions may come as one signal. None is missed, and none comes twice. The signals include this
+    /// process's own commits: exclude their authors if you do not want them.
     ///
-    /// - Parameter authors: Whose transactions are not told; the position moves on over them. Transactions without an
-    ///   author are always told.
+    /// - Parameter authors: Transactions by these authors are skipped. Transactions without an author always come.
     ///
     /// Throws `StoreError`: `closed`, `damaged`, `diverged`.
     public func ownAndRemoteChanges(excluding authors: Set<String> = []) throws -> OwnAndRemoteChanges {
         OwnAndRemoteChanges(store: self, number: try newest().view.number, excluded: authors)
     }
 
-    /// The same after a number: what is there already is told first. Throws `StoreError`: `tokenUnknown`,
-    /// `tokenExpired` besides.
+    /// Signals of every transaction after that number, including those that exist already. Also throws `StoreError`:
+    /// `tokenUnknown`, `tokenExpired`.
     public func ownAndRemoteChanges(
         after number: UInt64, excluding authors: Set<String> = []
     ) throws -> OwnAndRemoteChanges {
         try ownAndRemoteChanges(after: .number(number), excluding: authors)
     }
 
-    /// The same after a token. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`
-    /// besides.
+    /// Signals of every transaction after a token. Also throws `StoreError`: `tokenForeign`, `tokenUnknown`,
+    /// `tokenExpired`, `tokenDiverged`.
     public func ownAndRemoteChanges(
         after token: HistoryToken, excluding authors: Set<String> = []
     ) throws -> OwnAndRemoteChanges {
         try ownAndRemoteChanges(after: .token(token), excluding: authors)
     }
 
-    /// The same after a place in history. After `.oldest`, cleaning before the first signal does not matter. Throws
-    /// `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
+    /// Signals of every transaction after a place in history. With `.oldest`, cleaning before the first signal does not
+    /// matter. Also throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
     public func ownAndRemoteChanges(
         after place: HistoryRequest.Place, excluding authors: Set<String> = []
     ) throws -> OwnAndRemoteChanges {
         OwnAndRemoteChanges(
-            store: self, number: try number(behind: place), isAtOldest: place == .oldest, excluded: authors)
+            store: self, number: try number(directlyAfter: place), isAtOldest: place == .oldest, excluded: authors)
     }
 
-    /// The same signals for a thread that waits: the way with the least delay. See `ownAndRemoteChanges(excluding:)`.
+    /// The same signals for a thread that waits, with the least delay. See `ownAndRemoteChanges(excluding:)`.
     ///
     /// Throws `StoreError`.
     public func changeWatcher(excluding authors: Set<String> = []) throws -> ChangeWatcher {
         try ChangeWatcher(self, after: try newest().view.number, excluding: authors, asynchronously: false)
     }
 
-    /// The same after a number. Throws `StoreError`: `tokenUnknown`, `tokenExpired` besides.
+    /// A watcher for transactions after that number. Also throws `StoreError`: `tokenUnknown`, `tokenExpired`.
     public func changeWatcher(
         after number: UInt64, excluding authors: Set<String> = []
     ) throws -> ChangeWatcher {
         try changeWatcher(after: .number(number), excluding: authors)
     }
 
-    /// The same after a token. Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`
-    /// besides.
+    /// A watcher for transactions after a token. Also throws `StoreError`: `tokenForeign`, `tokenUnknown`,
+    /// `tokenExpired`, `tokenDiverged`.
     public func changeWatcher(
         after token: HistoryToken, excluding authors: Set<String> = []
     ) throws -> ChangeWatcher {
         try changeWatcher(after: .token(token), excluding: authors)
     }
 
-    /// The same after a place in history. After `.oldest`, cleaning before the first signal does not matter. Throws
-    /// `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` besides.
+    /// A watcher for transactions after a place in history. With `.oldest`, cleaning before the first signal does not
+    /// matter. Also throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged`.
     public func changeWatcher(
         after place: HistoryRequest.Place, excluding authors: Set<String> = []
     ) throws -> ChangeWatcher {
         try ChangeWatcher(
-            self, after: try number(behind: place), isAtOldest: place == .oldest, excluding: authors,
+            self, after: try number(directlyAfter: place), isAtOldest: place == .oldest, excluding: authors,
             asynchronously: false)
     }
 
-    private func number(behind place: HistoryRequest.Place) throws(StoreError) -> UInt64 {
+    private func number(directlyAfter place: HistoryRequest.Place) throws(StoreError) -> UInt64 {
         let (engine, view) = try newest()
-        return try number(behind: place, engine, view)
+        return try number(directlyAfter: place, engine, view)
     }
 }

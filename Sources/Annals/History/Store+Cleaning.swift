@@ -1,29 +1,28 @@
-// Cleaning history, and giving its space back.
+// Cleaning history, and freeing its space.
 
 public import FoundationEssentials
 
 extension Store {
-    /// What a compaction has done.
+    /// The result of a compaction.
     public struct CompactionResult: Hashable, Sendable {
         /// The size of the file before, in bytes.
         public let bytesBefore: UInt64
         /// The size of the file after, in bytes.
         public let bytesAfter: UInt64
-        /// History now begins after this transaction.
+        /// History now begins after the transaction with this number.
         public let horizon: UInt64
     }
 
-    /// From now on transactions with a smaller number are no longer returned as history: all of them, or those of some
-    /// authors.
+    /// Removes transactions with a smaller number from history: all of them, or those by some authors.
     ///
-    /// Takes one short frame, whatever their number; `compact` gives their space back. What they changed stays changed.
-    /// Requesting history from before them throws `tokenExpired`. With authors, that is so for a request that starts
-    /// before a transaction that is cleaned and would show it; the values of these transactions stay in the file until
-    /// everything before them is cleaned.
+    /// The objects stay as these transactions left them. This takes one short frame, for any number of transactions;
+    /// `compact` frees their space. Requesting history from before them throws `tokenExpired`. With authors, that is so
+    /// for a request that begins before a cleaned transaction and would show it. The values of these transactions stay
+    /// in the file until everything before them is cleaned.
     ///
     /// - Parameters:
-    ///   - number: The first transaction that stays; one above the last one's cleans everything.
-    ///   - authors: Whose transactions; nil as an element for those without an author. Nil for everybody's.
+    ///   - number: The first transaction that stays. A number above the last transaction's cleans everything.
+    ///   - authors: Only transactions by these authors; a nil element stands for no author. Nil for all transactions.
     /// - Returns: Whether anything was cleaned that was not before.
     ///
     /// Throws `StoreError`: `readOnly`, `busy`, `noSpace`, `durabilityUnknown`.
@@ -34,9 +33,8 @@ extension Store {
         }
     }
 
-    /// The same up to a token, whose own transaction stays. Throws `StoreError`: `tokenForeign`, `tokenUnknown`,
-    /// `tokenDiverged` besides; a token that has
-    /// expired cleans nothing.
+    /// Removes the transactions before a token's transaction, which stays. An expired token cleans nothing. Also throws
+    /// `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenDiverged`.
     @discardableResult
     public func deleteHistory(before token: HistoryToken, authors: [String?]? = nil) throws -> Bool {
         do throws(StoreError) {
@@ -47,17 +45,18 @@ extension Store {
         return try deleteHistory(before: token.number, authors: authors)
     }
 
-    /// The same for all transactions that were committed before a date. Throws `StoreError`: `invalidArgument` for one
-    /// that is none.
+    /// Removes all transactions that were committed before a date. Also throws `StoreError`: `invalidArgument` for an
+    /// invalid date.
     @discardableResult
     public func deleteHistory(before date: Date, authors: [String?]? = nil) throws -> Bool {
         try deleteHistory(before: try number(before: date), authors: authors)
     }
 
-    /// The first transaction that was not committed before a date; one above the last one's where all were.
+    /// The first transaction that was committed at the date or later; the number after the last transaction if there is
+    /// none.
     package func number(before date: Date) throws(StoreError) -> UInt64 {
         guard !date.timeIntervalSinceReferenceDate.isNaN else {
-            throw StoreError(.invalidArgument, "A date is no number: give another.")
+            throw StoreError(.invalidArgument, "A date is not a number: use another date.")
         }
         let (engine, view) = try newest()
         let moment = Microseconds.from(date) ?? (date.timeIntervalSinceReferenceDate < 0 ? .min : .max)
@@ -65,20 +64,20 @@ extension Store {
         return try engine.tracked(view).lastNumber(through: moment - 1) + 1
     }
 
-    /// Writes the store anew, without what nobody can read any more: history that was cleaned, that of entities whose
-    /// history is off or was, rows that it alone kept, old indexes.
+    /// Writes the store to a new file, without what nobody can read any more: cleaned history, the history of entities
+    /// whose history is or was off, rows that only such history kept, and old indexes. The new file then replaces the
+    /// old one.
     ///
-    /// Others read and write meanwhile. Writers wait for the last piece, and if it is written about as fast as
-    /// this copies, for 10 of every 12 milliseconds until this has caught up; for longer where single transactions are
-    /// as large as what is copied meanwhile. Snapshots and histories that are being read stay valid, and keep the old
-    /// file's space until they end. It takes space for the new file beside the old one, named like the store with
-    /// `.compacting` behind. Killed, out of space or cancelled, it leaves the store as it was.
+    /// Others read and write meanwhile. Writers wait for the last piece. If they write about as fast as this copies,
+    /// they also wait for 10 of every 12 milliseconds until this has caught up, and longer if single transactions are
+    /// very large. Snapshots and histories in use stay valid, and keep the old file's space until they end. This needs
+    /// space for the new file next to the old one. Its name is the store's with `.compacting` at the end. If this is
+    /// killed, cancelled or out of space, the store stays as it was.
     ///
-    /// - Parameter progress: Called every few MiB, on this thread; false cancels.
+    /// - Parameter progress: Called every few MiB, on this thread. Return false to cancel.
     ///
-    /// Throws `StoreError`: `readOnly`, `busy` (another process compacts, or writes and does not end), `noSpace`,
-    /// `permissionDenied` where the owner cannot be kept,
-    /// `damaged`, `cancelled`. Linear in what stays.
+    /// Throws `StoreError`: `readOnly`, `busy` (another process compacts, or keeps the writer lock), `noSpace`,
+    /// `permissionDenied` if the file's owner cannot be kept, `damaged`, `cancelled`. Linear in what stays.
     @discardableResult
     public func compact(
         progress: (@Sendable (CompactionProgress) -> Bool)? = nil
@@ -92,20 +91,20 @@ extension Store {
             bytesBefore: result.bytesBefore, bytesAfter: result.bytesAfter, horizon: result.baseNumber)
     }
 
-    /// Writes a copy of the store, as it is when this is called, to a new file. Others read and write meanwhile, and so
-    /// may this store. The copy is compacted.
+    /// Writes a copy of the store's present state to a new file. Others, and this store, may read and write meanwhile.
+    /// The copy is compacted.
     ///
     /// - Parameters:
-    ///   - path: The new file: nothing of that name may be there. It gets its name when it is complete and durable.
-    ///   - newIdentity: Without it the copy is the same store: tokens of the one are good for the other as long as it
-    ///     has the same transactions. With it the copy is a store of its own, with no consumers; its history tells what
-    ///     had happened in this one.
-    ///   - progress: Called every few MiB, on this thread; false cancels.
-    /// - Returns: the place in the copy's history that it is of.
+    ///   - path: The new file. Nothing may exist there. The file gets this name when it is complete and durable.
+    ///   - newIdentity: If false, the copy is the same store: tokens of one are valid in the other for as long as both
+    ///     have the same transactions. If true, the copy is a store of its own, without consumers. Its history tells
+    ///     what happened in this store.
+    ///   - progress: Called every few MiB, on this thread. Return false to cancel.
+    /// - Returns: The place in the copy's history that it was copied at.
     ///
-    /// Throws `StoreError`: `alreadyExists`, `notFound` where the directory is not there, `noSpace`, `busy` (another
-    /// backup is being written there), `damaged`, `cancelled`: then
-    /// there is no copy. Linear in what is copied.
+    /// Throws `StoreError`: `alreadyExists`, `notFound` if the directory does not exist, `noSpace`, `busy` (another
+    /// backup is being written there), `damaged`, `cancelled`. If it throws, there is no copy. Linear in what is
+    /// copied.
     @discardableResult
     public func backup(
         to path: String, newIdentity: Bool = false, progress: (@Sendable (CompactionProgress) -> Bool)? = nil
@@ -118,7 +117,7 @@ extension Store {
         return HistoryToken(storeIdentifier: UUID(result.storeID), number: result.number, tag: result.tag)
     }
 
-    /// History begins after this transaction: 0 if nothing was cleaned yet. Throws `StoreError`.
+    /// History begins after the transaction with this number: 0 if nothing was cleaned yet. Throws `StoreError`.
     public var horizon: UInt64 {
         get throws { try newest().engine.tracking.horizon }
     }

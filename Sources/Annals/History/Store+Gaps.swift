@@ -1,11 +1,11 @@
-// Entities whose history is off, or was: where it begins, and requests for what was not kept.
+// Entities whose history is off, or was: where their history begins, and errors for requests of what was not kept.
 
 internal import FoundationEssentials
 
 extension Store {
-    /// The place that an entity's history begins at: `oldestToken` where it was never off, nil while it is off,
-    /// otherwise the place before the transaction that turned it on. Throws `StoreError`: `unknownEntity`. Logarithmic
-    /// in the number of transactions.
+    /// The place at which an entity's history begins: `oldestToken` if it was never off, nil while it is off, otherwise
+    /// the place before the transaction that turned it on. Logarithmic in the number of transactions. Throws
+    /// `StoreError`: `unknownEntity`.
     public func oldestToken(ofEntity name: String) throws -> HistoryToken? {
         let (engine, view) = try newest()
         guard !IdentifierName(name).isReserved, let number = view.catalog.number(ofEntity: name) else {
@@ -15,7 +15,7 @@ extension Store {
         return try GapReport(gap, engine, identifier).begin
     }
 
-    /// Throws if an answer about a range would lack cleaned transactions that the filter shows (`tokenExpired`), or
+    /// Throws if an answer about a range would lack cleaned transactions that the filter selects (`tokenExpired`), or
     /// changes of the named entities that were not kept (`historyGap`).
     func requireWhole(
         _ range: HistoryRange, _ coverage: HistoryCoverage, _ engine: Engine, _ view: View,
@@ -27,8 +27,8 @@ extension Store {
         {
             throw StoreError(
                 .tokenExpired,
-                "Transactions of some authors up to \(cleaned) were cleaned, some of them behind \(range.after): ask "
-                    + "for what comes after \(cleaned), leave these authors out, or read everything anew and go on "
+                "Transactions of some authors up to \(cleaned) were cleaned, some of them after \(range.after): "
+                    + "request what comes after \(cleaned), exclude these authors, or read everything again and go on "
                     + "from the state that was read.",
                 path: path, oldestToken: try token(ofNumber: cleaned, engine, view))
         }
@@ -37,13 +37,13 @@ extension Store {
     }
 }
 
-/// Tells of one entity what is not kept.
+/// Which part of an entity's history was not kept.
 struct GapReport {
     let name: String
     let gap: HistoryGap
-    /// The last transaction that is no part of the entity's history; nil if it has none.
+    /// The last transaction before the entity's history begins; nil if it has no history.
     let last: UInt64?
-    /// The place after that one, or the oldest one of all where that is later.
+    /// The place after that transaction, or the oldest place of all if that is later.
     let begin: HistoryToken?
 
     init(_ gap: HistoryGap, _ engine: Engine, _ store: UUID) throws(StoreError) {
@@ -61,26 +61,27 @@ struct GapReport {
         begin = HistoryToken(storeIdentifier: store, number: max(number, oldest.number), tag: tag)
     }
 
-    /// For requests of history.
+    /// The error for requests of history.
     func refusal(path: String) -> StoreError {
         let message =
             switch (gap.end, last) {
             case (.resumed, let last?):
-                "The history of “\(name)” begins behind transaction \(last), and it is asked for from before: ask for "
-                    + "what comes after \(last), leave the entity out, or read everything anew and go on from there."
+                "The history of “\(name)” begins after transaction \(last), and the request begins earlier: request "
+                    + "what comes after \(last), leave the entity out, or read everything again and go on from there."
             case (.removed, _):
                 "No history of “\(name)” was kept when it was removed: leave the entity out."
             default:
-                "No history of “\(name)” is kept: leave the entity out, read its objects anew, or turn its history on, "
-                    + "which begins then."
+                "No history of “\(name)” is kept: leave the entity out, read its objects again, or turn its history "
+                    + "on: it begins then."
             }
         return StoreError(.historyGap, message, path: path, oldestToken: begin)
     }
 
-    /// For requests of objects as of a transaction, or before it.
+    /// The error for requests of objects as of a transaction, or before it.
     func refusal(asOf number: UInt64, path: String) -> StoreError {
-        let what = "What “\(name)” was at transaction \(number) is not known, because no history of it was kept then: "
-        let message = last.map { "take \($0) or a later one, or leave the entity out." }
+        let what =
+            "The objects of “\(name)” at transaction \(number) are not known, because no history of it was kept then: "
+        let message = last.map { "use transaction \($0) or a later one, or leave the entity out." }
         return StoreError(
             .historyGap, what + (message ?? "read the newest state, or leave the entity out."), path: path,
             oldestToken: begin)
@@ -88,7 +89,7 @@ struct GapReport {
 }
 
 extension Snapshot {
-    /// Throws if it is not known what the entity was in this state.
+    /// Throws if the entity's objects are not known for this state.
     @inline(__always)
     func requireKnown(_ entity: UInt16) throws(StoreError) {
         if !view.unknownEntities.isEmpty { try refuseUnknown(entity) }
@@ -96,7 +97,7 @@ extension Snapshot {
 
     @inline(never)
     private func refuseUnknown(_ entity: UInt16) throws(StoreError) {
-        // What was added later is not in this state: of that it is known.
+        // An entity that was added later is not in this state: that much is known.
         guard view.unknownEntities.contains(entity), view.catalog.isUsed(entity: entity) else { return }
         guard let gap = engine.tracked(try engine.viewOfThisFile()).coverage.gap(of: entity) else { return }
         throw try GapReport(gap, engine, storeIdentifier).refusal(asOf: view.number, path: engine.log.path)

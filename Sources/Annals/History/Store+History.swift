@@ -1,18 +1,19 @@
-// History: every transaction, in order, from any place that it still reaches back to.
+// Reading history: every transaction, in order, from any place that history reaches back to.
 
 extension Store {
-    /// Gives `body` every transaction after a number, oldest first, up to those that the snapshot contains, until it
-    /// returns false.
+    /// Calls `body` with every transaction after a number, oldest first, up to the newest one in the snapshot, until
+    /// `body` returns false.
     ///
-    /// Nothing is missed, nothing comes twice, and nothing is made into a value: a hundred million changes a second can
-    /// be looked through this way. Changes of entities whose history is off are left out. Throws `StoreError`:
-    /// `tokenUnknown`, `tokenExpired`, `historyGap` where the history of an entity begins later, `damaged`, `closed`,
-    /// and what `body` throws.
+    /// Nothing is missed, nothing comes twice, and no values are built: this way you can look through a hundred million
+    /// changes a second. Changes of entities whose history is off are left out.
+    ///
+    /// Throws `StoreError`: `tokenUnknown`, `tokenExpired`, `historyGap` if the history of an entity begins later,
+    /// `damaged`, `closed`, and what `body` throws.
     ///
     /// - Parameters:
-    ///   - number: The last transaction that is known already; 0 for the beginning.
-    ///   - snapshot: Where to stop; nil for the newest.
-    ///   - body: Called with each transaction. False ends the reading.
+    ///   - number: The last transaction that you know already; 0 for the beginning.
+    ///   - snapshot: The state to stop at; nil for the newest.
+    ///   - body: Called with each transaction. Return false to stop.
     public func forEachTransaction(
         after number: UInt64, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
@@ -28,8 +29,8 @@ extension Store {
         }
     }
 
-    /// The same from a token. Throws `StoreError`: `tokenForeign` and `tokenDiverged` besides: never an empty answer
-    /// instead.
+    /// Reads history after a token. Also throws `StoreError`: `tokenForeign` and `tokenDiverged`. It never returns an
+    /// empty answer instead.
     public func forEachTransaction(
         after token: HistoryToken, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
@@ -38,12 +39,12 @@ extension Store {
         try forEachTransaction(after: token.number, in: snapshot, body)
     }
 
-    /// Transactions after a number as values, oldest first, at most so many.
+    /// Transactions after a number as values, oldest first.
     ///
     /// - Parameters:
-    ///   - number: The last transaction that is known already; 0 for the beginning.
-    ///   - limit: How many at most; nil for all. They are all in memory at once.
-    ///   - includingValues: Whether changes have the object before and after.
+    ///   - number: The last transaction that you know already; 0 for the beginning.
+    ///   - limit: How many transactions at most; nil for all. They are all in memory at once.
+    ///   - includingValues: Whether changes contain the object before and after.
     ///
     /// Throws as `forEachTransaction`.
     public func history(
@@ -58,8 +59,8 @@ extension Store {
         return transactions
     }
 
-    /// The same from a token. Throws `StoreError`: `tokenForeign` and `tokenDiverged` besides: never an empty answer
-    /// instead.
+    /// Transactions after a token as values. Also throws `StoreError`: `tokenForeign` and `tokenDiverged`. It never
+    /// returns an empty answer instead.
     public func history(
         after token: HistoryToken, limit: Int? = nil, includingValues: Bool = false
     ) throws -> [HistoryTransaction] {

@@ -1,6 +1,6 @@
-// Requests carried out: as transactions, as changes, as objects, as a number.
+// Answers requests of history: as transactions, as changes, as objects, or as a count.
 
-/// Hands views of transactions out, one after the other, over one place in memory: what refers to it cannot be kept.
+/// Lends views of transactions, one after the other, all at the same place in memory. They cannot be kept.
 struct HistoryLending: ~Copyable {
     private let context: UnsafeMutablePointer<HistoryContext>
     private let view: View
@@ -8,7 +8,7 @@ struct HistoryLending: ~Copyable {
     private let filter: ChangeFilter?
     private var isInitialized = false
 
-    /// `filter` chooses the changes that are shown; nil for all.
+    /// `filter` selects the changes that are shown; nil for all.
     init(_ store: Store, _ view: View, _ filter: ChangeFilter?) {
         self.store = store
         self.view = view
@@ -21,7 +21,7 @@ struct HistoryLending: ~Copyable {
         context.deallocate()
     }
 
-    /// The place, with the transaction in it.
+    /// The place in memory, with the transaction in it.
     mutating func show(_ transaction: TransactionView) -> UnsafeMutablePointer<HistoryContext> {
         if isInitialized {
             context.pointee.transaction = transaction
@@ -36,20 +36,21 @@ struct HistoryLending: ~Copyable {
 }
 
 extension Store {
-    /// Gives `body` the transactions that a request chooses, with the changes that match, until it returns false.
+    /// Calls `body` with each transaction that a request selects, with its matching changes, until `body` returns
+    /// false.
     ///
-    /// Nothing is missed, nothing comes twice, and nothing is made into a value. Logarithmic to find the first
-    /// transaction (the first date that is requested costs a look at the header of every frame), then linear in the
-    /// change tables of what the request passes or gives out; takes no memory that grows with history.
+    /// Nothing is missed, nothing comes twice, and no values are built. Finding the first transaction is logarithmic;
+    /// the first request by date reads the header of every frame. The rest is linear in the change tables of the
+    /// transactions that the request skips or returns. Memory use does not grow with the history.
     ///
     /// Throws `StoreError`: `tokenForeign`, `tokenExpired` (with the oldest token), `tokenUnknown`, `tokenDiverged`,
-    /// `historyGap` (with the token to go on from, if
-    /// there is one), `unknownEntity`, `unknownAttribute`, `damaged`, `closed`, and what `body` throws.
+    /// `historyGap` (with the token to continue from, if there is one), `unknownEntity`, `unknownAttribute`, `damaged`,
+    /// `closed`, and what `body` throws.
     ///
     /// - Parameters:
-    ///   - request: What is chosen.
-    ///   - snapshot: Where history ends; nil for the newest state.
-    ///   - body: Called with each transaction. False ends the reading.
+    ///   - request: What to select.
+    ///   - snapshot: The state at which history ends; nil for the newest.
+    ///   - body: Called with each transaction. Return false to stop.
     public func forEachTransaction(
         _ request: HistoryRequest, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
@@ -62,7 +63,7 @@ extension Store {
         }
     }
 
-    /// Whatever the limit.
+    /// As above, without the limit.
     func forEachTransaction(
         _ resolved: ResolvedRequest, _ body: (borrowing HistoryTransactionView) throws(StoreError) -> Bool
     ) throws(StoreError) {
@@ -76,11 +77,11 @@ extension Store {
         }
     }
 
-    /// Gives `body` the changes that a request chooses, each with its transaction, until it returns false. In the
-    /// request's order of transactions; within a transaction always in the order in which they were made. Else as
-    /// `forEachTransaction`.
+    /// Calls `body` with each change that a request selects, and its transaction, until `body` returns false.
+    /// Transactions come in the request's order; changes of a transaction always in the order in which they were made.
+    /// Costs as `forEachTransaction`.
     ///
-    /// Throws `StoreError`.
+    /// Throws `StoreError`, as `forEachTransaction`.
     public func forEachChange(
         _ request: HistoryRequest, in snapshot: Snapshot? = nil,
         _ body: (borrowing HistoryTransactionView, borrowing HistoryChangeView) throws(StoreError) -> Bool
@@ -99,9 +100,9 @@ extension Store {
         }
     }
 
-    /// Gives `body` the objects that a request finds changes of, each once, by ascending ID (descending where it asks
-    /// for the newest first), until it returns false. Sorted in 32 MiB of memory and, beyond some 600,000 changes, a
-    /// temporary file. Throws as `forEachTransaction`.
+    /// Calls `body` with each object of which a request selects changes, until `body` returns false. Each object comes
+    /// once, by ascending ID, or by descending ID if the request's order is newest first. The objects are sorted in 32
+    /// MiB of memory and, for more than about 600,000 changes, in a temporary file. Throws as `forEachTransaction`.
     public func forEachChangedObject(
         _ request: HistoryRequest, in snapshot: Snapshot? = nil, _ body: (ObjectID) throws -> Bool
     ) throws {
@@ -122,7 +123,7 @@ extension Store {
         if let failure { throw failure }
     }
 
-    /// All changes that a request chooses, ready to be folded.
+    /// All changes that a request selects, ready to be folded.
     func fold(_ resolved: ResolvedRequest) throws(StoreError) -> ChangeFolding {
         let folding = ChangeFolding(resolved.engine.tracked(resolved.view), isReversed: resolved.range.isNewestFirst)
         try resolved.engine.tracked(resolved.view).forEachTransaction(resolved.range) {
@@ -142,9 +143,9 @@ extension Store {
 
     // MARK: Values
 
-    /// The transactions that a request chooses as values, with the changes that match, and with the objects before and
-    /// after each where `includingValues` says so. They are all in memory at once: give the request a limit. Throws as
-    /// `forEachTransaction`.
+    /// The transactions that a request selects as values, with their matching changes. If `includingValues` is true,
+    /// each change contains the object before and after. All of them are in memory at once: give the request a limit.
+    /// Throws as `forEachTransaction`.
     public func history(
         _ request: HistoryRequest, includingValues: Bool = false
     ) throws -> [HistoryTransaction] {
@@ -156,8 +157,8 @@ extension Store {
         return transactions
     }
 
-    /// The changes that a request chooses as values. They are all in memory at once: give the request a limit. Throws
-    /// as `forEachTransaction`.
+    /// The changes that a request selects as values. All of them are in memory at once: give the request a limit.
+    /// Throws as `forEachTransaction`.
     public func changes(
         _ request: HistoryRequest, includingValues: Bool = false
     ) throws -> [HistoryChange] {
@@ -169,8 +170,8 @@ extension Store {
         return changes
     }
 
-    /// The objects that a request finds changes of, each once, by ascending ID, or descending. Throws as
-    /// `forEachTransaction`.
+    /// The objects of which a request selects changes: each once, by ascending ID, or by descending ID if the request's
+    /// order is newest first. Throws as `forEachTransaction`.
     public func changedObjects(_ request: HistoryRequest) throws -> [ObjectID] {
         var objects: [ObjectID] = []
         try forEachChangedObject(request) { (object) in
@@ -180,7 +181,7 @@ extension Store {
         return objects
     }
 
-    /// How many transactions a request chooses, its limit at most. Throws as `forEachTransaction`.
+    /// How many transactions a request selects; its limit at most. Throws as `forEachTransaction`.
     public func transactionCount(_ request: HistoryRequest) throws -> Int {
         var count = 0
         try forEachTransaction(request) { (_) in

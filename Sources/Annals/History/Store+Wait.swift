@@ -1,28 +1,27 @@
-// Waiting until a transaction that somebody speaks of has arrived here, and survives.
+// Waiting until a known transaction has arrived in this store, and is durable if wanted.
 
 extension Store {
     /// How far a transaction has come.
     private enum Arrival: Sendable {
         case missing
-        /// There, and it may be lost with the power.
+        /// In the store, but a loss of power may lose it.
         case visible
         case durable
     }
 
-    /// Waits until the store contains a token's transaction, whichever process commits it: afterwards every snapshot
+    /// Waits until the store contains a token's transaction, whichever process commits it. Afterwards every snapshot
     /// has it.
     ///
     /// - Parameters:
-    ///   - token: As another process or thread was given it.
-    ///   - isDurable: Whether to wait until it survives the loss of power. A store open for writing sees to that
-    ///     itself; one that is open for reading waits until the file says so, which may be only when somebody commits
-    ///     again.
-    ///   - timeout: How long to wait at most; nil for as long as it takes.
+    ///   - token: A token from another process or thread.
+    ///   - isDurable: Whether to wait until the transaction survives a loss of power. A store that is open for writing
+    ///     makes it durable itself. A store that is open for reading waits until the file says so, which may be only
+    ///     after another commit.
+    ///   - timeout: How long to wait at most; nil for no limit.
     ///
-    /// Throws `StoreError`: `timeout`; `durabilityUnknown` where it is there but not known to be durable, in time or at
-    /// all; `tokenForeign`, `tokenDiverged`, `tokenExpired`
-    /// (it is older than history); `closed`, `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body
-    /// of a write.
+    /// Throws `StoreError`: `timeout`; `durabilityUnknown` if the transaction is there but not known to be durable, in
+    /// time or at all; `tokenForeign`; `tokenDiverged`; `tokenExpired` if it is older than history; `closed`,
+    /// `storeRemoved`, `storeReplaced`, `damaged`; `invalidArgument` in the body of a write.
     public func waitUntil(
         _ token: HistoryToken, durable isDurable: Bool = false, timeout: Duration? = nil
     ) throws {
@@ -38,7 +37,7 @@ extension Store {
         if isDurable { try makeDurable(token) }
     }
 
-    /// The same without occupying a thread. Throws `StoreError`: `cancelled` besides, where the task is.
+    /// Waits without occupying a thread. Also throws `StoreError`: `cancelled` if the task is cancelled.
     public func waitUntil(
         _ token: HistoryToken, durable isDurable: Bool = false, timeout: Duration? = nil,
         isolation: isolated (any Actor)? = #isolation
@@ -55,7 +54,7 @@ extension Store {
             }
             guard case .found = outcome else { throw try notInTime(token) }
         }
-        // A sync takes its time: not on a thread of the task's.
+        // A sync takes long, so it does not run on a thread of the task's pool.
         if isDurable { try await offThread { () throws(StoreError) in try self.makeDurable(token) } }
     }
 
@@ -94,18 +93,17 @@ extension Store {
         if case .visible = try arrival(of: token, engine) {
             return StoreError(
                 .durabilityUnknown,
-                "Transaction \(token.number) is there, and the file does not say yet that it survives the loss of "
-                    + "power: wait longer, or "
-                    + "open the store for writing, which can see to that.", path: path)
+                "Transaction \(token.number) is there, but the file does not say yet that it survives a loss of power: "
+                    + "wait longer, or open the store for writing, which makes it durable.", path: path)
         }
         return StoreError(
             .timeout,
-            "Transaction \(token.number) has not come in time: wait longer, or ask whoever gave the token whether it "
-                + "was committed.",
+            "Transaction \(token.number) has not come in time: wait longer, or ask the sender of the token "
+                + "whether it was committed.",
             path: path)
     }
 
-    /// Runs what waits in system calls on a thread of its own.
+    /// Runs something that waits in system calls on a thread of its own.
     private func offThread(_ body: @escaping @Sendable () throws(StoreError) -> Void) async throws(StoreError) {
         let failure: StoreError? = await withCheckedContinuation { continuation in
             do throws(StoreError) {
