@@ -1,8 +1,8 @@
-// Descriptions from the file's definitions.
+// Descriptions built from the file's definitions.
 
 extension EntityDescription {
-    /// What the definition says, with the names of other entities as the newest version of the catalog has them. Throws
-    /// `valueOutOfRange` for a default value that cannot be returned.
+    /// The description of a definition. Names of other entities are those of the catalog's newest version. Throws
+    /// `valueOutOfRange` for a default value that has no public form.
     init(_ definition: EntityDefinition, _ catalog: SchemaCatalog) throws(StoreError) {
         var names: [UInt16: String] = [:]
         var attributes: [AttributeDescription] = []

@@ -1,28 +1,28 @@
-// What a schema says of one entity, as values that programs write and read.
+// The description of one entity in a schema, as values that programs write and read.
 
-/// Whether history is kept of what happens to an entity's objects. How long it stays is said for the store
+/// Whether the history of an entity's objects is kept. How long it is kept is a setting of the store
 /// (`Store.setRetention`).
 public enum HistoryPolicy: String, CaseIterable, Sendable, Hashable, Codable {
-    /// Every change is part of history.
+    /// All changes are part of history.
     case full
-    /// No change is. Turning history off gives up what there was of it; turned on again, it begins anew with the
-    /// transaction that turns it on.
+    /// No changes are part of history. Turning history off removes what there was. If it is turned on again, it begins
+    /// with the transaction that does so.
     case off
 }
 
-/// An entity: a name, attributes in their order, compound keys, and whether its changes are part of history.
+/// An entity: its name, its attributes in order, its compound keys, and whether its history is kept.
 public struct EntityDescription: Hashable, Sendable {
-    /// 1 to 255 bytes of UTF-8, unlike that of any other entity.
+    /// 1 to 255 bytes of UTF-8, different from the names of all other entities.
     public var name: String
-    /// In their order, which positions count from 0.
+    /// The attributes in order. Positions count from 0.
     public var attributes: [AttributeDescription]
-    /// The compound keys. An index over a single attribute is part of the attribute.
+    /// The compound keys. For an index over one attribute, use the attribute's `isIndexed` or `isUnique`.
     public var keys: [IndexDescription]
-    /// Counts when the entity is added. Declaring one that the store has already changes nothing about it: that is what
-    /// `SchemaChange.changeEntity` is for.
+    /// Used when the entity is added. Declaring an entity that the store has already does not change this: use
+    /// `SchemaChange.changeEntity`.
     public var history: HistoryPolicy
 
-    /// Describes an entity. Nothing is checked before it is added to a store.
+    /// Describes an entity. Nothing is validated until it is added to a store.
     public init(
         _ name: String, attributes: [AttributeDescription], keys: [IndexDescription] = [],
         history: HistoryPolicy = .full
@@ -33,7 +33,7 @@ public struct EntityDescription: Hashable, Sendable {
         self.history = history
     }
 
-    /// The attribute of that name. Linear.
+    /// The attribute of that name, or nil. Linear in the number of attributes.
     public subscript(attribute: String) -> AttributeDescription? { attributes.first { isSameName($0.name, attribute) } }
 }
 
@@ -42,7 +42,7 @@ extension EntityDescription: Codable {
         case name, attributes, keys, history
     }
 
-    /// What says nothing of history is from before there was a choice.
+    /// Descriptions without a history policy are from before there was one.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -61,31 +61,31 @@ extension EntityDescription: Codable {
     }
 }
 
-/// An attribute, or a relationship: an attribute whose type refers to objects.
+/// An attribute. It is a relationship if its type refers to objects.
 public struct AttributeDescription: Hashable, Sendable, Codable {
-    /// 1 to 255 bytes of UTF-8, unlike that of any other attribute of the entity.
+    /// 1 to 255 bytes of UTF-8, different from the names of all other attributes of the entity.
     public var name: String
-    /// What kind of value it has. It never changes.
+    /// The type of its values. It never changes.
     public var type: AttributeType
-    /// Whether objects may lack it.
+    /// Whether it can be null.
     public var isOptional: Bool
-    /// Whether an ordered index is kept, for ranges and equality.
+    /// Whether the store keeps an ordered index of it, for ranges and equality.
     public var isIndexed: Bool
-    /// Whether no two objects may have the same value. Such an attribute is found as fast as an indexed one. Absent
-    /// values are no values.
+    /// Whether no two objects may have the same value. Finding objects by it is as fast as with an index. Any number of
+    /// objects may have null.
     public var isUnique: Bool
-    /// Whether history keeps the value of a deleted object.
+    /// Whether history keeps its value when an object is deleted.
     public var isPreservedOnDeletion: Bool
-    /// What an object has that was inserted without the attribute, or before there was one; nil for nothing.
+    /// The value of objects inserted without the attribute, or before it existed; nil for null.
     public var defaultValue: Value?
-    /// The entity of the objects referred to; nil for any. For references only.
+    /// For references only: the entity of the objects referred to; nil for any.
     public var target: String?
-    /// The attribute of `target` that refers back; nil for none.
+    /// For references only: the attribute of `target` that refers back; nil for none.
     public var inverse: String?
-    /// What becomes of this object when the one referred to is deleted.
+    /// What happens to this object when the object that it refers to is deleted.
     public var deleteRule: DeleteRule
 
-    /// Describes an attribute: optional and without an index, unless said otherwise.
+    /// Describes an attribute. By default it is optional and has no index.
     public init(
         _ name: String, _ type: AttributeType, isOptional: Bool = true, isIndexed: Bool = false, isUnique: Bool = false,
         isPreservedOnDeletion: Bool = false, defaultValue: Value? = nil, target: String? = nil, inverse: String? = nil,
@@ -106,7 +106,7 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
 
 /// An index over several attributes, in order: a compound key.
 public struct IndexDescription: Hashable, Sendable, Codable {
-    /// Names of attributes, the most significant first, none twice.
+    /// The names of the attributes, the most significant first. Each may occur only once.
     public var attributes: [String]
     /// Whether no two objects may have the same values for all of them.
     public var isUnique: Bool
@@ -118,6 +118,5 @@ public struct IndexDescription: Hashable, Sendable, Codable {
     }
 }
 
-/// Names are the same when their bytes are, as in the file: strings would compare equal where letters are composed
-/// differently.
+/// Names are equal if their bytes are, as in the file. Swift strings are also equal if only their Unicode forms differ.
 func isSameName(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }

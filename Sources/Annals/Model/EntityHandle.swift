@@ -1,16 +1,15 @@
-// An entity as one schema version has it, looked up once: what makes reading and writing by position fast.
+// An entity of one schema version, looked up once. It makes reading and writing by position fast.
 
-/// Names and positions of an entity's attributes, for reading and writing without looking up names each time.
+/// The names and positions of an entity's attributes, for reading and writing without looking up names each time.
 ///
-/// It belongs to the schema version in which it was requested. Reading with it goes on to work after the schema has
-/// changed: positions stay those of the handle, and an attribute that is not there any more reads as absent. Writing
-/// throws `schemaChanged` then; ask for a new one.
+/// A handle belongs to one schema version. Reading with it still works after the schema has changed: positions stay the
+/// same, and a removed attribute reads as null. Writing then throws `schemaChanged`: get a new handle.
 public struct EntityHandle: Sendable {
     /// The name of the entity.
     public let name: String
-    /// The names of its attributes, in order: a *position* is an index into this.
+    /// The names of its attributes, in order. A *position* is an index into this array.
     public let attributes: [String]
-    /// Their types.
+    /// The types of its attributes, in the same order.
     public let types: [AttributeType]
     let layout: RowLayout
 
@@ -21,13 +20,13 @@ public struct EntityHandle: Sendable {
         types = layout.entity.attributes.map { $0.type }
     }
 
-    /// The number of the entity in its store, which its objects' IDs begin with.
+    /// The number of the entity in its store. The IDs of its objects begin with it.
     public var number: UInt16 { layout.entity.number }
 
-    /// The position of the attribute of that name; nil for none. Linear: ask once.
+    /// The position of the attribute of that name, or nil. Linear in the number of attributes.
     public func position(of attribute: String) -> Int? { attributes.firstIndex { isSameName($0, attribute) } }
 
-    /// The same, or an error that names what is missing.
+    /// The position of the attribute of that name. Throws `unknownAttribute`, with the name.
     func requirePosition(of attribute: String) throws(StoreError) -> Int {
         guard let position = position(of: attribute) else { throw .unknownAttribute(attribute, of: name) }
         return position

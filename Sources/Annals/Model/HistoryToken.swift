@@ -1,22 +1,22 @@
-// A place in the history of one store, as a value that programs keep.
+// A place in the history of one store, as a value that programs can keep.
 
 public import FoundationEssentials
 
-/// The end of one transaction of one store: everything up to it, and nothing after it.
+/// A place in the history of one store: directly after one of its transactions.
 ///
-/// A token survives compaction, closing and copying of the store. It can be kept as its text,
-/// `A1.<32 digits of the store>.<number>.<16 digits of the tag>.<8 check digits>`, which is also how it is coded.
-/// Tokens of one store order as its transactions do. Between stores the order is some order, always the same, that
-/// means nothing.
+/// A token stays valid when the store is compacted, closed or copied. You can keep it as text: `A1.<32 digits of the
+/// store>.<number>.<16 digits of the tag>.<8 check digits>`. Coding it uses the text, too. Tokens of one store are
+/// ordered as its transactions. The order of tokens of different stores is stable but has no meaning.
 public struct HistoryToken: Hashable, Sendable {
     /// The store's identifier.
     public let storeIdentifier: UUID
-    /// The transaction's number; 0 for the beginning of a store that has none yet.
+    /// The transaction's number; 0 for the beginning of the history of a new store.
     public let number: UInt64
-    /// Tells this transaction from another that has had its number: a hash of it and of everything before it.
+    /// A hash of the transaction and of everything before it. It tells the transaction from another with the same
+    /// number.
     public let tag: UInt64
 
-    /// Not checked against any store: the store does that when it is given the token.
+    /// Creates a token. It is not checked here: a store checks a token when it is given one.
     public init(storeIdentifier: UUID, number: UInt64, tag: UInt64) {
         self.storeIdentifier = storeIdentifier
         self.number = number
@@ -41,7 +41,7 @@ extension HistoryToken: CustomStringConvertible {
         return text + "." + Self.checkDigits(of: text)
     }
 
-    /// Reads the text form, and nothing but what `description` gives. Throws `StoreError`: `tokenMalformed`.
+    /// Creates a token from its text form, exactly as `description` returns it. Throws `StoreError`: `tokenMalformed`.
     public init(_ text: String) throws { try self.init(parsing: text) }
 
     private init(parsing text: String) throws(StoreError) {
@@ -74,7 +74,7 @@ extension HistoryToken: CustomStringConvertible {
 }
 
 extension HistoryToken: Codable {
-    /// Reads the text form. Throws `DecodingError.dataCorrupted` with the `StoreError` beneath.
+    /// Decodes the text form. Throws `DecodingError.dataCorrupted` with the `StoreError` as underlying error.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)

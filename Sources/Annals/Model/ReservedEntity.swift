@@ -1,20 +1,19 @@
-// The entities that a store keeps for itself: which transactions of other stores were applied, which exports leave them
-// out, and which objects are whose.
+// The entities that a store keeps for itself: which transactions of other stores were applied, what exports leave out,
+// and which foreign object corresponds to which object here.
 //
-// Their objects are rows like all others, so that one commit covers them and compaction keeps them; nobody but this
-// library sees them. They are made when the first transaction is applied.
+// Their objects are ordinary rows, so one commit covers them and compaction keeps them. Only this library sees them.
+// They are created when the first transaction is applied.
 //
-// Invariants:
-// OR1  A transaction that changes the store's own objects changes one of `origins` first, which says what was applied.
-//     Where that was a state, what the state holds of other stores follows.
-// OR2  Each origin has one record. Its number only grows, and everything of that store up to it is here.
-// OR3  No two records of `objects` speak of the same foreign object. Records are never taken away: an object that has
-//     one and is not there was deleted.
+// Invariants: OR1  A transaction that changes the store's own objects first changes one of `origins`: it says what was
+// applied. If that was a state, the places of other stores that the state contains follow. OR2  Each origin has one
+// record. Its number only grows, and everything of that store up to the number is here. OR3  No two records of
+// `objects` are about the same foreign object. Records are never removed: an object that has a record but does not
+// exist was deleted.
 
 internal import FoundationEssentials
 
 enum ReservedEntity {
-    /// What was applied last from each store.
+    /// The last transaction that was applied from each store.
     static let origins = EntityDescription(
         EntityDefinition.reservedPrefix + "origins",
         attributes: [
@@ -32,7 +31,7 @@ enum ReservedEntity {
             AttributeDescription("isState", .bool, isOptional: false),
         ])
 
-    /// What exports up to the last one that was applied leave out (`ExportReach`).
+    /// What the exports that were applied so far leave out (`ExportReach`).
     static let leftOut = EntityDescription(
         EntityDefinition.reservedPrefix + "leftOut",
         attributes: [
@@ -46,7 +45,7 @@ enum ReservedEntity {
 
     static let all = [origins, objects, leftOut]
 
-    /// Stretches of foreign objects and of the objects here that they are, both with numbers one after the other.
+    /// Ranges of foreign objects and the corresponding objects here. The numbers of both are consecutive.
     static let objects = EntityDescription(
         EntityDefinition.reservedPrefix + "objects",
         attributes: [
@@ -57,8 +56,8 @@ enum ReservedEntity {
             AttributeDescription("isAlias", .bool, isOptional: false),
         ], keys: [IndexDescription(["store", "foreign"], isUnique: true), IndexDescription(["isAlias", "local"])])
 
-    /// One of them as a catalog has it; nil if nothing was ever applied. Throws `unsupportedVersion` where it is
-    /// made in another way.
+    /// The handle of such an entity in a catalog; nil if nothing was ever applied. Throws `unsupportedVersion` if the
+    /// entity has another form.
     static func handle(_ description: EntityDescription, _ catalog: SchemaCatalog) throws(StoreError) -> EntityHandle? {
         guard let number = catalog.number(ofEntity: description.name),
             let layout = catalog.layout(version: catalog.newestVersion, entity: number)
@@ -77,22 +76,21 @@ enum ReservedEntity {
     }
 }
 
-/// What the store notes of one transaction of another store when it applies it.
+/// What the store notes when it applies a transaction of another store.
 struct AppliedRecord {
     /// Where the transaction came from.
     var token: HistoryToken
-    /// What came before it from there; nil for nothing.
+    /// The transaction before it from the same store; nil for none.
     var previous: HistoryToken?
-    /// Whether its changes were here already, and were not applied.
+    /// Whether its changes were here already, and so were not applied.
     var isSkipped: Bool
-    /// The transaction that it was at first, in a store that it did not come from directly; nil if it was made where
-    /// it came from.
+    /// The original transaction, if it was made in a third store; nil if it was made in the store that it came from.
     var first: HistoryToken?
     var firstPrevious: HistoryToken?
-    /// Whether it was no transaction, but the state after one, or is a place that such a state holds.
+    /// Whether it is not a transaction, but the state after one, or a place that such a state contains.
     var isState: Bool
 
-    /// The transaction as it was first made.
+    /// The original transaction.
     var origin: HistoryToken { first ?? token }
 
     init(
@@ -107,7 +105,7 @@ struct AppliedRecord {
         self.isState = isState
     }
 
-    /// Nil if the values are not those of a record, which only another program can have written.
+    /// Nil if the values are not those of a record. Then another program has written them.
     init?(_ values: [Value]) {
         guard values.count == 12, let token = Self.token(values[0], values[1], values[2]) else { return nil }
         self.token = token
@@ -124,18 +122,18 @@ struct AppliedRecord {
             storeIdentifier: store, number: UInt64(bitPattern: number), tag: UInt64(bitPattern: tag))
     }
 
-    /// Whether the place is one that the record knows, with another tag.
+    /// Whether the record has this place's number with another tag.
     func contradicts(_ place: HistoryToken) -> Bool {
         [token, previous].contains { $0?.number == place.number && $0?.tag != place.tag }
     }
 
-    /// Whether each export to a store that goes beyond the transaction has it, or names it: not one that was made
-    /// there, nor the place of a state.
+    /// Whether every export to a store that reaches beyond the transaction contains or names it. Not so if the
+    /// transaction was made in that store, or the record is the place of a state.
     func isAlwaysExported(to store: UUID) -> Bool {
         origin.storeIdentifier != store && !(isState && first == nil)
     }
 
-    /// In the order of the entity's attributes.
+    /// The values in the order of the entity's attributes.
     var values: [StoredValue] {
         func int(_ number: UInt64?) -> StoredValue { number.map { .int(Int64(bitPattern: $0)) } ?? .absent }
         return [

@@ -1,8 +1,8 @@
 // An object as a value: its ID, and a value for each attribute.
 
-/// What one object holds in one state of a store, apart from any store or snapshot.
+/// The values of one object in one state of a store, independent of any store or snapshot.
 ///
-/// The names are shared by all rows of a scan: a row costs its values.
+/// All rows of a scan share the names, so a row takes memory for its values only.
 public struct Row: Hashable, Sendable {
     /// The ID of the object.
     public let id: ObjectID
@@ -10,10 +10,10 @@ public struct Row: Hashable, Sendable {
     public let entity: String
     /// The names of the entity's attributes, in the order of the schema.
     public let attributes: [String]
-    /// A value for each of them.
+    /// The values, one for each name.
     public let values: [Value]
 
-    /// There must be as many values as attributes.
+    /// Creates a row. There must be as many values as names: otherwise this traps.
     public init(id: ObjectID, entity: String, attributes: [String], values: [Value]) {
         precondition(attributes.count == values.count, "A row has one value for each attribute.")
         self.id = id
@@ -22,13 +22,13 @@ public struct Row: Hashable, Sendable {
         self.values = values
     }
 
-    /// The value of the attribute of that name; nil if the entity has none of that name, `null` where the object has
-    /// no value. Linear in the number of attributes.
+    /// The value of the attribute of that name: `null` if the object has no value, nil if the entity has no such
+    /// attribute. Linear in the number of attributes.
     public subscript(attribute: String) -> Value? {
         attributes.firstIndex { isSameName($0, attribute) }.map { values[$0] }
     }
 
-    /// The value of the attribute of that name; `null` if the object has none. Linear in the number of attributes.
+    /// The value of the attribute of that name; `null` if the object has no value. Linear in the number of attributes.
     ///
     /// - Throws: `StoreError.unknownAttribute` if the entity has no attribute of that name.
     public func value(_ attribute: String) throws -> Value {
@@ -42,9 +42,9 @@ extension Row: Codable {
         case id, entity, attributes, values
     }
 
-    /// Reads an object with the members `id`, `entity`, `attributes` (names) and `values` (one for each name).
+    /// Decodes an object with the members `id`, `entity`, `attributes` (names) and `values` (one for each name).
     ///
-    /// - Throws: `DecodingError.dataCorrupted` if there are not as many values as names.
+    /// - Throws: `DecodingError.dataCorrupted` if the numbers of names and values differ.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         let attributes = try container.decode([String].self, forKey: .attributes)

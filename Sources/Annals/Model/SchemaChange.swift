@@ -1,39 +1,37 @@
-// What can be changed in the schema of a store that has objects already.
+// The possible changes of a store's schema.
 
-/// One step from a schema to the next. Steps are made in their order, so a later one may use what an earlier one has
-/// added.
+/// One step of a schema change. Steps are carried out in order, so a later step can use what an earlier one added.
 ///
-/// No step rewrites an object: what is added reads as its default, what is removed is not seen any more. Numbers inside
-/// the file are never given twice, so an attribute that is removed and added again is another one, without the old
-/// one's values.
+/// No step rewrites objects: an added attribute reads as its default, and a removed one is hidden. The file never
+/// reuses internal numbers. So an attribute that is removed and added again is a new one, without the old values.
 public enum SchemaChange: Hashable, Sendable {
     /// Adds an entity, without objects.
     case addEntity(EntityDescription)
-    /// Its objects are not seen any more. Refused while another entity has it as a target.
+    /// Removes an entity and hides its objects. Refused while another entity has it as a target.
     case removeEntity(String)
-    /// Gives an entity another name. Its objects, their IDs and its history stay.
+    /// Renames an entity. Its objects, their IDs and its history stay.
     case renameEntity(String, to: String)
-    /// Turns an entity's history off, which gives up what there is of it, or on, which lets it begin with the
-    /// transaction that does so. Its objects stay as they are; compaction gives the space back.
+    /// Turns an entity's history off or on. Turning it off removes the history that there is. Turned on, history begins
+    /// with the transaction that turns it on. The objects do not change. Compaction frees the space.
     case changeEntity(String, history: HistoryPolicy)
-    /// At the end of the entity's list. One that is required needs a default, because objects that are there have no
-    /// value for it.
+    /// Adds an attribute at the end of the entity's list. A required attribute needs a default, because existing
+    /// objects have no value for it.
     case addAttribute(AttributeDescription, to: String)
-    /// Refused while a key or an inverse names it.
+    /// Removes an attribute. Refused while a key or an inverse refers to it.
     case removeAttribute(String, from: String)
-    /// Gives an attribute another name. Its values and its history stay.
+    /// Renames an attribute. Its values and its history stay.
     case renameAttribute(String, of: String, to: String)
-    /// Removes an attribute and adds another in its place, which may have its name. Values are not carried over:
-    /// the code that changes the schema updates the objects.
+    /// Removes an attribute and adds another in its place, which may have the same name. Values are not copied: update
+    /// the objects yourself.
     case replaceAttribute(String, of: String, by: AttributeDescription)
-    /// What is nil stays. A required attribute can become optional, not the other way round, and no type changes.
-    /// Building an index on objects that are there is part of the commit, while others read and write; `isUnique` is
-    /// refused where two have the same value.
+    /// Changes properties of an attribute; nil leaves a property as it is. A required attribute can become optional,
+    /// but not the reverse, and types cannot change. If objects exist, the index is built during the commit, while
+    /// others read and write. `isUnique` is refused if two objects have the same value.
     case changeAttribute(
         String, of: String, isOptional: Bool? = nil, isIndexed: Bool? = nil, isUnique: Bool? = nil,
         isPreservedOnDeletion: Bool? = nil)
-    /// Adds a compound key, as `changeAttribute` adds an index.
+    /// Adds a compound key. Its index is built as for `changeAttribute`.
     case addKey(IndexDescription, to: String)
-    /// Removes a compound key. Its index goes; no value does.
+    /// Removes a compound key and its index. No value changes.
     case removeKey(IndexDescription, from: String)
 }

@@ -1,21 +1,21 @@
-// What a store lacks of the entities that a program declares when it opens it.
+// Compares the entities that a program declares at opening with the store's.
 
 extension SchemaPlan {
-    /// The changes that add what is declared and not there: entities, attributes, indexes, keys.
+    /// Returns the changes that add what is declared and missing: entities, attributes, indexes, keys.
     ///
-    /// Nothing is ever taken away. If the store allows more (an attribute that may be null) or demands more by an index
-    /// (a unique attribute), it stays so. A declaration without a default says nothing about the default; one without
-    /// target, inverse and delete rule says nothing about these. Whether history is kept stays as the store says: a
-    /// program that says nothing must not turn it on.
+    /// Nothing is ever removed. If the store is more permissive (an attribute may be null) or stricter through an index
+    /// (an attribute is unique), it stays so. A declaration without a default says nothing about the default. One
+    /// without target, inverse and delete rule says nothing about these. Whether history is kept stays as it is in the
+    /// store: a program that does not say must not turn it on.
     ///
     /// Throws `schemaMismatch` if an attribute of the store has another type, target, inverse, delete rule or default,
-    /// or is required while it is declared optional.
+    /// or is required but declared optional.
     package static func additions(
         of declared: [EntityDescription], to catalog: SchemaCatalog
     ) throws(StoreError) -> [SchemaChange] {
         var changes: [SchemaChange] = []
         for entity in declared {
-            // One of the store's own names is refused where it would be added.
+            // A reserved name is refused when it would be added.
             guard !IdentifierName(entity.name).isReserved, let number = catalog.number(ofEntity: entity.name),
                 let definition = catalog.entity(number, version: catalog.newestVersion)
             else {
@@ -59,7 +59,7 @@ extension SchemaPlan {
         }
         try requireSameReference(declared, there, of: entity)
         if let value = declared.defaultValue {
-            // As the store keeps it: dates are rounded, sets are sorted.
+            // In the stored form: dates are rounded, sets are sorted.
             let kept = try Value(try value.storedValue())
             guard kept == there.defaultValue ?? .null else {
                 throw mismatch(
@@ -77,7 +77,7 @@ extension SchemaPlan {
             declared.name, of: entity, isIndexed: isIndexed ? true : nil, isUnique: isUnique ? true : nil,
             isPreservedOnDeletion: isPreserved ? true : nil)
     }
-    /// Throws if a declared target, inverse or delete rule is not the store's.
+    /// Throws if the declared target, inverse or delete rule differs from the store's.
     private static func requireSameReference(
         _ declared: AttributeDescription, _ there: AttributeDescription, of entity: String
     ) throws(StoreError) {

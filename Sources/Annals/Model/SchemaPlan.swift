@@ -1,17 +1,17 @@
-// From schema changes to the definitions that a store writes: pure, so that every refusal can be tested in a table.
+// From schema changes to the definitions that a store writes. Pure functions, so a table can test every refusal.
 //
-// Invariants:
-// SP1  A number that the catalog ever used for an entity, or for an attribute of that entity, is given to no other.
-// SP2  The definitions given back are exactly those that differ from the newest version's, by ascending number.
+// Invariants: SP1  A number that the catalog ever used for an entity, or for an attribute of that entity, is not used
+// for another. SP2  The returned definitions are exactly those that differ from the newest version's, by ascending
+// number.
 
-/// The newest schema version of a catalog while it is changed.
+/// The newest schema version of a catalog, while it is being changed.
 package struct SchemaPlan {
     private let catalog: SchemaCatalog
     /// Whether the store's own entities may be added.
     private let addsReserved: Bool
     private var entities: [EntityDefinition]
     private var removed: Set<UInt16> = []
-    /// References by name, settled when all changes are made: they may name what comes later.
+    /// References by name. They are resolved after all changes, because they may name something that is added later.
     private var references: [Reference] = []
     /// Attribute numbers that this plan has used.
     private var lastNumbers: [UInt16: UInt16] = [:]
@@ -29,7 +29,7 @@ package struct SchemaPlan {
         entities = catalog.entities(version: catalog.newestVersion)
     }
 
-    /// The definitions of the next version; none if nothing differs. Throws `schemaRefused`, `unknownEntity`,
+    /// Returns the definitions of the next version; empty if nothing differs. Throws `schemaRefused`, `unknownEntity`,
     /// `unknownAttribute`.
     package static func definitions(
         for changes: [SchemaChange], catalog: SchemaCatalog, addsReserved: Bool = false
@@ -86,7 +86,7 @@ package struct SchemaPlan {
             if optional == false && flags.contains(.optional) {
                 throw StoreError(
                     .schemaRefused,
-                    "“\(attribute)” of “\(name)” is optional, and objects may lack it: add a required attribute with a "
+                    "“\(attribute)” of “\(name)” may be null in existing objects: add a required attribute with a "
                         + "default, carry the values over, and remove this one.")
             }
             flags.set(.optional, optional)
@@ -121,7 +121,7 @@ package struct SchemaPlan {
         for key in description.keys { try add(key, to: index) }
     }
 
-    /// Whether that number, or a higher one, was ever an entity's.
+    /// Whether that number, or a higher one, was ever used for an entity.
     private func isUsedAbove(_ number: Int) -> Bool {
         guard number <= FormatLimits.maximumEntities else { return false }
         return catalog.isUsed(entity: UInt16(number))
@@ -153,7 +153,7 @@ package struct SchemaPlan {
         guard addsReserved || !IdentifierName(name).isReserved else {
             throw StoreError(
                 .schemaRefused,
-                "“\(name)” begins with “\(EntityDefinition.reservedPrefix)”, which stands before the names of what a "
+                "“\(name)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a "
                     + "store keeps for itself: choose another name.")
         }
         guard let holder = entities.firstIndex(where: { $0.name == IdentifierName(name) }), holder != index else {
@@ -172,7 +172,7 @@ package struct SchemaPlan {
 
     private mutating func add(_ attribute: AttributeDescription, at position: Int, to index: Int) throws(StoreError) {
         let entity = entities[index]
-        // Looked at first: what follows takes time for each attribute that is there.
+        // Checked first: what follows takes time for each existing attribute.
         guard entity.attributes.count < FormatLimits.maximumAttributes else {
             throw StoreError(
                 .schemaRefused,
@@ -184,19 +184,19 @@ package struct SchemaPlan {
         guard attribute.isOptional || attribute.defaultValue != nil || !catalog.isUsed(entity: entity.number) else {
             throw StoreError(
                 .schemaRefused,
-                "“\(attribute.name)” of “\(entity.name)” is required, and objects that are there have no value for it: "
+                "“\(attribute.name)” of “\(entity.name)” is required, but existing objects have no value for it: "
                     + "give it a default, or make it optional.")
         }
         guard attribute.type.isReference || (attribute.target == nil && attribute.deleteRule == .noAction) else {
             throw StoreError(
                 .schemaRefused,
-                "“\(attribute.name)” of “\(entity.name)” refers to no objects, and has a target or a delete rule: take "
-                    + "it away, or give it a type that refers to objects.")
+                "“\(attribute.name)” of “\(entity.name)” does not refer to objects, but has a target or a delete rule: "
+                    + "remove these, or give it a type that refers to objects.")
         }
         guard attribute.inverse == nil || attribute.target != nil else {
             throw StoreError(
                 .schemaRefused,
-                "“\(attribute.name)” of “\(entity.name)” has an inverse, and no target: name the target.")
+                "“\(attribute.name)” of “\(entity.name)” has an inverse but no target: name the target.")
         }
         let number = try nextAttributeNumber(in: index)
         let definition = AttributeDefinition(
@@ -231,7 +231,7 @@ package struct SchemaPlan {
         guard value.type == attribute.type else {
             throw StoreError(
                 .typeMismatch,
-                "The default of “\(attribute.name)” of “\(entity.name)” is not of the type \(attribute.type).")
+                "The default of “\(attribute.name)” of “\(entity.name)” must be of the type \(attribute.type).")
         }
         var writer = ByteWriter()
         try value.storedValue().appendContent(to: &writer)
@@ -243,7 +243,7 @@ package struct SchemaPlan {
         return Array(writer.bytes)
     }
 
-    /// Returns where it stood.
+    /// Removes an attribute and returns its position.
     private mutating func remove(_ attribute: String, from index: Int) throws(StoreError) -> Int {
         let position = try position(of: attribute, in: index)
         let entity = entities[index]

@@ -1,4 +1,4 @@
-// What an error says in terms of the model: a place in history, and a text for other libraries.
+// The values of an error in terms of the model: a place in history, and a text for Foundation.
 
 public import FoundationEssentials
 
@@ -7,8 +7,8 @@ private struct TokenFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// The oldest place that can be continued from. For `tokenExpired` and `consumerLost`, the oldest place that
-    /// history still holds. For `historyGap`, the place where the entity's history begins; nil if it is off.
+    /// The oldest place to continue from. For `tokenExpired` and `consumerLost`, the oldest place in history. For
+    /// `historyGap`, the place where the entity's history begins; nil if its history is off.
     public var oldestToken: HistoryToken? {
         get { (facts as? TokenFacts)?.oldestToken }
         set { facts = newValue.map { TokenFacts(oldestToken: $0) } }

@@ -1,33 +1,33 @@
-// What a store takes and holds, in numbers.
+// The sizes and counts of a store.
 
 /// Sizes and counts of one store at one moment.
 public struct StoreStatistics: Hashable, Sendable, Codable {
-    /// The size of the file, reserved space included.
+    /// The size of the file, including reserved space.
     public let fileBytes: UInt64
-    /// Where what counts ends in it.
+    /// Where the valid content of the file ends.
     public let endBytes: UInt64
-    /// How many transactions history holds.
+    /// How many transactions history contains.
     public let transactions: UInt64
     /// How many objects each entity has.
     public let objects: [String: UInt64]
     /// The bytes of each kind of frame.
     public let bytesByKind: [String: UInt64]
-    /// Memory in which index nodes wait to be written.
+    /// The memory of index nodes that are not written yet.
     public let dirtyNodeBytes: Int
-    /// What the file is made of, about.
+    /// About how much of the file each kind of content takes.
     public let space: Space
 
-    /// What a file is made of. Estimates from what all rows and changes take together.
+    /// How the file's space is used. These are estimates from the total size of rows and changes.
     public struct Space: Hashable, Sendable, Codable {
-        /// The newest rows of the objects that there are.
+        /// The newest rows of the existing objects.
         public let liveBytes: UInt64
-        /// What only history still needs: changes, and rows that others have taken the place of.
+        /// What only history still needs: changes, and rows that newer ones have replaced.
         public let historyBytes: UInt64
-        /// What nobody can read any more: compaction gives it back.
+        /// What nobody can read any more. Compaction frees it.
         public let garbageBytes: UInt64
-        /// Indexes that are in the file, without nodes that later ones have replaced: those are garbage.
+        /// Indexes. Nodes that newer ones have replaced are garbage and do not count here.
         public let indexBytes: UInt64
-        /// Reserved at the end of the file for what will be written.
+        /// Space reserved at the end of the file for future writes.
         public let freeBytes: UInt64
     }
 }

@@ -1,23 +1,22 @@
-// One object where it stands in the store: an attribute is read without decoding the others.
+// One object, read in place: reading an attribute does not decode the others.
 //
 // Invariants:
-// R1  The row's view in the file layer, `view` and `layout` live as long as the row: the code that lends a row holds
-//     them until the closure has returned, and a row can neither be copied nor kept. So referring to them without
-//     counting is sound, and costs a scan nothing.
+// R1  The row's view in the file layer, `view` and `layout` live as long as the row. The code that lends a row holds
+//     them until the closure has returned, and a row cannot be copied or kept. So referring to them without counting is
+//     sound, and costs a scan nothing.
 // R2  Positions are those of `layout`. The row itself may be of another schema version; then each position is
-// translated.
+//     translated.
 
 public import FoundationEssentials
 
-/// An object's values in one state of the store, looked at in place. It lives until the closure that was given it
-/// returns.
+/// An object's values in one state of the store, read in place. It is valid until the closure that received it returns.
 ///
-/// Positions are those of the entity handle that was asked with, or of the entity in the newest schema of the snapshot.
-/// Asking for a position that there is not, or for another type than the attribute's, is a mistake of the program and
-/// traps. An attribute that the entity got after the object was last written reads as its default.
+/// Positions are those of the entity handle that you passed, or of the entity in the snapshot's newest schema. A
+/// position that does not exist, or a type other than the attribute's, is a programming error and traps. If an
+/// attribute is newer than the object's last change, it reads as its default.
 ///
-/// Reading costs a few nanoseconds for each attribute asked for, plus what a `String`, `Data` or `Decimal` costs to
-/// make.
+/// Reading takes a few nanoseconds for each attribute that you read. Creating a `String`, `Data` or `Decimal` costs
+/// extra.
 public struct RowView: ~Copyable {
     /// The ID of the object.
     public let id: ObjectID
@@ -35,19 +34,19 @@ public struct RowView: ~Copyable {
         self.layout = .passUnretained(layout)
     }
 
-    /// How many attributes the entity has: positions are below it.
+    /// The number of attributes. Positions are below it.
     public var count: Int { layout.takeUnretainedValue().count }
 
     // MARK: One value
 
-    /// Whether the object has a value there.
+    /// Whether the attribute has a value, and is not null.
     public func isPresent(at position: Int) -> Bool {
         if isCurrent { return row.pointee.isPresent(position) }
         guard let place = place(of: position) else { return fallback(position) != .absent }
         return row.pointee.isPresent(place)
     }
 
-    /// Nil if it is absent. Throws `damaged`.
+    /// The value, or nil for null. Throws `damaged`.
     public func bool(at position: Int) throws(StoreError) -> Bool? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .bool(let bool) = fallback(position) { return bool }
@@ -58,7 +57,7 @@ public struct RowView: ~Copyable {
         return try row.pointee.bool(at: place)
     }
 
-    /// Nil if it is absent.
+    /// The value, or nil for null.
     public func int(at position: Int) -> Int64? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .int(let int) = fallback(position) { return int }
@@ -67,7 +66,7 @@ public struct RowView: ~Copyable {
         return row.pointee.cells.int(place)
     }
 
-    /// Nil if it is absent.
+    /// The value, or nil for null.
     public func double(at position: Int) -> Double? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .double(let double) = fallback(position) { return double }
@@ -76,7 +75,7 @@ public struct RowView: ~Copyable {
         return row.pointee.cells.double(place)
     }
 
-    /// A date as the store has it: microseconds since 1970, UTC. Nil if it is absent.
+    /// The date in microseconds since 1970, UTC, exactly as the store has it; nil for null.
     public func microseconds(at position: Int) -> Int64? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .date(let microseconds) = fallback(position) { return microseconds }
@@ -85,10 +84,10 @@ public struct RowView: ~Copyable {
         return row.pointee.cells.date(place)
     }
 
-    /// The nearest `Date`, which is exact from 1930 to 2071. Nil if it is absent.
+    /// The nearest `Date`, or nil for null. It is exact from 1930 to 2071.
     public func date(at position: Int) -> Date? { microseconds(at: position).map(Microseconds.date) }
 
-    /// Nil if it is absent.
+    /// The value, or nil for null.
     public func uuid(at position: Int) -> UUID? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .uuid(let uuid) = fallback(position) { return UUID(uuid) }
@@ -97,7 +96,7 @@ public struct RowView: ~Copyable {
         return row.pointee.uuid(at: place).map { UUID($0) }
     }
 
-    /// Nil if it is absent. Throws `damaged`.
+    /// The reference, or nil for null. Throws `damaged`.
     public func object(at position: Int) throws(StoreError) -> ObjectID? {
         guard let place = isCurrent ? position : place(of: position) else {
             if case .object(let object) = fallback(position) { return object }
@@ -106,7 +105,7 @@ public struct RowView: ~Copyable {
         return try row.pointee.object(at: place)
     }
 
-    /// The text of a string or of JSON; nil if it is absent. Throws `damaged`.
+    /// The text of a string or of JSON, or nil for null. Throws `damaged`.
     public func string(at position: Int) throws(StoreError) -> String? {
         var text: String?
         var isText = true
@@ -120,9 +119,9 @@ public struct RowView: ~Copyable {
         return text
     }
 
-    /// Gives `body` the bytes of a string, JSON (both UTF-8) or data, where they stand: they live until it returns.
-    /// False if the value is absent, and then `body` is not called. A value over 64 KiB is put together in memory
-    /// first. Throws `damaged`.
+    /// Calls `body` with the bytes of a string, of JSON (both UTF-8) or of data, in place. They are valid until `body`
+    /// returns. Returns false, without calling `body`, for null. A value over 64 KiB is first assembled in memory.
+    /// Throws `damaged`.
     public func withBytes(at position: Int, _ body: (UnsafeRawBufferPointer) -> Void) throws(StoreError) -> Bool {
         guard let place = isCurrent ? position : place(of: position) else {
             return Self.withBytes(of: fallback(position), body)
@@ -158,7 +157,7 @@ public struct RowView: ~Copyable {
         return true
     }
 
-    /// The value, whatever its type. Throws `damaged`, and `valueOutOfRange` for a decimal that `Decimal` cannot hold.
+    /// The value, of any type. Throws `damaged`, and `valueOutOfRange` for a decimal that `Decimal` cannot represent.
     public func value(at position: Int) throws(StoreError) -> Value {
         guard let place = isCurrent ? position : place(of: position) else { return try Value(fallback(position)) }
         return try Value(try whole(place))
@@ -166,7 +165,7 @@ public struct RowView: ~Copyable {
 
     // MARK: All values
 
-    /// A copy that lives on. `names` are those of the handle or the snapshot, shared by all rows.
+    /// A copy that can be kept. `names` are those of the handle or the snapshot, shared by all rows.
     func row(entity: String, names: [String]) throws(StoreError) -> Row {
         var values: [Value] = []
         values.reserveCapacity(count)
@@ -176,7 +175,7 @@ public struct RowView: ~Copyable {
 
     // MARK: Another schema version
 
-    /// Where in the row the attribute at that position is; nil where the row has none of that number and type.
+    /// Where the attribute at that position is in the row. Nil if the row has none of that number and type.
     @inline(never)
     private func place(of position: Int) -> Int? {
         let (mine, asked) = (row.pointee.layout, layout.takeUnretainedValue())

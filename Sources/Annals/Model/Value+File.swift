@@ -1,26 +1,24 @@
-// Between the model's values and the file's: exactly, or with an error that says why not.
+// Conversion between the model's values and the stored ones: exact, or with an error that says why not.
 //
-// 1. A value that comes out of the file and goes back is the same bytes, dates far from today excepted (see
-//    `Microseconds`).
-// 2. Nothing is cut, rounded or put right in silence, but that dates are kept to the nearest microsecond, which is
-//    documented.
+// 1. A value that is read and written again has the same bytes, except for dates far from today (see `Microseconds`).
+// 2. Nothing is silently cut, rounded or corrected, except that dates are rounded to microseconds, as documented.
 
 internal import FoundationEssentials
 
-/// Dates as the file has them.
+/// Dates in their stored form.
 enum Microseconds {
-    /// From 1970, where the file counts from, to 2001, where `Date` does.
+    /// The seconds from 1970, where stored dates begin, to 2001, where `Date` begins.
     static let referenceSeconds: Int64 = 978_307_200
     private static let perSecond: Int64 = 1_000_000
 
-    /// A `Date` tells microseconds apart from 1930 to 2071; further away it is the nearest that there is.
+    /// The nearest `Date`. A `Date` distinguishes all microseconds from 1930 to 2071.
     static func date(_ microseconds: Int64) -> Date {
         let seconds = microseconds / perSecond - referenceSeconds
         return Date(timeIntervalSinceReferenceDate: Double(seconds) + Double(microseconds % perSecond) / 1e6)
     }
 
-    /// The nearest microsecond; nil if 64 bits do not hold it: before the year -290,308, after 294,247, and for no
-    /// number.
+    /// The nearest microsecond. Nil if 64 bits cannot represent it (before the year -290,308 or after 294,247), and for
+    /// NaN.
     static func from(_ date: Date) -> Int64? {
         let interval = date.timeIntervalSinceReferenceDate
         let whole = interval.rounded(.down)
@@ -34,7 +32,7 @@ enum Microseconds {
 }
 
 extension DecimalValue {
-    /// The same number; nil if `Decimal` can hold what the file cannot, which no finite number does.
+    /// The same number. Nil if the stored form cannot represent it, which is so for no finite `Decimal`.
     init?(_ decimal: Decimal) {
         guard !decimal.isNaN else {
             self = .notANumber
@@ -45,7 +43,7 @@ extension DecimalValue {
         self.init(isNegative: decimal.sign == .minus, mantissa: mantissa, exponent: decimal.exponent)
     }
 
-    /// The same number; nil if `Decimal`, whose exponents go from -128 to 127, cannot hold it.
+    /// The same number. Nil if `Decimal`, whose exponents range from -128 to 127, cannot represent it.
     var decimal: Decimal? {
         guard !isNotANumber else { return .nan }
         var mantissa = mantissa
@@ -56,8 +54,8 @@ extension DecimalValue {
             mantissa = product
             exponent -= 1
         }
-        // By the text: the initializer that takes the parts gives up at exponents that a `Decimal` can have. The
-        // comparison makes sure.
+        // Through text: the initializer from parts fails for some exponents that a `Decimal` can have. The comparison
+        // makes sure.
         let text = "\(isNegative ? "-" : "")\(mantissa)e\(exponent)"
         guard exponent >= -128, let decimal = Decimal(string: text), DecimalValue(decimal) == self else { return nil }
         return decimal
@@ -80,7 +78,7 @@ extension UUID {
 }
 
 extension Value {
-    /// As the file has it. Throws `valueOutOfRange` for what the file has no form for.
+    /// Returns the stored form. Throws `valueOutOfRange` if there is none.
     package func storedValue() throws(StoreError) -> StoredValue {
         switch self {
         case .null: return .absent
@@ -98,7 +96,7 @@ extension Value {
             guard let microseconds = Microseconds.from(date) else {
                 throw StoreError(
                     .valueOutOfRange,
-                    "A date is no number or too far away: a store keeps dates from 290,308 BC to the year 294,247.")
+                    "A date is not a number or too far away: a store keeps dates from 290,308 BC to the year 294,247.")
             }
             return .date(microseconds: microseconds)
         case .decimal(let decimal):
@@ -109,8 +107,8 @@ extension Value {
         }
     }
 
-    /// From the file's value, which must be whole, not a reference. Throws `valueOutOfRange` where `Decimal` cannot
-    /// hold a decimal.
+    /// From a stored value, which must not be a reference to a large value. Throws `valueOutOfRange` if `Decimal`
+    /// cannot represent a decimal.
     package init(_ value: StoredValue) throws(StoreError) {
         switch value {
         case .absent: self = .null

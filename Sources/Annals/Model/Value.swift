@@ -1,40 +1,41 @@
-// One value of one attribute.
+// The value of one attribute.
 
 public import FoundationEssentials
 
-/// A value of any type that an attribute can have, or none.
+/// A value of any type that an attribute can have, or null.
 ///
-/// Two are equal when the store would hold the same bytes for them: doubles by their bits (every NaN equals itself, and
-/// -0 is not 0), texts by their UTF-8 (differently composed letters differ), sets of objects whatever their order.
+/// Two values are equal if the store would keep the same bytes for them. Doubles are compared by their bits (every NaN
+/// equals itself, and -0 is not 0), strings by their UTF-8 (different Unicode forms differ), and sets of objects
+/// without regard to order.
 public enum Value: Sendable {
-    /// No value. It fits every optional attribute.
+    /// No value. Every optional attribute can have it.
     case null
     /// True or false.
     case bool(Bool)
-    /// A whole number of 64 bits, with a sign.
+    /// A signed integer of 64 bits.
     case int(Int64)
-    /// A floating point number; every bit pattern is kept.
+    /// A floating-point number. Every bit pattern is kept.
     case double(Double)
-    /// Unicode text, kept as it is.
+    /// Unicode text, kept byte for byte.
     case string(String)
     /// Bytes.
     case data(Data)
-    /// Kept to the nearest microsecond.
+    /// A date, rounded to the nearest microsecond.
     case date(Date)
     /// A UUID.
     case uuid(UUID)
     /// A decimal number.
     case decimal(Decimal)
-    /// A text that is one JSON value. The store keeps it as it is and does not look into it.
+    /// One JSON value as text. The store keeps it byte for byte and does not validate it.
     case json(String)
     /// A reference to one object.
     case object(ObjectID)
-    /// In this order, no two equal.
+    /// References to objects in this order, without duplicates.
     case orderedObjects([ObjectID])
-    /// As a set: the store sorts them and keeps each once.
+    /// References to objects as a set: the store sorts them and removes duplicates.
     case objects([ObjectID])
 
-    /// The type of the attributes that it fits; nil for `null`, which fits all that are optional.
+    /// The type of attribute that this value fits. Nil for `null`, which fits every optional attribute.
     public var type: AttributeType? {
         switch self {
         case .null: nil
@@ -53,7 +54,7 @@ public enum Value: Sendable {
         }
     }
 
-    /// Whether there is no value.
+    /// Whether this is `null`.
     public var isNull: Bool {
         if case .null = self { true } else { false }
     }
@@ -62,29 +63,29 @@ public enum Value: Sendable {
 // MARK: What it holds
 
 extension Value {
-    /// The content where it is of that case, otherwise nil: `null`, and every other type.
+    /// The content, if this is a `bool`; otherwise nil.
     public var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
-    /// The number, if it is an `int`.
+    /// The number, if this is an `int`.
     public var int: Int64? { if case .int(let int) = self { int } else { nil } }
-    /// The number, if it is a `double`.
+    /// The number, if this is a `double`.
     public var double: Double? { if case .double(let double) = self { double } else { nil } }
-    /// The text, if it is a `string`. JSON is no string.
+    /// The text, if this is a `string`. Nil for JSON.
     public var string: String? { if case .string(let text) = self { text } else { nil } }
-    /// The bytes, if it is `data`.
+    /// The bytes, if this is `data`.
     public var data: Data? { if case .data(let data) = self { data } else { nil } }
-    /// The date, if it is a `date`.
+    /// The date, if this is a `date`.
     public var date: Date? { if case .date(let date) = self { date } else { nil } }
-    /// The UUID, if it is a `uuid`.
+    /// The UUID, if this is a `uuid`.
     public var uuid: UUID? { if case .uuid(let uuid) = self { uuid } else { nil } }
-    /// The number, if it is a `decimal`.
+    /// The number, if this is a `decimal`.
     public var decimal: Decimal? { if case .decimal(let decimal) = self { decimal } else { nil } }
-    /// The text, if it is `json`.
+    /// The text, if this is `json`.
     public var json: String? { if case .json(let text) = self { text } else { nil } }
-    /// The reference, if it is to one object.
+    /// The reference, if this is one to a single object.
     public var object: ObjectID? { if case .object(let object) = self { object } else { nil } }
-    /// The references, if they are ordered.
+    /// The references, if this is an ordered list.
     public var orderedObjects: [ObjectID]? { if case .orderedObjects(let objects) = self { objects } else { nil } }
-    /// The references, if they have no order.
+    /// The references, if this is a set.
     public var objects: [ObjectID]? { if case .objects(let objects) = self { objects } else { nil } }
 }
 
@@ -140,17 +141,17 @@ extension Value: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, Expre
 // MARK: From integers
 
 extension Value {
-    /// An integer value. Never fails.
+    /// Creates an integer value.
     public init(_ integer: Int) { self = .int(Int64(integer)) }
 
-    /// An integer value from an integer of any type.
+    /// Creates an integer value from an integer of any type.
     ///
-    /// - Throws: `StoreError.valueOutOfRange` if it does not fit an `Int64`, which is what a store keeps.
+    /// - Throws: `StoreError.valueOutOfRange` if it does not fit an `Int64`.
     public init(_ integer: some BinaryInteger) throws {
         guard let int = Int64(exactly: integer) else {
             throw StoreError(
                 .valueOutOfRange,
-                "A store keeps integers from -2^63 to 2^63 - 1, and another was given: keep it as a decimal or a "
+                "A store keeps integers from -2^63 to 2^63 - 1, and this one is outside: keep it as a decimal or a "
                     + "string."
             )
         }
@@ -164,7 +165,7 @@ extension Value: Codable {
         case value
     }
 
-    /// Reads an object with the members `type` and `value`; a JSON null is `null`.
+    /// Decodes an object with the members `type` and `value`. A JSON null is `null`.
     public init(from decoder: any Decoder) throws {
         if let single = try? decoder.singleValueContainer(), single.decodeNil() {
             self = .null
@@ -178,13 +179,13 @@ extension Value: Codable {
             switch try container.decode(AttributeType.self, forKey: .type) {
             case .bool: .bool(try decoded(Bool.self))
             case .int: .int(try decoded(Int64.self))
-            // By its bits: JSON has no NaN, and not every coder tells -0 from 0.
+            // As bits: JSON has no NaN, and not every coder distinguishes -0 from 0.
             case .double: .double(Double(bitPattern: try decoded(UInt64.self)))
             case .string: .string(try decoded(String.self))
             case .data: .data(try decoded(Data.self))
             case .date: .date(try decoded(Date.self))
             case .uuid: .uuid(try decoded(UUID.self))
-            // As text: JSON has no NaN, and coders may go through doubles.
+            // As text: JSON has no NaN, and coders may convert to doubles.
             case .decimal: .decimal(try Self.decimal(try decoded(String.self), container))
             case .json: .json(try decoded(String.self))
             case .object: .object(try decoded(ObjectID.self))
@@ -197,7 +198,7 @@ extension Value: Codable {
         if text == "NaN" { return .nan }
         guard let decimal = Decimal(string: text) else {
             throw DecodingError.dataCorruptedError(
-                forKey: .value, in: container, debugDescription: "This is no decimal number.")
+                forKey: .value, in: container, debugDescription: "This is not a decimal number.")
         }
         return decimal
     }
