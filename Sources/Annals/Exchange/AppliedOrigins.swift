@@ -1,8 +1,8 @@
-// What was applied from which store.
+// The record of what was applied from which store.
 
 public import FoundationEssentials
 
-/// The records of origins as they are in one state of a store.
+/// The records of origins in one state of a store.
 struct AppliedOrigins {
     private let snapshot: Snapshot
     var storeIdentifier: UUID { snapshot.storeIdentifier }
@@ -14,7 +14,7 @@ struct AppliedOrigins {
         handle = try ReservedEntity.handle(ReservedEntity.origins, snapshot.view.catalog)
     }
 
-    /// The record of a store, and the object that it is in; nil if nothing was applied from it.
+    /// The record of a store, and the object that contains it; nil if nothing was applied from that store.
     func record(of store: UUID) throws(StoreError) -> (object: ObjectID, record: AppliedRecord)? {
         guard let handle else { return nil }
         var found: (ObjectID, AppliedRecord)?
@@ -29,7 +29,7 @@ struct AppliedOrigins {
         return found
     }
 
-    /// The places up to which the stores were applied.
+    /// The places up to which stores were applied.
     func tokens() throws(StoreError) -> [HistoryToken] {
         guard let handle else { return [] }
         var tokens: [HistoryToken] = []
@@ -41,8 +41,8 @@ struct AppliedOrigins {
         return tokens.sorted()
     }
 
-    /// Notes what was applied last from a store. What the transaction is that does so stands in the first one that it
-    /// writes.
+    /// Notes the last transaction that was applied from a store. The first record that the new transaction writes says
+    /// which transaction it applies.
     func write(_ record: AppliedRecord, to pending: PendingTransaction) throws(StoreError) {
         let known = try self.record(of: record.token.storeIdentifier)
         guard let written = try ReservedEntity.handle(ReservedEntity.origins, pending.catalog) else { return }
@@ -56,15 +56,15 @@ struct AppliedOrigins {
 }
 
 extension Store {
-    /// The places up to which transactions of other stores were applied here, one for each store that any came from,
-    /// also by way of a third. To be exported from there next is what comes after its place.
+    /// The places up to which transactions of other stores were applied here: one for each store, including stores
+    /// whose transactions came through a third one. From each store, export what comes after its place next.
     ///
     /// Throws `StoreError`.
     public var appliedOrigins: [HistoryToken] {
         get throws { try AppliedOrigins(try snapshot()).tokens() }
     }
 
-    /// The place in the history of another store up to which its transactions were applied here; nil for none.
+    /// The place in another store's history up to which its transactions were applied here; nil if none were.
     ///
     /// Throws `StoreError`.
     public func lastApplied(from store: UUID) throws -> HistoryToken? {

@@ -1,54 +1,54 @@
-// What to do, and what was done, where an exported transaction contradicts a store.
+// Conflicts between an exported transaction and a store, and how to resolve them.
 
-/// What becomes of a transaction that contradicts what was changed here.
+/// How to apply a transaction that conflicts with changes made here.
 public enum ConflictPolicy: String, CaseIterable, Hashable, Sendable, Codable {
-    /// Nothing is written, and `applyConflict` is thrown.
+    /// Write nothing, and throw `applyConflict`.
     case refuse
-    /// The exported values are written over those that are here.
+    /// Write the exported values over the present ones.
     case theirs
-    /// What is here stays; the rest of the transaction is applied.
+    /// Keep the present values, and apply the rest of the transaction.
     case ours
 }
 
-/// Where an exported transaction contradicts the store that it is applied to.
+/// A conflict between an exported transaction and the store that it is applied to.
 ///
-/// What a policy can settle is written (`theirs`) or left out (`ours`). What no policy can settle is left out by both:
-/// an update or deletion of an object that is not here, a reference to one that is unknown, values of a unique key that
-/// another object has.
+/// A policy can resolve some conflicts: then the change is written (`theirs`) or left out (`ours`). Both policies leave
+/// out what no policy can resolve: an update or deletion of an unknown object, a reference to an unknown object, and
+/// values of a unique key that another object has.
 public struct ApplyConflict: Hashable, Sendable {
-    /// What is in the way.
+    /// The reason for a conflict.
     public enum Reason: Hashable, Sendable {
-        /// The attributes have other values here than the transaction found and than it wrote.
+        /// The attributes have values here that the transaction neither found nor wrote.
         case changedHere
         /// The object was deleted here.
         case deletedHere
-        /// The object that it inserts is here already.
+        /// The transaction inserts an object that exists here already.
         case insertedHere
-        /// The object is unknown: it was left out when it should have been inserted.
+        /// The object is unknown here: its insertion was left out.
         case unknownObject
-        /// That object has the values of the unique attribute or key here. For an insertion it takes the place of the
-        /// exported one, if it has no other name in other stores yet.
+        /// Another object has the values of the unique attribute or key here. If the transaction inserts the object,
+        /// that object takes its place, unless it corresponds to another foreign object already.
         case keyTaken(by: ObjectID)
-        /// The attributes refer to an object that is unknown, or have no value and must have one here.
+        /// The attributes refer to an unknown object, or are null but required here.
         case unknownReference
     }
 
-    /// The object as the transaction names it.
+    /// The object, as the transaction names it.
     public let object: ExportedObject
-    /// The object here; nil if there is none.
+    /// The corresponding object here; nil if there is none.
     public let local: ObjectID?
     /// The name of the object's entity.
     public let entity: String
     /// What the transaction does to the object.
     public let kind: HistoryChange.Kind
-    /// What is in the way.
+    /// The reason for the conflict.
     public let reason: Reason
-    /// The names of the attributes concerned. Empty if it is the object.
+    /// The names of the attributes concerned. Empty if the conflict concerns the whole object.
     public let attributes: [String]
 }
 
 extension ApplyConflict: CustomStringConvertible {
-    /// A sentence, without any value.
+    /// The conflict as a sentence, without any values.
     public var description: String {
         let names = attributes.isEmpty ? "" : " of \(attributes.joined(separator: ", "))"
         let what =
@@ -64,24 +64,24 @@ extension ApplyConflict: CustomStringConvertible {
     }
 }
 
-/// What came of applying a transaction.
+/// The result of applying a transaction.
 public struct ApplyResult: Hashable, Sendable {
-    /// What became of the transaction.
+    /// What was done with a transaction.
     public enum Outcome: String, Hashable, Sendable, Codable {
-        /// Its changes were applied, but for conflicts.
+        /// Its changes were applied, except for conflicts.
         case applied
-        /// It was applied before. Nothing was written.
+        /// It had been applied before. Nothing was written.
         case alreadyApplied
-        /// Its changes are here already: it was first made here, or came another way. At most a note of that was
+        /// Its changes were here already, because it was made here or came another way. At most a note of it was
         /// written.
         case alreadyHere
     }
 
-    /// What became of the transaction.
+    /// What was done with the transaction.
     public let outcome: Outcome
     /// The place after the new transaction; nil if nothing was written.
     public let token: HistoryToken?
-    /// What the policy settled.
+    /// The conflicts that the policy resolved.
     public let conflicts: [ApplyConflict]
 }
 
@@ -90,7 +90,7 @@ private struct ApplyFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// Of `applyConflict`: where the exported transaction contradicts the store. Empty for other errors.
+    /// For `applyConflict`: the conflicts of the exported transaction with the store. Empty for other errors.
     public var applyConflicts: [ApplyConflict] { (facts as? ApplyFacts)?.conflicts ?? [] }
 
     init(_ code: Code, _ message: String, applyConflicts: [ApplyConflict]) {

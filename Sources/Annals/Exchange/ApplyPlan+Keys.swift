@@ -1,4 +1,4 @@
-// Unique keys while a transaction is applied: which objects have them, and which give them up.
+// Unique keys while a transaction is applied: which objects have them, and which lose them.
 
 extension ApplyPlan {
     struct UniqueKey: Hashable {
@@ -6,7 +6,7 @@ extension ApplyPlan {
         var bytes: [UInt8]
     }
 
-    /// What the change frees of what its object has now.
+    /// Notes which keys of the object the change frees.
     mutating func noteKeysGivenUp(_ change: ExportedChange) throws(StoreError) {
         guard change.kind != .insert, let object = try local(change.object) else { return }
         if change.kind == .delete {
@@ -24,7 +24,7 @@ extension ApplyPlan {
         }
     }
 
-    /// The object that has one of the row's unique keys and keeps it, and the positions of that key.
+    /// Another object that has one of the row's unique keys and keeps it, and the positions of that key.
     func keyHolder(
         _ row: [StoredValue], _ layout: RowLayout, of object: ObjectID?
     ) throws(StoreError) -> (ObjectID, positions: [Int])? {
@@ -51,7 +51,7 @@ extension ApplyPlan {
         index.attributes.compactMap { layout.position(ofAttribute: $0) }
     }
 
-    /// Nil if a part of it is absent: that is no key.
+    /// Nil if a part of the key is null: then there is no key.
     private func key(_ index: IndexID, _ row: [StoredValue], _ layout: RowLayout) throws(StoreError) -> UniqueKey? {
         let positions = positions(index, layout)
         let values = positions.map { row[$0] }

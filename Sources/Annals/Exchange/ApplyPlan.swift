@@ -1,19 +1,18 @@
-// What an exported transaction comes to in a store: worked out whole before anything is written.
+// The plan for applying an exported transaction. It is complete before anything is written.
 //
-// Invariants:
-// AP1  Nothing is written for an object that contradicts, but what the policy says.
-// AP2  A reference that is written names an object that is here, was here, or is inserted by this transaction.
-// AP3  References may name what comes later in the transaction: IDs are settled first.
+// Invariants: AP1  Nothing is written for an object with a conflict, except as the policy says. AP2  A written
+// reference names an object that is or was here, or that this transaction inserts. AP3  References may name objects
+// that come later in the transaction: IDs are assigned first.
 
 internal import FoundationEssentials
 
-/// One application of one transaction. For one thread.
+/// Applies one transaction once. For one thread.
 struct ApplyPlan {
     enum Step {
         case insert([StoredValue])
-        /// What was deleted before, under its own ID.
+        /// For an object that was deleted before: it gets its own ID again.
         case insertAgain([StoredValue])
-        /// In ascending position.
+        /// By ascending position.
         case update([(position: Int, value: StoredValue)])
         case delete
     }
@@ -24,14 +23,14 @@ struct ApplyPlan {
     let pending: PendingTransaction
     var map: ObjectMap
     private(set) var conflicts: [ApplyConflict] = []
-    /// In the order of the changes.
+    /// The steps, in the order of the changes.
     private var steps: [(object: ObjectID, step: Step)] = []
-    /// Objects that get an ID, and others that take the place of exported ones.
+    /// The foreign objects that get an ID here, or correspond to an existing object.
     private var inserted: [ForeignObject: ObjectID] = [:]
     private var aliases: [ForeignObject: ObjectID] = [:]
-    /// By the index of the change; nil if it is left out.
+    /// The object of each change, by the change's index; nil if the change is left out.
     private var targets: [ObjectID?] = []
-    /// Objects that lose their keys by this transaction: what they had is free.
+    /// Objects that lose keys in this transaction: these keys are free.
     var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
     var deleted: Set<ObjectID> = []
     var claimed: [UniqueKey: ObjectID] = [:]
@@ -48,7 +47,7 @@ struct ApplyPlan {
         formerNames = NamesBefore(pending.catalog)
     }
 
-    /// Settles which objects are meant, then what becomes of each.
+    /// Finds the object of each change, then plans each change.
     mutating func work() throws(StoreError) {
         var named: Set<ForeignObject> = []
         for change in transaction.changes where !named.insert(foreign(change.object)).inserted {
@@ -60,7 +59,7 @@ struct ApplyPlan {
         var touched: Set<ObjectID> = []
         for (change, target) in zip(transaction.changes, targets) {
             guard let target else { continue }
-            // Two of theirs are one here: the first has its place.
+            // Two foreign objects are one here: the first has its place.
             guard touched.insert(target).inserted else {
                 conflict(change, target, .keyTaken(by: target))
                 continue
@@ -107,7 +106,7 @@ struct ApplyPlan {
         ForeignObject(store: object.store ?? transaction.store, id: object.id)
     }
 
-    /// The object here; nil if it is unknown. It may have been deleted.
+    /// The corresponding object here; nil if it is unknown. It may have been deleted.
     mutating func local(_ object: ExportedObject) throws(StoreError) -> ObjectID? {
         let foreign = foreign(object)
         if foreign.store == base.storeIdentifier { return wasHere(foreign.id) ? foreign.id : nil }
@@ -124,8 +123,7 @@ struct ApplyPlan {
         try base.view.contains(object)
     }
 
-    /// The object that the change will be made to; nil if it is left out, which is a conflict or needs nothing to be
-    /// done.
+    /// The object to change; nil if the change is left out, because of a conflict or because there is nothing to do.
     private mutating func target(of change: ExportedChange) throws(StoreError) -> ObjectID? {
         let local = try local(change.object)
         if change.kind == .insert {
@@ -147,14 +145,15 @@ struct ApplyPlan {
         return local
     }
 
-    /// The ID for an object that was never here; where another one has its key, that one if it may take its place.
+    /// The ID for an object that was never here. If another object has its unique key and may take its place, that
+    /// object's ID.
     private mutating func place(_ change: ExportedChange) throws(StoreError) -> ObjectID? {
         let layout = try layout(ofEntity: change.entity)
         let foreign = foreign(change.object)
         guard base.view.indexes(entity: layout.entity.number).contains(where: \.isUnique) else {
             return try reserve(foreign, layout)
         }
-        // References to what comes later in the transaction are in no key that can be taken.
+        // References to objects that come later in the transaction are in no key that another object can have.
         let values = try values(change, change.values, layout).values
         var row = layout.entity.attributes.map(\.valueBeforeItExisted)
         for (position, value) in values { row[position] = value ?? .absent }
@@ -231,7 +230,7 @@ struct ApplyPlan {
         var changedHere: [Int] = []
         for (index, (position, value)) in values.enumerated() {
             guard let value, value != now[position] else { continue }
-            // What a state has left out of a reference, because it was gone, is absent here.
+            // If the exported state left out a reference to a deleted object, the value is absent here.
             if before.map({ $0[index].value ?? .absent }) != now[position] {
                 changedHere.append(position)
                 if policy == .ours { continue }
@@ -242,7 +241,7 @@ struct ApplyPlan {
         try write(change, target, written, now, layout)
     }
 
-    /// Values that are there already are not among `values`. Those of keys that others have are left out.
+    /// Writes the values that differ. Leaves out those of keys that other objects have.
     private mutating func write(
         _ change: ExportedChange, _ target: ObjectID, _ values: [(position: Int, value: StoredValue)],
         _ now: [StoredValue], _ layout: RowLayout
@@ -288,7 +287,7 @@ struct ApplyPlan {
         guard let layout = pending.newestLayout(object.entityNumber), !layout.isReserved else {
             throw StoreError(
                 .schemaMismatch,
-                "The entity of object \(object) was removed here: nothing can be applied to it any more.")
+                "The entity of object \(object) was removed here: no change can be applied to it any more.")
         }
         return layout
     }
@@ -297,8 +296,8 @@ struct ApplyPlan {
         positions.map { layout.entity.attributes[$0].name.text }
     }
 
-    /// The values as this store has them, by position; nil for one that refers to what is unknown, whose positions are
-    /// given back too. Of lists only what is unknown is missing.
+    /// The values as this store has them, by position; nil for a reference to an unknown object. The positions of these
+    /// are returned too. A list lacks only its unknown objects.
     mutating func values(
         _ change: ExportedChange, _ values: [ExportedValue], _ layout: RowLayout
     ) throws(StoreError) -> (values: [(position: Int, value: StoredValue?)], unknown: [Int]) {
@@ -307,7 +306,7 @@ struct ApplyPlan {
         result.reserveCapacity(values.count)
         for (index, value) in values.enumerated() {
             let name = IdentifierName(change.attributes[index])
-            // The same order on both sides is by far the likeliest.
+            // The most likely case: both sides have the attributes in the same order.
             let position =
                 index < layout.count && layout.entity.attributes[index].name == name
                 ? index : position(of: name, in: layout)
@@ -362,7 +361,7 @@ struct ApplyPlan {
         }
     }
 
-    /// What the object has now, in the newest layout.
+    /// The object's present values, in the newest layout.
     func current(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [StoredValue] {
         let view = base.view
         var values: [StoredValue] = []

@@ -1,11 +1,11 @@
-// What a store lacks of the schema that an exported transaction comes with. Pure.
+// The schema changes that an exported transaction needs in a store. Pure functions.
 
 enum ApplySchema {
-    /// The definitions of the next version: what the transaction renames, what it has and the store lacks, and the
-    /// store's own entities where they are missing; last, so that entities of a new store have the numbers that they
-    /// have where they come from. Throws `schemaMismatch`, `schemaRefused`.
+    /// Returns the definitions of the next version: what the transaction renames, what it has and the store lacks, and
+    /// the store's own entities if they are missing. These come last, so that in a new store the entities have the same
+    /// numbers as in the exporting one. Throws `schemaMismatch`, `schemaRefused`.
     ///
-    /// - Parameter transaction: Nil if nothing but the store's own entities is requested.
+    /// - Parameter transaction: Nil if only the store's own entities are requested.
     static func definitions(
         for transaction: ExportedTransaction?, _ catalog: SchemaCatalog
     ) throws(StoreError) -> [EntityDefinition] {
@@ -22,7 +22,7 @@ enum ApplySchema {
         _ transaction: ExportedTransaction, _ catalog: SchemaCatalog
     ) throws(StoreError) -> [SchemaChange] {
         guard var schema = transaction.schema else { return [] }
-        // A default that refers to an object would name another one here.
+        // A default that refers to an object would name a different object here.
         for entity in schema.indices {
             for attribute in schema[entity].attributes.indices
             where schema[entity].attributes[attribute].type.isReference {
@@ -42,7 +42,7 @@ enum ApplySchema {
             try renamed.apply(SchemaDefinition(version: renamed.newestVersion + 1, entities: definitions))
             changes.append(change)
         }
-        // What was written there before a renaming here came there.
+        // A transaction may use names from before a renaming here.
         schema = NamesBefore.renamed(schema, renamed)
         do throws(StoreError) {
             return changes + (try SchemaPlan.additions(of: schema, to: renamed))
@@ -51,7 +51,7 @@ enum ApplySchema {
         }
     }
 
-    /// What the declarations of a program could do about a type is not known to a program that applies transactions.
+    /// An error about a type, with advice for a program that applies transactions: it has no declarations to change.
     private static func mismatch(_ schema: [EntityDescription], _ catalog: SchemaCatalog) -> StoreError? {
         for entity in schema {
             guard let number = catalog.number(ofEntity: entity.name),
@@ -62,8 +62,8 @@ enum ApplySchema {
                 guard let there = present[attribute.name], there.type != attribute.type else { continue }
                 return StoreError(
                     .schemaMismatch,
-                    "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction and \(there.type) "
-                        + "in this store, and applying changes no type: replace the attribute in this store first "
+                    "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction, but "
+                        + "\(there.type) in this store, and applying changes no type: replace the attribute in this store first "
                         + "(“annals load” widens it), or clean the other store's history up to here and apply its "
                         + "export to a new store.")
             }

@@ -1,30 +1,28 @@
-// How far back the transactions reach that an export leaves out.
+// The last transaction that an export really contains.
 //
-// A receiver's place stays where the last transaction was that it was given. Where those after it are left out, and
-// are cleaned, that place is one that history does not have any more, and yet nothing is missing. So the store notes
-// with each transaction that it applies or passes over which one is the last that is not left out.
+// A receiver's place is the last transaction that it was given. If all transactions after it are left out of exports,
+// and are then cleaned, history no longer contains that place, although the receiver misses nothing. So with each
+// transaction that a store applies or skips, it notes the last one that is not left out.
 //
-// Invariants:
-// LX1  There is at most one record. It speaks of the transaction that wrote it, so it is looked for in the state right
-//     after that.
-// LX2  What is noted is exact: all after `whole` are left out for everybody, `whole` itself is not; the same of `other`
-//     and `store`.
+// Invariants: LX1  There is at most one record. It is about the transaction that wrote it, so it is read in the state
+// directly after that transaction. LX2  The record is exact: all transactions after `whole` are left out for every
+// receiver, and `whole` is not. The same holds for `other` and `store`.
 
 internal import FoundationEssentials
 
-/// What the exports up to one transaction, which was applied or only noted, have last.
+/// The last transaction of the exports up to a given one, which was applied or only noted.
 struct ExportReach {
-    /// The last transaction that is not a mere note: that one itself, or one before it. Number 0 for none.
+    /// The last transaction that is more than a note: the given one, or one before it. Number 0 for none.
     var whole: HistoryToken
-    /// Where `whole` was first made; nil if it was made here, or is none.
+    /// The store in which `whole` was made; nil if it was made here, or if there is none.
     var store: UUID?
-    /// The last one before `whole` that is exported to that store. Number 0 for none.
+    /// The last transaction before `whole` that is exported to that store. Number 0 for none.
     var other: HistoryToken
 
-    /// What an export has last. Number 0 for nothing.
+    /// The last transaction of an export. Number 0 for none.
     func last(for target: UUID?) -> HistoryToken { target != nil && target == store ? other : whole }
 
-    /// Of the last transaction of a state; nil if that was made in this store.
+    /// For the last transaction of a state; nil if it was made in this store.
     init?(_ state: Snapshot) throws(StoreError) {
         guard let values = try Self.record(state)?.values, values.count == 6,
             Self.number(values[0]) == state.view.number
@@ -33,7 +31,7 @@ struct ExportReach {
             HistoryToken(
                 storeIdentifier: state.storeIdentifier, number: Self.number(number) ?? 0, tag: Self.number(tag) ?? 0)
         }
-        // Its own tag was not known when it was written.
+        // The transaction's own tag was not known when the record was written.
         whole = values[1].int == nil ? state.token : token(values[1], values[2])
         store = values[3].uuid
         other = token(values[4], values[5])
@@ -51,7 +49,8 @@ struct ExportReach {
 
     private static func number(_ value: Value) -> UInt64? { value.int.map { UInt64(bitPattern: $0) } }
 
-    /// Notes what an export has last after the transaction that applies what `origin` tells, or only notes it.
+    /// Notes the last exported transaction, with the new transaction that applies the one in `origin`, or only notes
+    /// it.
     static func write(
         origin: UUID, isSkipped: Bool, on base: Snapshot, to pending: PendingTransaction
     ) throws(StoreError) {

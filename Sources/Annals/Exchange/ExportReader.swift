@@ -1,24 +1,22 @@
-// From history to exported transactions, one at a time.
+// Reads exported transactions from history, one at a time.
 //
-// Invariants:
-// ER1  Each exported transaction names the one exported before it, so that applying them shows when one is
-//     missing. Those that are left out hold nothing that the receiver does not have.
-// ER2  Objects are named by where they were first inserted, whatever way they came: so a name means the same object in
-//     every store.
+// Invariants: ER1  Each exported transaction names the one exported before it, so applying them shows if one is
+// missing. The receiver has everything in those that are left out. ER2  An object is named by the store in which it was
+// first inserted, whichever way it came. So a name means the same object in every store.
 
 internal import FoundationEssentials
 
-/// Makes transactions of one view into values. For one thread.
+/// Turns transactions of one view into values. For one thread.
 struct ExportReader {
     let view: View
     let store: UUID
-    /// The store that needs nothing of what was first made there; nil for any store.
+    /// The receiving store. Transactions that were made there are left out. Nil for any store.
     let target: UUID?
     private var map: ObjectMap
-    /// The state whose objects are exported: a reference to what is not in it could be followed by nobody. Nil for
-    /// history.
+    /// The state whose objects are exported. References to objects outside it are left out: nobody could follow them.
+    /// Nil when history is exported.
     private var state: View?
-    /// The names of attributes by entity, schema version and positions, shared by all changes that have the same.
+    /// The names of attributes, by entity, schema version and positions. Changes with the same ones share them.
     private var shapes: [Shape: (entity: String, attributes: [String])] = [:]
 
     private static let maximumShapes = 4096
@@ -68,8 +66,8 @@ struct ExportReader {
             renames: changesSchema ? renames(version) : [], changes: changes)
     }
 
-    /// All objects of a state as the insertions of one transaction: for a receiver that has nothing of what came
-    /// before. References to objects that were deleted before are left out.
+    /// All objects of a state, as the insertions of one transaction: for a receiver that has nothing from before.
+    /// References to deleted objects are left out.
     mutating func readState(_ state: Snapshot) throws(StoreError) -> ExportedTransaction {
         let version = state.view.catalog.newestVersion
         self.state = state.view
@@ -147,7 +145,7 @@ struct ExportReader {
         if let known = shapes[key] { return known }
         let names = layout.entity.attributes.map(\.name.text)
         let shape = (layout.entity.name.text, positions.map { $0.map { names[$0] } } ?? names)
-        // Updates of a wide entity may have any number of them.
+        // Bounded: updates of a wide entity may have any number of shapes.
         if shapes.count >= Self.maximumShapes { shapes.removeAll() }
         shapes[key] = shape
         return shape
@@ -155,7 +153,7 @@ struct ExportReader {
 
     // MARK: Values
 
-    /// Nil if history does not have the row any more.
+    /// Nil if history no longer has the row.
     private mutating func values(
         _ change: borrowing HistoryChangeView, isBefore: Bool, _ layout: RowLayout, _ positions: [Int], _ view: View
     ) throws(StoreError) -> [ExportedValue]? {
@@ -214,7 +212,7 @@ struct ExportReader {
 
     // MARK: The schema
 
-    /// Whether a version defines anything but the store's own entities.
+    /// Whether a schema version defines anything besides the store's own entities.
     private func isVisible(_ version: UInt16) -> Bool {
         view.catalog.definition(version: version).entities.contains { !$0.name.isReserved }
     }
@@ -251,8 +249,8 @@ struct ExportReader {
 }
 
 extension View {
-    /// The value of the attribute at that position of a layout, whichever version the row is of. In the closure that
-    /// was lent the row.
+    /// The value of the attribute at that position of a layout; the row may be of any version. Call it in the closure
+    /// that received the row.
     func value(of layout: RowLayout, at position: Int, in row: RowImage) throws(StoreError) -> StoredValue {
         let attribute = layout.entity.attributes[position]
         guard let place = row.layout.position(ofAttribute: attribute.number) else {

@@ -2,47 +2,47 @@
 
 public import FoundationEssentials
 
-/// One transaction with all that another store needs to apply it.
+/// One transaction, with everything that another store needs to apply it.
 ///
-/// It is `Codable`, and has a text of its own: one line of JSON (`jsonLine`).
+/// It is `Codable`. It also has a text form of its own: one line of JSON (`jsonLine`).
 public struct ExportedTransaction: Hashable, Sendable {
-    /// The transaction in the store that exports it: the store's identifier, the number, the tag.
+    /// The transaction's place in the exporting store: the store's identifier, the number, the tag.
     public let token: HistoryToken
-    /// The exported transaction before it, which a store must have applied that applies this one. Nil for none:
-    /// everything begins here, or all before it was left out.
+    /// The place of the exported transaction before it, which the receiving store must have applied. Nil if there is
+    /// none, because the export begins here or everything before was left out.
     public let previous: HistoryToken?
     /// When it was committed: microseconds since 1970, UTC.
     public let microseconds: Int64
-    /// Who made the change; nil if it was not said.
+    /// Who made the change; nil if unknown.
     public let author: String?
-    /// What they were doing, or where; nil if it was not said.
+    /// What they were doing, or where; nil if unknown.
     public let contextName: String?
-    /// The transaction as it was first made, where the exporting store has applied it itself; nil if it was made
-    /// there.
+    /// The original transaction, if the exporting store has applied it from another one; nil if it was made there.
     public let origin: HistoryToken?
-    /// What came before that one.
+    /// The place of the transaction before the original one, if there is one.
     public let originPrevious: HistoryToken?
-    /// If it is no transaction, but the state after one: the places of other stores up to which the state holds
-    /// what was made there. Nil for a transaction.
+    /// Not nil if this is not a transaction, but the state after one. Then these are the places of other stores up to
+    /// which the state contains their transactions.
     public let holds: [HistoryToken]?
-    /// The entities after it: of the first one of an export, and of those that change the schema.
+    /// The entities after the transaction. Not nil for the first transaction of an export, and for those that change
+    /// the schema.
     public let schema: [EntityDescription]?
-    /// What it renames, in its order.
+    /// What the transaction renames, in order.
     public let renames: [ExportedRename]
-    /// In the order in which they were made.
+    /// The changes, in the order in which they were made.
     public let changes: [ExportedChange]
 
-    /// The store that exports it.
+    /// The exporting store's identifier.
     public var store: UUID { token.storeIdentifier }
-    /// The nearest `Date`.
+    /// The time as the nearest `Date`.
     public var timestamp: Date { Microseconds.date(microseconds) }
 }
 
-/// An entity or attribute that has another name after a transaction than before.
+/// A renaming of an entity or attribute.
 public struct ExportedRename: Hashable, Sendable, Codable {
-    /// The entity, by its name after the transaction where an attribute is renamed, otherwise by its name before.
+    /// The entity's name: for a renamed attribute the name after the transaction, otherwise the name before.
     public let entity: String
-    /// The name of the attribute before; nil if the entity is renamed.
+    /// The attribute's name before; nil if the entity is renamed.
     public let attribute: String?
     /// The name after the transaction.
     public let name: String
@@ -52,30 +52,29 @@ public struct ExportedRename: Hashable, Sendable, Codable {
 public struct ExportedChange: Hashable, Sendable {
     /// What was done to the object.
     public let kind: HistoryChange.Kind
-    /// The object, by the name that every store knows it by.
+    /// The object, by a name that every store understands.
     public let object: ExportedObject
     /// The name of the object's entity after the transaction.
     public let entity: String
-    /// The names of the attributes that `values` are of: all of an insert, those that an update wrote, none of a
-    /// deletion.
+    /// The names of the attributes of `values`: all for an insert, the written ones for an update, none for a deletion.
     public let attributes: [String]
-    /// A value for each of them.
+    /// The values, one for each name.
     public let values: [ExportedValue]
-    /// The values before an update; nil for other changes, and where history did not have them any more.
+    /// The values before an update. Nil for other changes, and if history no longer had them.
     public let before: [ExportedValue]?
 }
 
 extension StoreError {
     /// `what` is the part of a sentence that says why.
     static func malformedExport(_ what: String) -> StoreError {
-        StoreError(.exportMalformed, "This is no exported transaction: \(what). Export it again.")
+        StoreError(.exportMalformed, "This is not an exported transaction: \(what). Export it again.")
     }
 }
 
 // MARK: JSON
 
 extension ExportedTransaction {
-    /// The text form: one line of JSON, without an end of line. The same for the same transaction.
+    /// The text form: one line of JSON, without a line ending. The same transaction always has the same text.
     public var jsonLine: String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -85,10 +84,10 @@ extension ExportedTransaction {
         return String(decoding: data, as: UTF8.self)
     }
 
-    /// Reads the text form. Throws `StoreError`: `exportMalformed`, `unsupportedVersion`.
+    /// Creates a transaction from its text form. Throws `StoreError`: `exportMalformed`, `unsupportedVersion`.
     public init(jsonLine: String) throws { try self.init(jsonLine: Data(jsonLine.utf8)) }
 
-    /// The same from UTF-8. Throws `StoreError`.
+    /// Creates a transaction from its text form in UTF-8. Throws `StoreError`: `exportMalformed`, `unsupportedVersion`.
     public init(jsonLine: Data) throws {
         do {
             self = try JSONDecoder().decode(ExportedTransaction.self, from: jsonLine)
@@ -97,7 +96,7 @@ extension ExportedTransaction {
         }
     }
 
-    /// Without anything of the line in it, which may hold values.
+    /// Contains nothing of the line, which may hold private values.
     private static func failure(_ error: any Error) -> StoreError {
         if let error = error as? StoreError { return error }
         guard let error = error as? DecodingError else { return .malformedExport("it cannot be read") }
@@ -121,7 +120,7 @@ extension ExportedTransaction {
 }
 
 extension ExportedTransaction: Codable {
-    /// Grows when a reader of the form before would take the new one wrongly.
+    /// Raised when readers of the previous form would misread the new one.
     private static let formVersion = 1
 
     private enum Key: String, CodingKey {
@@ -129,7 +128,7 @@ extension ExportedTransaction: Codable {
             changes
     }
 
-    /// Which attributes of which entity the values of changes are of: named once for all changes that have the same.
+    /// The attributes and the entity of a change's values. Changes with the same ones share it.
     struct Shape: Codable {
         var entity: String
         var attributes: [String]
@@ -153,7 +152,7 @@ extension ExportedTransaction: Codable {
         guard try container.decode(Int.self, forKey: .annals) == Self.formVersion else {
             throw StoreError(
                 .unsupportedVersion,
-                "The transaction was exported by a newer version: export it with this one, or apply it with that.")
+                "A newer version exported the transaction: export it with this version, or apply it with that one.")
         }
         token = try container.decode(HistoryToken.self, forKey: .token)
         previous = try container.decodeIfPresent(HistoryToken.self, forKey: .previous)
@@ -223,7 +222,7 @@ extension ExportedTransaction: Codable {
         try container.encode(written, forKey: .changes)
     }
 
-    /// Names by their bytes.
+    /// Compares names by their bytes.
     private struct ShapeKey: Hashable {
         var names: [[UInt8]]
         init(_ change: ExportedChange) { names = ([change.entity] + change.attributes).map { Array($0.utf8) } }
@@ -261,7 +260,7 @@ extension ExportedChange {
         values = change.values ?? []
         before = change.before
         guard values.count == attributes.count, before.map({ $0.count == attributes.count }) ?? true else {
-            throw .malformedExport("a change has not one value for each attribute")
+            throw .malformedExport("a change does not have one value for each attribute")
         }
     }
 }

@@ -1,19 +1,18 @@
-// A value on its way between stores: every bit of it, and objects named so that another store knows which ones are
-// meant.
+// Exported values: every bit of a value, with objects named so that other stores know which ones are meant.
 
 public import FoundationEssentials
 
-/// The name of an object that every store understands: where it was first inserted, and its ID there.
+/// A name of an object that every store understands: the store in which it was first inserted, and its ID there.
 ///
-/// Its text form is that of the ID, such as `1:42`, and if it was not first inserted in the store that exports it,
-/// `@` and that store's identifier after it.
+/// The text form is that of the ID, such as `1:42`. If the object was not first inserted in the exporting store, `@`
+/// and the identifier of its store follow.
 public struct ExportedObject: Hashable, Sendable {
-    /// Where it was first inserted; nil for the store that exports it.
+    /// The store in which it was first inserted; nil for the exporting store.
     public let store: UUID?
     /// Its ID there.
     public let id: ObjectID
 
-    /// The object with that ID in a store; nil for the exporting one.
+    /// Creates the name of the object with that ID in a store; nil for the exporting store.
     public init(_ id: ObjectID, of store: UUID? = nil) {
         self.id = id
         self.store = store
@@ -23,7 +22,7 @@ public struct ExportedObject: Hashable, Sendable {
 extension ExportedObject: LosslessStringConvertible {
     public var description: String { store.map { "\(id)@\($0)" } ?? id.description }
 
-    /// Reads the text form. Nil for anything else.
+    /// Creates a name from its text form. Nil for any other text.
     public init?(_ description: String) {
         let parts = description.split(separator: "@", omittingEmptySubsequences: false)
         guard let first = parts.first, parts.count <= 2, let id = ObjectID(String(first)) else { return nil }
@@ -36,10 +35,10 @@ extension ExportedObject: LosslessStringConvertible {
     }
 }
 
-/// A value of an exported object. Two are equal when the store would hold the same bytes for them.
+/// A value of an exported object. Two values are equal if a store would keep the same bytes for them.
 public struct ExportedValue: Sendable {
     enum Content: Sendable {
-        /// All but those below.
+        /// All values but references.
         case plain(StoredValue)
         case object(ExportedObject)
         case orderedObjects([ExportedObject])
@@ -52,7 +51,7 @@ public struct ExportedValue: Sendable {
 
     static let absent = ExportedValue(.plain(.absent))
 
-    /// The type of the attributes that it fits; nil if it is absent.
+    /// The type of attribute that this value fits; nil if it is absent.
     public var type: AttributeType? {
         switch content {
         case .plain(.absent), .plain(.large): nil
@@ -71,8 +70,8 @@ public struct ExportedValue: Sendable {
         }
     }
 
-    /// The value, where it refers to no objects; nil if it does, and for a decimal that `Decimal` cannot hold. A
-    /// date is the nearest that there is.
+    /// The value. Nil if it refers to objects, and for a decimal that `Decimal` cannot represent. A date is the nearest
+    /// `Date`.
     public var value: Value? {
         guard case .plain(let value) = content else { return nil }
         return try? Value(value)
@@ -137,7 +136,7 @@ extension ExportedValue: Codable {
 
     public init(from decoder: any Decoder) throws {
         let single = try decoder.singleValueContainer()
-        // The likeliest first: each that fails costs an error.
+        // Strings, numbers and the like first, because each failed attempt costs an error.
         if single.decodeNil() {
             self = .absent
         } else if let text = try? single.decode(String.self) {

@@ -1,7 +1,8 @@
-// Names that somebody still uses elsewhere for what has another name here.
+// Former names: other stores may still use them for what has a new name here.
 
 extension SchemaCatalog {
-    /// The entity that is there and had that name before, which no other has now; the last one to have it.
+    /// The entity that had that name before, if it still exists and no other entity has the name now. If there were
+    /// several, the last one.
     func number(ofEntityFormerlyNamed name: String) -> UInt16? {
         guard number(ofEntity: name) == nil else { return nil }
         let name = IdentifierName(name)
@@ -14,7 +15,7 @@ extension SchemaCatalog {
         return nil
     }
 
-    /// The same of an entity's attributes.
+    /// The same for an attribute of an entity.
     func number(ofAttributeFormerlyNamed name: String, entity number: UInt16) -> UInt16? {
         guard let present = entity(number, version: newestVersion)?.attributes else { return nil }
         let name = IdentifierName(name)
@@ -29,7 +30,7 @@ extension SchemaCatalog {
     }
 }
 
-/// Former names that were looked up. Each costs what the versions of the schema hold, once.
+/// Former names that were looked up. Each lookup goes through all schema versions once.
 struct NamesBefore {
     private struct Attribute: Hashable {
         var entity: UInt16
@@ -59,7 +60,7 @@ struct NamesBefore {
 
     // MARK: A schema
 
-    /// The entities under the names that they have here, if nothing else in them has these.
+    /// The entities with the names that they have here, unless something else in them has these names.
     static func renamed(_ schema: [EntityDescription], _ catalog: SchemaCatalog) -> [EntityDescription] {
         var schema = schema
         let names = Set(schema.map { IdentifierName($0.name) })
@@ -82,7 +83,7 @@ struct NamesBefore {
         return schema
     }
 
-    /// Its attributes.
+    /// Renames the entity's attributes.
     private static func rename(_ entity: inout EntityDescription, _ catalog: SchemaCatalog) {
         guard let number = catalog.number(ofEntity: entity.name),
             let here = catalog.entity(number, version: catalog.newestVersion)

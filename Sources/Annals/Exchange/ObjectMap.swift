@@ -1,31 +1,31 @@
-// Which objects of other stores are which here, and the other way round.
+// Maps objects of other stores to objects here, and back.
 
 internal import FoundationEssentials
 
-/// The name of an object in every store but the one if it was first inserted.
+/// An object's name in every store except the one in which it was first inserted.
 struct ForeignObject: Hashable {
     var store: UUID
     var id: ObjectID
 }
 
-/// The map as it is in one state of a store. For one thread.
+/// The map in one state of a store. For one thread.
 struct ObjectMap {
-    /// Objects with numbers one after the other, there and here.
+    /// Objects whose numbers are consecutive in both stores.
     struct Stretch {
         var record: ObjectID
         var store: UUID
         var foreign: ObjectID
         var local: ObjectID
         var count: UInt64
-        /// Whether the objects have names of their own, so that `foreign` is only another one: they were first inserted
-        /// here, or came from elsewhere.
+        /// Whether the objects have another name already, so that `foreign` is a second one: they were first inserted
+        /// here, or came from a third store.
         var isAlias: Bool
 
         init?(_ row: Row) {
             guard row.values.count == 5, let store = row.values[0].uuid, let foreign = Self.object(row.values[1]),
                 let local = Self.object(row.values[2]), let count = row.values[3].int, count > 0,
                 let isAlias = row.values[4].bool,
-                // So that no sum is too large, whatever was written.
+                // Keeps sums from overflowing, whatever was written.
                 count <= Int64(FormatLimits.maximumObjectNumber - max(foreign.number, local.number) + 1)
             else { return nil }
             (record, self.store, self.foreign, self.local) = (row.id, store, foreign, local)
@@ -57,7 +57,7 @@ struct ObjectMap {
     private let snapshot: Snapshot
     /// Nil if nothing was ever applied.
     private let handle: EntityHandle?
-    /// Those that were found last, by store and entity, and by entity here: neighbours are mostly asked for next.
+    /// The stretches found last, by store and entity, and by entity here. The next lookup is usually near.
     private var found: [ForeignObject: Stretch] = [:]
     private var foundHere: [UInt16: Stretch] = [:]
 
@@ -66,12 +66,12 @@ struct ObjectMap {
         handle = try ReservedEntity.handle(ReservedEntity.objects, snapshot.view.catalog)
     }
 
-    /// The object here that a foreign one is; nil if it is unknown. It may have been deleted.
+    /// The corresponding object here; nil if it is unknown. It may have been deleted.
     mutating func local(of object: ForeignObject) throws(StoreError) -> ObjectID? {
         try stretch(of: object)?.local(of: object)
     }
 
-    /// The stretch that begins at that object or is the last one before it.
+    /// The stretch that begins at that object, or the last one before it.
     mutating func stretch(of object: ForeignObject) throws(StoreError) -> Stretch? {
         guard handle != nil, let first = ObjectID(entityNumber: object.id.entityNumber, number: 1) else { return nil }
         let place = ForeignObject(store: object.store, id: first)
@@ -83,7 +83,7 @@ struct ObjectMap {
         return stretch
     }
 
-    /// The name that other stores know an object by; nil if it was first inserted here.
+    /// The name by which other stores know the object; nil if it was first inserted here.
     mutating func foreign(of object: ObjectID) throws(StoreError) -> ForeignObject? {
         guard handle != nil, let first = ObjectID(entityNumber: object.entityNumber, number: 1) else { return nil }
         if let known = foundHere[object.entityNumber], let foreign = known.foreign(of: object) { return foreign }
@@ -109,14 +109,14 @@ struct ObjectMap {
         return stretch
     }
 
-    /// As the map has IDs.
+    /// An ID in the form that the map keeps.
     static func value(_ object: ObjectID) -> Value { .int(Int64(bitPattern: object.rawValue)) }
 }
 
 // MARK: Writing
 
 extension ObjectMap {
-    /// Notes which objects here foreign ones are from now on. Those that go on where a stretch ends become part of it.
+    /// Adds pairs of foreign objects and objects here. Pairs that continue a stretch become part of it.
     mutating func add(
         _ pairs: [(foreign: ForeignObject, local: ObjectID)], isAlias: Bool, to pending: PendingTransaction
     ) throws(StoreError) {

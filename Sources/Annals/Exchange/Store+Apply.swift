@@ -1,34 +1,35 @@
-// Transactions of other stores come in, each once.
+// Applying transactions of other stores, each once.
 
 internal import FoundationEssentials
 
 extension Store {
-    /// Applies a transaction of another store: by a new transaction, which names it as its origin, on the newest state,
-    /// under the writer lock.
+    /// Applies a transaction of another store. It becomes a new transaction here, which names the other one as its
+    /// origin. It is made on the newest state, under the writer lock.
     ///
-    /// The transactions of a store are applied in the order in which they are exported, each once: one that was applied
-    /// before does nothing, and one that comes too early throws `applyGap`, and so does a state that holds what partly
-    /// is here. What was first made here, or came from a third store already, is passed over and noted. Objects get IDs
-    /// of this store, references are translated. What the store lacks of the entities (entities, attributes, indexes,
-    /// keys) is added, and what was renamed gets its new name; nothing is removed, and types do not change:
-    /// `schemaMismatch`.
+    /// Apply the transactions of a store in the order in which they are exported. Applying one again does nothing. One
+    /// that comes too early throws `applyGap`. So does a state if a part of what it contains is here already. A
+    /// transaction that was made here, or has come from a third store already, is skipped, and a note of it is written.
+    /// Objects get IDs of this store, and references are translated.
     ///
-    /// An update contradicts where an attribute has neither the value that it found nor the one that it wrote; see
-    /// `ApplyConflict`. A deletion deletes what the object has become here, and does nothing if it was deleted here
-    /// too. A reference to an object that was deleted here stays as it is.
+    /// Missing entities, attributes, indexes and keys are added, and renamed ones get their new name. Nothing is
+    /// removed. A different type throws `schemaMismatch`.
+    ///
+    /// An update conflicts if an attribute has neither the value that the update found nor the one that it wrote; see
+    /// `ApplyConflict`. A deletion deletes the object as it is here now, and does nothing if it was deleted here too. A
+    /// reference to an object that was deleted here is written as it is.
     ///
     /// Takes memory for the changes of the transaction. Logarithmic for each change.
     ///
     /// - Parameters:
-    ///   - transaction: What the other store has exported.
-    ///   - policy: What to do if it contradicts what was changed here.
-    ///   - author: Who makes the change, as history says it; nil for the author there, and for nobody where it is only
-    ///     noted.
-    ///   - contextName: The same for the context.
-    ///   - durability: What the call waits for; nil for the store's own choice.
+    ///   - transaction: The transaction that the other store exported.
+    ///   - policy: What to do if it conflicts with changes made here.
+    ///   - author: Who makes the change, for the history. Nil for the original author, or for no author if only a note
+    ///     is written.
+    ///   - contextName: The context, in the same way.
+    ///   - durability: What the call waits for; nil for the store's setting.
     ///
     /// Throws `StoreError`: `applyConflict`, `applyGap`, `originDiverged`, `schemaMismatch`, `exportMalformed`, and
-    /// what committing throws; then nothing has changed.
+    /// what `commit` throws. Then nothing has changed.
     @discardableResult
     public func apply(
         _ transaction: ExportedTransaction, conflicts policy: ConflictPolicy = .refuse, author: String? = nil,
@@ -39,7 +40,7 @@ extension Store {
             return ApplyResult(outcome: .alreadyHere, token: nil, conflicts: [])
         }
         if let origin = transaction.origin, origin.storeIdentifier == identifier { try requireOwn(origin) }
-        // Most that comes twice is known without any lock.
+        // Most repeated transactions are recognised without the lock.
         if try AppliedOrigins(try snapshot()).isApplied(transaction) {
             return ApplyResult(outcome: .alreadyApplied, token: nil, conflicts: [])
         }
@@ -49,7 +50,7 @@ extension Store {
             ) { pending, engine in
                 let base = Snapshot(pending.base, engine, identifier)
                 let result = try Self.apply(transaction, policy, base, pending)
-                // What is only noted here is nobody's change but the caller's.
+                // A mere note is the caller's own change.
                 if result.outcome == .alreadyHere { (pending.author, pending.context) = (author, contextName) }
                 return result
             }
@@ -61,16 +62,16 @@ extension Store {
         }
     }
 
-    /// Throws `originDiverged` where a transaction that names this store is not one of its own.
+    /// Throws `originDiverged` if a transaction that claims to be from this store is not.
     private func requireOwn(_ token: HistoryToken) throws(StoreError) {
         do throws(StoreError) {
             try require(token, engine)
         } catch  where error.code == .tokenExpired {
-            // It was cleaned here: that it was there is all that can be said.
+            // It was cleaned here, so nothing more can be checked.
         } catch  where error.code == .tokenUnknown || error.code == .tokenDiverged {
             throw StoreError(
                 .originDiverged,
-                "Transaction \(token.number) was made in this store, and is not in it: it was lost with the power, or "
+                "Transaction \(token.number) was made in this store, but is not in it: it was lost with the power, or "
                     + "the store was replaced by an older copy. What it changed cannot be brought back into this "
                     + "store: apply it to a new one.",
                 path: path)
@@ -105,16 +106,16 @@ extension Store {
         let more = conflicts.count > 5 ? " And \(conflicts.count - 5) more." : ""
         return StoreError(
             .applyConflict,
-            "Transaction \(transaction.token.number) of the store \(transaction.store) contradicts what was changed "
+            "Transaction \(transaction.token.number) of the store \(transaction.store) conflicts with changes made "
                 + "here: \(listed)\(more) Apply it "
                 + "with the policy “theirs” or “ours”, or change what is here first.", applyConflicts: conflicts)
     }
 }
 
 extension AppliedOrigins {
-    /// Whether it came before. Throws `originDiverged` where another one with its number did, as far as that is known:
-    /// of the last one and the one before it. Tags tell everything before them, so another history shows at the last
-    /// one at the latest.
+    /// Whether the transaction was applied before. Throws `originDiverged` if another one with its number was. Only the
+    /// last two are known. A tag depends on everything before it, so another history is found at the last transaction
+    /// at the latest.
     func isApplied(_ transaction: ExportedTransaction) throws(StoreError) -> Bool {
         guard let last = try record(of: transaction.store)?.record else { return false }
         for token in [transaction.previous, transaction.token].compactMap(\.self) where last.contradicts(token) {
@@ -123,18 +124,18 @@ extension AppliedOrigins {
         return transaction.token.number <= last.token.number
     }
 
-    /// Throws if it is not the next one from its store.
+    /// Throws if this is not the next transaction from its store.
     func requireNext(_ transaction: ExportedTransaction) throws(StoreError) {
         let record = try record(of: transaction.store)?.record
         let last = record?.token
         guard let previous = transaction.previous else {
-            // What its store has given before it may all have been left out.
+            // Everything that its store has exported before it may have been left out.
             let mayFollow = transaction.holds == nil && record?.isAlwaysExported(to: storeIdentifier) == false
             guard last == nil || mayFollow else {
                 throw StoreError(
                     .applyGap,
                     "Transactions of the store \(transaction.store) up to \(last?.number ?? 0) were applied, and this "
-                        + "one begins anew with \(transaction.token.number): export what comes after "
+                        + "one begins again with \(transaction.token.number): export what comes after "
                         + "\(last?.number ?? 0). If its history does not reach back to that any more, apply everything "
                         + "to a new store.")
             }
@@ -145,12 +146,12 @@ extension AppliedOrigins {
                 .applyGap,
                 last.map { last in
                     "Of the store \(transaction.store) the transaction after \(last.number) is next, and this one, "
-                        + "\(transaction.token.number), comes behind \(previous.number): apply those between first, or "
+                        + "\(transaction.token.number), comes after \(previous.number): apply those between first, or "
                         + "export what comes after \(last.number). If its history does not reach back to that any "
                         + "more, apply everything to a new store."
                 }
                     ?? "Nothing was applied from the store \(transaction.store) yet, and transaction "
-                    + "\(transaction.token.number) comes behind "
+                    + "\(transaction.token.number) comes after "
                     + "\(previous.number): export from the beginning.")
         }
         guard let record, previous.number < record.token.number, record.isAlwaysExported(to: storeIdentifier) else {
@@ -158,8 +159,8 @@ extension AppliedOrigins {
         }
         throw StoreError(
             .originDiverged,
-            "Transaction \(transaction.token.number) of the store \(transaction.store) comes behind "
-                + "\(previous.number), and \(record.token.number) was applied here: that store has lost it with the "
+            "Transaction \(transaction.token.number) of the store \(transaction.store) comes after "
+                + "\(previous.number), but \(record.token.number) was applied here: that store has lost it with the "
                 + "power, or is another copy, or this was exported for another store. Export up to what is durable, "
                 + "and begin with a new store.")
     }
@@ -172,8 +173,8 @@ extension AppliedOrigins {
                 + "with a new store.")
     }
 
-    /// Whether the store has what the transaction was at first. Throws `originDiverged` where it has another one of
-    /// that number, as far as that is known: of the last one and the one before it.
+    /// Whether this store has the original transaction. Throws `originDiverged` if it has another one with that number.
+    /// Only the last two are known.
     func hasOrigin(of transaction: ExportedTransaction) throws(StoreError) -> Bool {
         guard let origin = transaction.origin else { return false }
         if origin.storeIdentifier == storeIdentifier { return true }
@@ -184,7 +185,8 @@ extension AppliedOrigins {
         return last.token.number >= origin.number
     }
 
-    /// Throws if a state holds what partly is here: a state does not tell what has become of that in between.
+    /// Throws if a part of what a state contains is here already: the state does not tell what happened to it in
+    /// between.
     func requireState(_ transaction: ExportedTransaction) throws(StoreError) {
         guard let holds = transaction.holds else { return }
         for place in holds + [transaction.origin ?? transaction.token] {
@@ -201,8 +203,8 @@ extension AppliedOrigins {
         }
     }
 
-    /// Notes that the transaction was applied or passed over. What comes by way of a third store counts as come from
-    /// where it was made: its export has exported first what came before it there, but for what was made here.
+    /// Notes that the transaction was applied or skipped. A transaction that came through a third store counts as
+    /// coming from its original store: what came before it there was exported first, except for what was made here.
     func note(
         _ transaction: ExportedTransaction, isSkipped: Bool, in pending: PendingTransaction
     ) throws(StoreError) {

@@ -1,41 +1,41 @@
-// Transactions leave the store.
+// Exporting transactions to other stores.
 
 public import FoundationEssentials
 
 extension Store {
-    /// Gives `body` the transactions after a place as values that another store can apply, oldest first, until it
-    /// returns false.
+    /// Calls `body` with the transactions after a place as values that another store can apply, oldest first, until
+    /// `body` returns false.
     ///
-    /// Without a place it gives everything: where history was cleaned it begins with one transaction that inserts all
-    /// objects as they were after what was cleaned, and has the number of that place; it goes into a store that has
-    /// nothing of what it holds, its own or others' (`holds`). The first transaction and those that change the schema
-    /// have the entities with them.
+    /// Without a place, everything is exported. If history was cleaned, the export begins with one transaction that
+    /// inserts all objects as they were after the cleaned part. It has the number of that place. Apply it to a store
+    /// that has nothing of what it contains, including what it contains of other stores (`holds`). The first
+    /// transaction, and those that change the schema, contain the entities.
     ///
-    /// Entities whose history is off are in that first transaction only, which then is of the newest state; of later
-    /// transactions their changes are left out, and what then remains may be nothing. A reference to an object that
-    /// another store never got is there one to an unknown object (`ApplyConflict`). An entity whose history was turned
-    /// on since `place` throws `historyGap`: export everything anew.
+    /// Entities whose history is off are only in that first transaction, which is then the newest state. Later
+    /// transactions come without their changes, and may be empty. A reference to an object that the other store never
+    /// received is a reference to an unknown object there (`ApplyConflict`). If the history of an entity was turned on
+    /// after `place`, this throws `historyGap`: export everything again.
     ///
-    /// Transactions that were applied from elsewhere are exported like all others, and name their origin; the store
-    /// that has them already passes them over. Transactions that only note that something was passed over are left out.
-    /// Objects keep the name that they have in the store in which they were first inserted. So stores may export to
-    /// each other, in chains and in circles. A place that was cleaned is right as long as nothing after it was cleaned
-    /// that would be exported; for what `target` leaves out that holds where it was named each time, and if it was
-    /// not cleaned by its author.
+    /// Transactions that were applied from other stores are exported too, and name their origin. A store that has them
+    /// already skips them. Transactions that only note a skipped one are left out. Objects keep the name from the store
+    /// in which they were first inserted. So stores may export to each other, in chains and in circles.
     ///
-    /// Takes memory for one transaction at a time, and for all objects where it begins with these. What is not durable
-    /// yet is exported too: export up to the snapshot of a durable place where a loss of power must not take what
-    /// others have.
+    /// A cleaned place is still valid if nothing that would be exported was cleaned after it. For transactions that are
+    /// left out because of `target`, this holds only if every call names that target, and if they were not cleaned by
+    /// author.
     ///
-    /// Throws as `forEachTransaction`, and what `body` throws.
+    /// Takes memory for one transaction at a time; for a first transaction with all objects, for these. Transactions
+    /// that are not durable yet are exported too. If a loss of power must not remove what others have, export up to the
+    /// snapshot of a durable place.
     ///
     /// - Parameters:
-    ///   - place: After which transaction to begin. What the other store's `lastApplied` gives is right; nil for
-    ///     everything.
-    ///   - target: The identifier of the store that they are for: what was first made there is left out. Nil for
-    ///     whoever.
-    ///   - snapshot: Where to stop; nil for the newest state.
-    ///   - body: Called with each transaction. False ends the export.
+    ///   - place: The transaction to begin after: use the other store's `lastApplied`. Nil for everything.
+    ///   - target: The identifier of the receiving store: transactions that were made there are left out. Nil for any
+    ///     store.
+    ///   - snapshot: The state to stop at; nil for the newest.
+    ///   - body: Called with each transaction. Return false to stop.
+    ///
+    /// Throws as `forEachTransaction`, and what `body` throws.
     public func forEachExportedTransaction(
         after place: HistoryRequest.Place? = nil, to target: UUID? = nil, in snapshot: Snapshot? = nil,
         _ body: (ExportedTransaction) throws -> Bool
@@ -45,7 +45,7 @@ extension Store {
         var reader = try ExportReader(end, to: target)
         let state = try place == nil ? wholeState(end, to: target) : nil
         let start = state.map { .number($0.view.number) } ?? place
-        // Before anything is given: a state alone would be of no use to a receiver that then cannot go on.
+        // Before the first call of `body`: a state alone is of no use to a receiver that then cannot go on.
         let rest = try state?.view.number == end.view.number ? nil : resolve(start, to: target, end)
         var previous: HistoryToken?
         if let state {
@@ -70,15 +70,15 @@ extension Store {
         if let failure { throw failure }
     }
 
-    /// The state that everything begins with; nil if history holds all that the receiver has not made itself.
+    /// The state to begin with; nil if history contains everything that the receiver has not made itself.
     private func wholeState(_ end: Snapshot, to target: UUID?) throws(StoreError) -> Snapshot? {
         guard let state = try oldestWhole(end) else { return nil }
         let oldest = try oldest(end, to: target)
         return oldest.exported.number == 0 && state.view.number == oldest.number ? nil : state
     }
 
-    /// The state behind which history holds every transaction whole; nil if it holds all that there ever were. The
-    /// end, if there is an entity of which no history is kept.
+    /// The state after which history has every transaction complete; nil if it has all transactions that ever were. The
+    /// end, if the history of an entity is off.
     private func oldestWhole(_ end: Snapshot) throws(StoreError) -> Snapshot? {
         let (engine, view) = (end.engine, end.view)
         let coverage = try reading(nil, engine).coverage
@@ -103,8 +103,8 @@ extension Store {
         return (number, try ExportReach(oldest)?.last(for: target) ?? oldest.token)
     }
 
-    /// What comes after a place; nil for nothing. One that was cleaned is right all the same if nothing after it
-    /// would be exported of what was cleaned too.
+    /// The place to begin after; nil if there is nothing to export. A cleaned place is valid if nothing that would be
+    /// exported was cleaned after it.
     private func resolve(
         _ place: HistoryRequest.Place?, to target: UUID?, _ end: Snapshot
     ) throws(StoreError) -> (request: ResolvedRequest, oldest: Oldest)? {
@@ -115,7 +115,7 @@ extension Store {
             case nil, .oldest: start = .number(oldest.number)
             case .number(let number) where number < oldest.number && number >= oldest.exported.number:
                 start = .number(oldest.number)
-            // Of those that are left out the tags are not known any more.
+            // The tags of transactions that were left out are not known any more.
             case .token(let token)
             where token.number < oldest.number
                 && (token.number > oldest.exported.number || token == oldest.exported):
@@ -123,16 +123,16 @@ extension Store {
                 start = .number(oldest.number)
             default: break
             }
-            // An end from before what was cleaned: nothing after the place is left to be given.
+            // The end is in the cleaned part: nothing after the place is left to export.
             if start != place, oldest.number >= end.view.number { return nil }
             do {
                 return (try ResolvedRequest(HistoryRequest(after: start), self, end), oldest)
             } catch  where error.code == .tokenExpired {
-                // If others have cleaned meanwhile, what is left out may reach further now.
+                // If others have cleaned meanwhile, more may have been left out: look again.
                 if end.engine.oldestNumber > oldest.number { continue }
                 throw StoreError(
                     .tokenExpired,
-                    "History does not hold all that comes after that place: some of it up to "
+                    "History no longer has everything after that place: some of it up to "
                         + "\(error.oldestToken?.number ?? oldest.number) was "
                         + "cleaned. Export everything, and apply it to a new store.", path: path,
                     oldestToken: error.oldestToken)
@@ -140,7 +140,7 @@ extension Store {
         }
     }
 
-    /// The last transaction up to a number that would be exported: what a receiver that goes on there has applied.
+    /// The last transaction up to a number that would be exported: a receiver that continues there has applied it.
     private func lastExported(
         upTo number: UInt64, _ reader: ExportReader, _ oldest: Oldest, _ end: Snapshot
     ) throws(StoreError) -> HistoryToken? {
@@ -156,7 +156,7 @@ extension Store {
         return token.number > 0 ? token : nil
     }
 
-    /// The same transactions as values, at most so many. They are all in memory at once. Throws `StoreError`.
+    /// The same transactions as values. They are all in memory at once: use `limit`. Throws `StoreError`.
     public func export(
         after place: HistoryRequest.Place? = nil, to target: UUID? = nil, limit: Int? = nil
     ) throws -> [ExportedTransaction] {
