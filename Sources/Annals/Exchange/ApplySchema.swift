@@ -63,7 +63,7 @@ enum ApplySchema {
                 return StoreError(
                     .schemaMismatch,
                     "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction, but "
-                        + "\(there.type) in this store, and applying changes no type: replace the attribute in this store first "
+                        + "\(there.type) in this store, and applying changes no type: replace the attribute here first "
                         + "(“annals load” widens it), or clean the other store's history up to here and apply its "
                         + "export to a new store.")
             }
