@@ -1,8 +1,7 @@
-// `annals apply STORE FILE`: lines of `annals export` into another store, a transaction each.
+// `annals apply STORE FILE`: applies lines of `annals export` to another store, one transaction for each line.
 //
-// Invariants:
-// TA1  A line is one transaction: whole, or nothing of it.
-// TA2  No store is made before the first line was read, and none is left of which no line could be applied.
+// Invariants: TA1  A line is one transaction: it is applied completely or not at all. TA2  No store is created before
+// the first line was read, and none is left if no line could be applied.
 
 internal import Annals
 internal import FoundationEssentials
@@ -11,21 +10,20 @@ extension Command {
     static let apply = Command(
         "apply", "Applies the transactions of another store, each once.",
         details: """
-            The file is what “annals export” has printed; “-” is standard input. Makes the
-            store where it is not there. What was applied before is passed over; so is what
-            was first made in this store, where a transaction without changes notes it. A
-            transaction that contradicts what was changed here ends it, unless --conflicts
-            says whose values win. A line that is wrong or cannot be applied ends it too;
-            the transactions before it stay. Everything is durable at the end. Entities and
-            attributes that are missing are added; the type of one that is there does not
-            change, so the first transaction behind a load that has widened one cannot be
-            applied.
+            FILE is what “annals export” has printed; “-” is standard input. Creates a missing store. Transactions
+            that were applied before are skipped. Those that were made in this store are skipped too, and a
+            transaction without changes notes that. A conflict with changes made here ends the command, unless
+            --conflicts says whose values win. A line that is wrong or cannot be applied ends it too. The
+            transactions before it stay. Everything is durable at the end.
+
+            Missing entities and attributes are added. Types do not change: if a load has widened an attribute in
+            the other store, the first transaction after that cannot be applied.
             """,
         operands: ["STORE", "FILE"],
         options: [
             Option("conflicts", value: "POLICY", "refuse (the default), theirs or ours"),
-            Option("author", value: "A", "who makes the changes, as history says it; else who made them there"),
-            Option("context", value: "C", "the same for the context"),
+            Option("author", value: "A", "who makes the changes, for the history; by default the original author"),
+            Option("context", value: "C", "the context; by default the original one"),
             Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
         ], run: ApplyCommand.run)
 }
@@ -89,7 +87,7 @@ enum ApplyCommand {
     ) throws(ToolFailure) {
         let result: ApplyResult
         do {
-            // Durable when the store is closed: what power takes before can be applied again.
+            // Made durable when the store is closed: what a loss of power removes before can be applied again.
             result = try store.apply(
                 transaction, conflicts: policy, author: arguments.value(of: "author"),
                 contextName: arguments.value(of: "context"), durability: .relaxed)

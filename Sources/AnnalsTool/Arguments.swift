@@ -1,11 +1,11 @@
-// Taking the command line apart, by hand: options with and without values, "--", operands; everything else is refused.
+// Parses the command line: options with and without values, "--", operands. Everything else is refused.
 
-/// The arguments of one command, checked against what the command takes.
+/// The arguments of one command, checked against the options and operands of the command.
 package struct Arguments: Sendable {
     package private(set) var operands: [String] = []
     private var values: [String: [String]] = [:]
 
-    /// Takes apart what follows the command's name.
+    /// Parses what follows the command's name.
     ///
     /// `--name VALUE` and `--name=VALUE` are the same. Everything after `--` is an operand, and so is a single dash.
     package init(_ arguments: [String], for command: Command) throws(ToolFailure) {
@@ -61,7 +61,7 @@ package struct Arguments: Sendable {
     /// The value of an option that takes a whole number from 0 on.
     package func number(of option: String, for command: Command) throws(ToolFailure) -> UInt64? {
         guard let text = value(of: option) else { return nil }
-        // `UInt64` alone would take "+5".
+        // `UInt64` alone would accept "+5".
         guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let number = UInt64(text)
         else {
             throw ToolFailure(
@@ -71,7 +71,7 @@ package struct Arguments: Sendable {
         return number
     }
 
-    /// Whether somebody asks how a command is called instead of calling it.
+    /// Whether the arguments request help instead of running the command.
     package static func askForHelp(_ arguments: [String]) -> Bool {
         arguments.prefix { $0 != "--" }.contains { $0 == "--help" || $0 == "-h" }
     }

@@ -1,8 +1,7 @@
-// Comma-separated values as RFC 4180 describes them, lines ending in a line feed.
+// Comma-separated values as in RFC 4180, with lines that end in a line feed.
 
 package enum CSV {
-    /// One line, with its end. A field that is nil is empty; a text that is empty is two quotes, so that the two can be
-    /// told apart.
+    /// One line, with its line feed. Nil becomes an empty field, and an empty text becomes two quotes, so they differ.
     package static func line(_ fields: [String?]) -> String {
         fields.map { $0.map(quotedWhereNeeded) ?? "" }.joined(separator: ",") + "\n"
     }

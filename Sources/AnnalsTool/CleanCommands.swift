@@ -1,36 +1,34 @@
-// `annals clean` and `annals compact`: history goes, and its space is returned.
+// `annals clean`, `annals compact` and `annals backup`: removing history, freeing its space, copying the store.
 
 internal import Annals
 
 extension Command {
     static let clean = Command(
-        "clean", "Cleans history: transactions before a place are no longer returned.",
+        "clean", "Removes transactions before a place from history.",
         details: """
-            Without --before everything goes that all registered consumers have read, and
-            what the store's retention does not keep; where no consumer is registered, only
-            the latter. With it the transactions before the place go, read or not; its own
-            transaction stays. PLACE is a token, the number of a transaction, or a moment
-            such as 2026-01-02T03:04:05Z. What the transactions have changed stays changed;
-            “annals compact” gives the space back. With --author only the transactions of
-            that author go (“” for those without one): history no longer shows them, their
-            values stay until all before them is cleaned, and a reader that starts before
-            them without leaving this author out is told that its token has expired. With
-            --dry-run nothing is written.
+            Without --before, removes everything that all registered consumers have read, and what the store's
+            retention does not keep. If no consumer is registered, only the latter. With --before, removes the
+            transactions before PLACE, read or not; the transaction at PLACE stays. PLACE is a token, the number of
+            a transaction, or a moment such as 2026-01-02T03:04:05Z. The objects do not change. “annals compact”
+            frees the space.
+
+            With --author, removes only the transactions of that author (“” for those without one) from history.
+            Their values stay until everything before them is cleaned. A reader that starts before them, and does
+            not leave out this author, gets an expired token. With --dry-run nothing is written.
             """,
         operands: ["STORE"],
         options: [
             Option("before", value: "PLACE", "the first transaction that stays"),
-            Option("author", value: "A", "only what this author has written; with --before"),
-            Option("dry-run", "say what would go, and what compaction would give back then"),
+            Option("author", value: "A", "only transactions of this author; needs --before"),
+            Option("dry-run", "print what would be removed, and what compaction would free"),
             Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
         ], run: CleanCommands.clean)
 
     static let compact = Command(
-        "compact", "Writes the store anew, without what nobody can read any more.",
+        "compact", "Rewrites the store without what nobody can read any more.",
         details: """
-            Other processes read and write meanwhile. A new file is written beside the store
-            and takes its name when it is complete; ended before that, the store is as it
-            was.
+            Other processes read and write meanwhile. A new file is written next to the store, and takes its name
+            when it is complete. If the command is ended before, the store stays as it was.
             """,
         operands: ["STORE"],
         options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],
@@ -41,16 +39,15 @@ extension Command {
     static let backup = Command(
         "backup", "Writes a copy of the store, as it is now, to a new file, while others use it.",
         details: """
-            Prints the token of the place in history that the copy is of. The copy is the
-            same store, for whoever has tokens of it; with --new-identity it is a store of
-            its own, without consumers. To restore one, end whoever uses the store and
-            rename the copy to the store's name; never copy over a store in use. A killed
-            backup leaves a file named “.FILE.annals-backup”, which the next one to the same
-            name takes away.
+            Prints the token of the place in history that was copied. The copy is the same store: tokens of one are
+            valid in the other. With --new-identity it is a store of its own, without consumers. To restore a copy,
+            end all processes that use the store, and rename the copy to the store's name. Never copy over a store
+            in use. A killed backup leaves a file named “.FILE.annals-backup”; the next backup to the same name
+            removes it.
             """,
         operands: ["STORE", "FILE"],
         options: [
-            Option("new-identity", "a store of its own"),
+            Option("new-identity", "makes the copy a store of its own"),
             Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
         ], run: CleanCommands.backup)
 }
@@ -169,7 +166,7 @@ enum CleanCommands {
         }
     }
 
-    /// How many transactions go that are still there.
+    /// How many transactions that are still in history would be removed.
     private static func count(
         before number: UInt64, _ authors: [String?]?, in store: Store
     ) throws -> UInt64 {
@@ -181,7 +178,7 @@ enum CleanCommands {
         do {
             return UInt64(try store.transactionCount(request))
         } catch let error as StoreError where error.code == .tokenExpired {
-            // Some of them are hidden already, and which are not is not told.
+            // Some of them are hidden already, and the store does not tell which.
             return 0
         }
     }

@@ -1,8 +1,8 @@
-// What a command of the tool is, and the ways in which it can end.
+// A command of the tool, and the ways in which it can end.
 
 package import Annals
 
-/// How the process ends. The numbers from 64 on, but for the last, are those of sysexits.h.
+/// The exit statuses. Those from 64 on, except for the last, are those of sysexits.h.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     case failed = 1
@@ -10,18 +10,18 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     case usage = 64
     case damaged = 65
     case busy = 75
-    /// As a shell reports a program that SIGPIPE ended.
+    /// As a shell reports a program that SIGPIPE has ended.
     case closedPipe = 141
 
     var meaning: String {
         switch self {
         case .done: "done"
-        case .failed: "failed; the reason stands on standard error"
+        case .failed: "failed; standard error says why"
         case .losses: "salvaged, with losses; the report names them"
         case .usage: "wrong usage"
         case .damaged: "the store is damaged, or not a store"
         case .busy: "another process holds the store; try again"
-        case .closedPipe: "the reader of the output has closed it; nothing is reported"
+        case .closedPipe: "the reader closed the output; nothing is reported"
         }
     }
 }
@@ -31,7 +31,7 @@ package struct ToolFailure: Error, Sendable {
     package var status: ExitStatus
     package var message: String
     package var hint: String?
-    /// The library's error, if it is one.
+    /// The library's error, if this is one.
     package var error: StoreError?
 
     package init(_ status: ExitStatus, _ message: String, hint: String? = nil) {
@@ -41,12 +41,12 @@ package struct ToolFailure: Error, Sendable {
     }
 }
 
-/// One command: how it is called, what help says about it, and what it does.
+/// One command: how to call it, its help, and what it does.
 package struct Command: Sendable {
     package struct Option: Sendable {
         /// Without the two dashes.
         package var name: String
-        /// What stands for the value in help; nil for an option that has none.
+        /// The value's name in help; nil for an option without a value.
         package var value: String?
         package var summary: String
         /// Whether it may be given several times, each with a value of its own.
@@ -64,10 +64,10 @@ package struct Command: Sendable {
 
     package var name: String
     package var summary: String
-    /// More for `annals help NAME`; whole sentences, broken into lines.
+    /// More text for `annals help NAME`: whole sentences, in paragraphs.
     package var details: String
-    /// What stands for the operands in help; one in brackets may be left out, and only the last ones are. The last one
-    /// may come any number of times where it ends in “…”.
+    /// The names of the operands in help. One in brackets is optional; only the last ones are. If the last one ends in
+    /// “…”, it may be repeated.
     package var operands: [String]
     package var options: [Option]
     package var run: Body

@@ -1,24 +1,22 @@
-// `annals consumers STORE`: who reads the store's history, how far they are, and changing that by hand.
+// `annals consumers STORE`: lists who reads the store's history and how far they are, and changes that by hand.
 
 internal import Annals
 internal import FoundationEssentials
 
 extension Command {
     static let consumers = Command(
-        "consumers", "Lists who reads the store's history and how far they are; registers, moves and removes them.",
+        "consumers", "Lists the consumers of the history, and how far they have read; registers, moves and removes them.",
         details: """
-            Cleaning waits for registered readers, as long as retention allows. A reader
-            that cleaning has passed is lost: it has to read everything anew, and then to be
-            moved behind that with --advance. TOKEN is a token or the number of a
-            transaction: what the consumer has seen. A consumer is registered as having seen
-            everything, unless TOKEN says less; one that is registered already keeps its
-            place.
+            Cleaning waits for registered readers, as long as retention allows. If cleaning has passed a reader, it
+            is lost: it must read everything again, and then be moved to that place with --advance. TOKEN is a token
+            or the number of a transaction: the last one that the consumer has read. Without TOKEN, a new consumer
+            has read everything. A consumer that is registered already keeps its place.
             """,
         operands: ["STORE", "[TOKEN]"],
         options: [
-            Option("register", value: "NAME", "adds a reader"),
-            Option("advance", value: "NAME", "moves a consumer to TOKEN, wherever it stands"),
-            Option("remove", value: "NAME", "cleaning waits for it no more"),
+            Option("register", value: "NAME", "registers a reader"),
+            Option("advance", value: "NAME", "moves a consumer to TOKEN, forward or back"),
+            Option("remove", value: "NAME", "removes a consumer: cleaning no longer waits for it"),
             Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
         ], run: ConsumersCommand.run)
 }
@@ -69,7 +67,7 @@ enum ConsumersCommand {
         return arguments.value(of: "remove").map(Action.remove) ?? .list
     }
 
-    /// The consumers to show; nil if there was nothing to remove.
+    /// The consumers to print; nil if there was nothing to remove.
     private static func perform(_ action: Action, _ store: Store) throws -> [Consumer]? {
         switch action {
         case .list: return try store.consumers

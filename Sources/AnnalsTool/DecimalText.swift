@@ -1,14 +1,14 @@
-// The value of a number as JSON writes it, whatever type could hold it: to find out whether one does.
+// The value of a JSON number, independent of any type. It tells whether a type can hold the number.
 
 internal import FoundationEssentials
 
-/// The digits without zeros at either end, and how far they are from the point. Zero has no digits.
+/// The digits without zeros at either end, and their distance from the point. Zero has no digits.
 struct DecimalText: Equatable {
     private(set) var isNegative = false
     private(set) var digits: [UInt8] = []
     private(set) var exponent = 0
 
-    /// Nil for what is no number as JSON writes it, and if nobody could count up to its exponent.
+    /// Nil for what is not a JSON number, and if the exponent is too large to count.
     init?(_ text: String) {
         var rest = Array(text.utf8)[...]
         let isNegative = rest.first == UInt8(ascii: "-")
@@ -55,10 +55,10 @@ struct DecimalText: Equatable {
         return Int((isNegative ? "-" : "") + String(decoding: digits, as: UTF8.self))
     }
 
-    /// The `Decimal` that is this number; nil if none is.
+    /// The `Decimal` that equals this number; nil if there is none.
     var decimal: Decimal? {
         if digits.isEmpty { return Decimal(0) }
-        // A `Decimal` has up to 38 digits and an exponent up to 127, and may need the ones to be no higher.
+        // A `Decimal` has up to 38 digits and an exponent of up to 127. A larger exponent needs zeros as digits.
         let zeros = max(0, exponent - 127)
         guard digits.count + zeros <= 39 else { return nil }
         let all = digits + [UInt8](repeating: UInt8(ascii: "0"), count: zeros)

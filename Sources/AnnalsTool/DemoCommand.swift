@@ -1,4 +1,4 @@
-// `annals demo`: an application and its extension, two processes on one store, in a folder of its own that is gone
+// `annals demo`: an application and its extension as two processes on one store, in a folder that is removed
 // afterwards.
 
 internal import Annals
@@ -8,13 +8,11 @@ extension Command {
     static let demo = Command(
         "demo", "Shows two processes that share a store and follow each other's changes.",
         details: """
-            Starts an application and its extension as two processes on one new store, in a
-            temporary folder (TMPDIR, or else /tmp). Each says what it writes, and what it
-            sees of the other and how soon. Then history is cleaned up to where both have
-            read it, and the store compacted. Ends with failure where anything is not as it
-            should be, and removes the folder. With ROLE (app, or extension) only that
-            process is run, on STORE, which the one that comes first makes: for two
-            terminals.
+            Starts an application and its extension as two processes on one new store, in a temporary folder (in
+            TMPDIR, or in /tmp). Each prints what it writes, and what it sees of the other and how soon. Then
+            history is cleaned up to where both have read it, and the store is compacted. The command fails if
+            anything is wrong, and removes the folder. With ROLE (app, or extension), runs only that process on
+            STORE, which the first one creates: use two terminals.
             """,
         operands: ["[ROLE]", "[STORE]"], run: DemoCommand.run)
 }
@@ -44,7 +42,7 @@ enum DemoCommand {
         try output.finish()
         let players = try [DemoRole.app, .extension].map { (role) throws(ToolFailure) in try start(role, path) }
         ending.then { for player in players { kill(player, SIGTERM) } }
-        // Each is waited for, whatever became of the other.
+        // Wait for both, whatever the result of the other.
         let endings = players.map(status)
         guard !ending.isAsked else { throw ToolFailure(.failed, "The demonstration was ended.") }
         try expect(endings.allSatisfy { $0 == 0 }, "One of the two processes has failed.")
@@ -67,7 +65,7 @@ enum DemoCommand {
         let words: [String] = ["annals", "demo", role.rawValue, path]
         let strings = words.map { strdup($0) }
         defer { for string in strings { free(string) } }
-        // They are to be ended by signals, which this process holds back for itself.
+        // They must end on signals, which this process blocks for itself.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -83,7 +81,7 @@ enum DemoCommand {
         return process
     }
 
-    /// Its exit status; nil if a signal has ended it.
+    /// The exit status; nil if a signal ended the process.
     private static func status(of process: pid_t) -> Int32? {
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0 { guard errno == EINTR else { return nil } }
@@ -92,7 +90,7 @@ enum DemoCommand {
 
     // MARK: The end
 
-    /// What both have left is looked at, cleaned and compacted.
+    /// Reads, cleans and compacts what both have left.
     private static func conclude(_ path: String, _ output: inout Output) throws(ToolFailure) {
         let store = try StoreAccess.open(path, .readWrite)
         defer { try? store.close() }
@@ -110,7 +108,7 @@ enum DemoCommand {
         try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
         try expect(result.bytesAfter < result.bytesBefore, "Compaction gave nothing back.")
         let left = try storing {
-            // A token from before the compaction is a place in the new file as well.
+            // A token from before the compaction is a place in the new file too.
             (try store.history(after: consumers[0].cursor).count, try store.snapshot().count(of: "Clip"))
         }
         try expect(left == (0, UInt64(rounds)), "Compaction has changed what the store holds.")

@@ -1,4 +1,4 @@
-// One of the two processes of `annals demo`: waits for the other, says what it sees, and answers.
+// One of the two processes of `annals demo`: it waits for the other, prints what it sees, and answers.
 
 internal import Annals
 
@@ -7,10 +7,10 @@ enum DemoRole: String {
     case `extension`
 }
 
-/// Each answers what the other has written, in one transaction with the place up to which it has read: so it answers
-/// exactly once.
+/// Each process answers what the other has written. The answer and the place up to which it has read are one
+/// transaction, so each answers exactly once.
 ///
-/// The extension begins: it inserts a clip. The application changes the title, the extension sees it and inserts the
+/// The extension begins: it inserts a clip. The application changes the title, the extension sees that and inserts the
 /// next clip, and so on. At the end the application writes many transactions without waiting, and a last one that says
 /// goodbye.
 struct DemoPlayer {
@@ -30,7 +30,7 @@ struct DemoPlayer {
         options.reading = .copied
         options.durability = .relaxed
         self.role = role
-        // The first process makes the store.
+        // The first process creates the store.
         (store, watcher) = try storing {
             let store = try Store(at: path, entities: [clip], options: options)
             guard try store.consumer(role.rawValue) == nil else {
@@ -122,7 +122,7 @@ struct DemoPlayer {
         cursor = seen.token
     }
 
-    /// Without waiting for anybody.
+    /// Writes many transactions without waiting.
     private func hurry(_ output: inout Output) throws(ToolFailure) {
         let count = DemoCommand.burst
         try say("changes a rank \(count) times", &output)
@@ -152,7 +152,7 @@ struct DemoPlayer {
         return signal
     }
 
-    /// What the other has written after `cursor`: one transaction.
+    /// Returns what the other has written after `cursor`: one transaction.
     private func follow(_ cursor: HistoryToken, _ output: inout Output) throws(ToolFailure) -> HistoryTransaction {
         while true {
             _ = try next()

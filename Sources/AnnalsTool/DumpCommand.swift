@@ -1,4 +1,4 @@
-// `annals dump STORE`: the objects of a store, one a line, as of now or as of any place in its history.
+// `annals dump STORE`: prints the objects of a store, one a line, as of now or of any place in its history.
 
 internal import Annals
 
@@ -6,20 +6,19 @@ extension Command {
     static let dump = Command(
         "dump", "Prints the objects of a store, one a line.",
         details: """
-            In jsonl each line is a JSON object: “_entity” and “_id” first, then the
-            attributes in the order of the schema, absent ones as null. Dates are ISO 8601
-            texts, UUIDs and object IDs texts, data is base 64; NaN and the infinities, for
-            which JSON has no number, are the texts "NaN", "Infinity" and "-Infinity". A
-            JSON value that is not JSON text is {"_notJSON":"TEXT"}. The names “_id” and
-            “_entity” of attributes get one more “_”; “load” takes it away again.
+            In jsonl each line is a JSON object: “_entity” and “_id” first, then the attributes in the schema's
+            order. Dates (ISO 8601), UUIDs and object IDs are strings, and data is base 64. JSON has no NaN and
+            infinities: they are the strings "NaN", "Infinity" and "-Infinity". A JSON value that is not valid JSON
+            text is {"_notJSON":"TEXT"}. An attribute named “_id” or “_entity” gets one more “_”, which “load”
+            removes again.
 
-            In csv, which needs an entity where there are several, the first line has the
-            names; absent values are empty, empty texts two quotes.
+            In csv, which needs --entity if the store has several, the first line has the names. Null is an empty
+            field, and an empty text is two quotes.
             """,
         operands: ["STORE"],
         options: [
             Option("entity", value: "NAME", "only the objects of this entity"),
-            Option("as-of", value: "PLACE", "as they were after this transaction or moment"),
+            Option("as-of", value: "PLACE", "the objects as they were at this place"),
             Option("format", value: "FORMAT", "jsonl (the default), or csv"),
             Option("bare", "without “_entity” and “_id”"),
         ], run: DumpCommand.run)
@@ -54,7 +53,7 @@ enum DumpCommand {
         return .done
     }
 
-    /// Hands out every object of the entity; a failure to print ends it.
+    /// Calls `body` with every object of the entity. Ends if printing fails.
     private static func forEach(
         _ entity: EntityHandle, _ snapshot: Snapshot, _ body: (borrowing RowView) throws(ToolFailure) -> Void
     ) throws(ToolFailure) {
@@ -97,7 +96,7 @@ enum DumpCommand {
         }
     }
 
-    /// As it is for other programs, without what a terminal would obey for people.
+    /// Unchanged for other programs; on a terminal, without what it would obey.
     private static func print(_ fields: [String?], _ output: inout Output) throws(ToolFailure) {
         let line = CSV.line(fields)
         if output.isTerminal { try output.line(String(line.dropLast())) } else { try output.data(Array(line.utf8)) }

@@ -4,25 +4,23 @@ internal import Annals
 
 extension Command {
     private static let origin = [
-        Option("author", value: "A", "who makes the change, as history says it"),
+        Option("author", value: "A", "who makes the change, for the history"),
         Option("context", value: "C", "what they were doing, or where"),
     ]
 
     static let insert = Command(
         "insert", "Inserts an object, and prints its ID and the token after it.",
         details: """
-            Values are JSON: name='"Ada"' rank=3 flag=true. Attributes that are not named
-            have their default or none; null is none. The store, the entity and the
-            attributes must be there: “annals load” makes them.
+            Values are JSON: name='"Ada"' rank=3 flag=true. Other attributes get their default, or null. The store,
+            the entity and the attributes must exist: “annals load” creates them.
             """,
         operands: ["STORE", "ENTITY", "[NAME=JSON…]"], options: origin, run: EditCommands.insert)
 
     static let set = Command(
         "set", "Changes attributes of an object, and prints the token after it.",
         details: """
-            The ID is what “insert” and “dump” print, such as 1:42, or 42 for short. Values
-            are JSON; null takes a value away. If nothing differs, nothing is written and
-            nothing is printed.
+            The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short. Values are JSON; null removes
+            a value. If nothing differs, nothing is written and nothing is printed.
             """,
         operands: ["STORE", "ENTITY", "ID", "NAME=JSON…"], options: origin, run: EditCommands.set)
 
@@ -72,7 +70,7 @@ enum EditCommands {
         return .done
     }
 
-    /// Under the lock, so that reading first and then setting overwrites nothing.
+    /// Runs under the lock, so that reading first and then setting overwrites nothing.
     private static func commit<Result>(
         _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
     ) throws(ToolFailure) -> (result: Result, token: HistoryToken?) {
@@ -81,7 +79,7 @@ enum EditCommands {
         }
     }
 
-    /// Nothing if nothing was written.
+    /// Prints nothing if nothing was written.
     private static func print(_ token: HistoryToken?, _ output: inout Output) throws(ToolFailure) {
         if let token { try output.line(token.description) }
     }
@@ -103,8 +101,8 @@ enum EditCommands {
         return assignments
     }
 
-    /// The attribute's name and its value, taken apart at the first “=” that JSON follows: names may have that
-    /// character too.
+    /// The attribute's name and its value. They are split at the first “=” that JSON follows, because names may contain
+    /// that character too.
     private static func parse(
         _ operand: String, for command: Command
     ) throws(ToolFailure) -> (name: String, value: JSONValue) {

@@ -1,10 +1,10 @@
-// Ending in order when SIGTERM or SIGINT asks for it.
+// Orderly ending on SIGTERM or SIGINT.
 
 internal import Annals
 internal import Glibc
 
-/// Whether the process was asked to end, and what is to be done then. Before `holdBack`, while a store is opened, a
-/// request ends the process at once, as it would end any other program. So does a second request.
+/// Whether the process was asked to end, and what to do then. Before `holdBack`, while a store is opened, a request
+/// ends the process at once, as it ends any other program. A second request always does.
 final class Ending: Sendable {
     private struct State {
         var isAsked = false
@@ -18,11 +18,12 @@ final class Ending: Sendable {
 
     var isAsked: Bool { state.withLock { $0.isAsked } }
 
-    /// Takes the signals from here on. To be called before there are other threads, which could be given them else.
+    /// Handles the signals from here on. Call it before there are other threads: otherwise these could receive the
+    /// signals.
     static func onSignals() throws(ToolFailure) -> Ending {
         let ending = Ending()
         _ = change(SIG_BLOCK)
-        // A thread that waits for signals may call anything, which a handler may not.
+        // A thread that waits for signals may call anything; a signal handler may not.
         try storing {
             _ = try BackgroundThread(name: "annals-ending") { ending.waitForSignals() }
         }
@@ -32,7 +33,7 @@ final class Ending: Sendable {
     /// From here on a request is only noted: the work looks at `isAsked`.
     func holdBack() { state.withLock { $0.isHeldBack = true } }
 
-    /// Runs `action` when the process is asked to end; now where it was already.
+    /// Runs `action` when the process is asked to end; at once if it was asked already.
     func then(_ action: @escaping @Sendable () -> Void) {
         let isLate = state.withLock { state in
             state.isHeldBack = true
@@ -55,10 +56,10 @@ final class Ending: Sendable {
             raise(number)
         }
         action?()
-        // One request may come several times: as a terminal's and as a parent's, or as `timeout` sends it.
+        // One request may come several times: from a terminal and from a parent, or as `timeout` sends it.
         var silence = timespec(tv_sec: 0, tv_nsec: 200_000_000)
         while sigtimedwait(&signals, nil, &silence) > 0 {}
-        // The next one finds this thread, if nothing holds it back.
+        // The next signal is delivered to this thread, unless it is blocked.
         _ = Self.change(SIG_UNBLOCK)
         while true { pause() }
     }

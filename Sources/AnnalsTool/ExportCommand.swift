@@ -1,4 +1,4 @@
-// `annals export STORE`: transactions as lines that `annals apply` takes.
+// `annals export STORE`: prints transactions as lines that `annals apply` reads.
 
 internal import Annals
 internal import FoundationEssentials
@@ -7,19 +7,19 @@ extension Command {
     static let export = Command(
         "export", "Prints transactions as lines of JSON that another store can apply.",
         details: """
-            Without a place everything is printed; where history was cleaned, first one
-            transaction that inserts all objects as they were then; where the history of an
-            entity is off, one that inserts them as they are now, and later transactions are
-            without what becomes of its objects. Go on behind the last transaction that was
-            printed, or behind the one that the other store's “annals apply” names: what is
-            applied twice does no harm, and a gap is noticed. With --to, what was first made
-            in that other store is left out.
+            Without --after, everything is printed. If history was cleaned, the first transaction inserts all
+            objects as they were then. If the history of an entity is off, the first transaction inserts the objects
+            as they are now, and later transactions come without that entity's changes.
+
+            Continue after the last transaction that was printed, or after the one that “annals apply” names in the
+            other store. Applying a transaction twice does no harm, and a gap is noticed. With --to, transactions
+            that were made in that other store are left out.
             """,
         operands: ["STORE"],
         options: [
-            Option("after", value: "PLACE", "only what came after this transaction or moment"),
-            Option("to", value: "ID", "the store that it is for, by its identifier"),
-            Option("limit", value: "N", "so many transactions at most"),
+            Option("after", value: "PLACE", "only transactions after this place"),
+            Option("to", value: "ID", "the identifier of the receiving store"),
+            Option("limit", value: "N", "at most N transactions"),
         ], run: ExportCommand.run)
 }
 
@@ -48,7 +48,7 @@ enum ExportCommand {
             }
         } catch {
             var failure = ToolFailure(error)
-            // Reading everything anew means applying it.
+            // Here, to read everything again means to apply it to a new store.
             if (error as? StoreError)?.code == .tokenExpired {
                 failure.hint = "“annals export STORE” without --after prints everything, “annals apply NEW -” takes it."
             }

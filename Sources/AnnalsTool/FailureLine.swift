@@ -1,9 +1,9 @@
-// A failure as one JSON object, for scripts that tell failures apart.
+// A failure as one JSON object, for scripts that distinguish failures.
 
 internal import Annals
 
 extension ToolFailure {
-    /// `{"error":{"code":…,"message":…}}` and what else is known. The code is the library's, or the name of the exit
+    /// `{"error":{"code":…,"message":…}}`, and what else is known. The code is the library's, or the name of the exit
     /// status.
     var json: JSONLine {
         var line = JSONLine()
@@ -35,7 +35,7 @@ extension ToolFailure {
         }
     }
 
-    /// Whether the command line asks for JSON, and so wants failures as JSON too.
+    /// Whether the command line requests JSON, so that failures are printed as JSON too.
     static func isJSONWanted(_ arguments: [String]) -> Bool {
         let options = arguments.prefix { $0 != "--" }
         for (option, next) in zip(options, options.dropFirst() + [""]) {

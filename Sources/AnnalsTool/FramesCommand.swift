@@ -6,17 +6,16 @@ extension Command {
     static let frames = Command(
         "frames", "Lists the frames of a store, one a line.",
         details: """
-            The file is only read, along its chain of checksums, and every checksum is
-            compared. The last line says what the place is where the frames end: the end, a
-            torn tail (a write that did not finish; the exit status is 0) or damage (65). A
-            frame that has a good header and bad content is listed with its fault. With a
-            limit, what is beyond it is not looked at.
+            The file is only read, along its chain of checksums, and every checksum is verified. The last line says
+            what follows the last frame: the end, a torn tail (a write that did not finish; the exit status is 0) or
+            damage (65). A frame with a good header and bad content is listed with its fault. With --limit, nothing
+            is read beyond it.
             """,
         operands: ["STORE"],
         options: [
             Option("format", value: "FORMAT", "text (the default), or jsonl: one JSON object a line"),
-            Option("after", value: "OFFSET", "only frames that begin behind this offset"),
-            Option("limit", value: "N", "at most so many frames"),
+            Option("after", value: "OFFSET", "only frames that begin after this offset"),
+            Option("limit", value: "N", "at most N frames"),
         ], run: FramesCommand.run)
 }
 

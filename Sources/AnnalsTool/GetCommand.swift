@@ -1,5 +1,5 @@
-// `annals get STORE ENTITY ID...`: single objects, by their IDs or by an indexed attribute. `annals count STORE`: how
-// many there are.
+// `annals get STORE ENTITY ID...` prints single objects, by their IDs or by an indexed attribute. `annals count STORE`
+// prints how many objects there are.
 
 internal import Annals
 
@@ -7,10 +7,9 @@ extension Command {
     static let get = Command(
         "get", "Prints objects by their IDs or by a key.",
         details: """
-            Prints each object as “dump” does. The ID is what “insert” and “dump” print,
-            such as 1:42, or 42 for short. With “--key”, prints the objects that have this
-            value; the attribute must be indexed or unique. Values are JSON: --key
-            'url="https://swift.org"'. Ends with status 1 if an object does not exist.
+            Prints each object as “dump” does. The ID is as “insert” and “dump” print it, such as 1:42, or 42 for
+            short. With --key, prints the objects with this value; the attribute must be indexed or unique. Values
+            are JSON: --key 'url="https://swift.org"'. Ends with status 1 if an object does not exist.
             """,
         operands: ["STORE", "ENTITY", "[ID…]"],
         options: [

@@ -1,10 +1,10 @@
-// `annals help`: what the tool can do, made from the table of commands itself.
+// `annals help`: explains the tool, from the table of commands itself.
 
 internal import Annals
 
 extension Command {
     static let help = Command(
-        "help", "Says what the tool or one command does.", operands: ["[COMMAND]"], run: HelpCommand.run)
+        "help", "Explains the tool or one command.", operands: ["[COMMAND]"], run: HelpCommand.run)
 }
 
 enum HelpCommand {
@@ -23,8 +23,8 @@ enum HelpCommand {
         try output.line()
         try table(Commands.all.map { ($0.name, $0.summary) }, &output)
         try output.line()
-        try output.line("After “--” everything is an operand, also what begins with a dash.")
-        try output.line("An option's value that does is given as --OPTION=VALUE.")
+        try output.line("After “--”, everything is an operand, even if it begins with a dash.")
+        try output.line("If an option's value begins with a dash, write --OPTION=VALUE.")
         try output.line("With --format json, an error is one JSON object on standard error.")
         try output.line("“annals --version” prints the version.")
         try output.line()
@@ -49,7 +49,7 @@ enum HelpCommand {
         return .done
     }
 
-    /// What lines of help take at most.
+    /// The longest line of help.
     private static let columns = 80
 
     private static func table(_ rows: [(String, String)], _ output: inout Output) throws(ToolFailure) {
@@ -63,7 +63,7 @@ enum HelpCommand {
         }
     }
 
-    /// Breaks a text into lines, paragraph by paragraph. An empty line stands between two paragraphs.
+    /// Breaks a text into lines. Paragraphs are separated by an empty line.
     private static func wrapped(_ text: String, _ width: Int = columns) -> [String] {
         var lines: [String] = []
         for paragraph in text.split(separator: "\n\n") {

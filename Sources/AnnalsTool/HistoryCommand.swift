@@ -4,46 +4,44 @@ internal import Annals
 
 extension Command {
     static let history = Command(
-        "history", "Prints the transactions of a store, or what they come to.",
+        "history", "Prints the transactions of a store, or their net changes.",
         details: """
-            In jsonl each line is a transaction: number, token, timestamp, author, context,
-            processID, process and its changes, each with kind, entity, id and, for an
-            update, the attributes changed. With values a change has “before” and “after”:
-            of an update the attributes changed, of an insert and a deletion all.
-            “preserved” is what is kept of a deleted object. A place that history does not
-            have is a failure.
+            In jsonl each line is a transaction: number, token, timestamp, author, context, processID, process and
+            its changes. Each change has kind, entity and id, and an update the changed attributes. With --values a
+            change has “before” and “after”: the changed attributes of an update, all attributes of an insert or
+            deletion. “preserved” is what is kept of a deleted object. A place that is no longer in history is an
+            error.
 
-            A place is the number of a transaction, a token, or a moment: a date such as
-            2026-01-02, with a time if need be (2026-01-02T03:04:05Z); without a zone it is
-            UTC. What is said of transactions and of changes must all hold; an option that
-            is given several times holds where one of its values does. A transaction comes
-            with the changes that match, and without any it does not come. An empty AUTHOR
-            or CONTEXT stands for none. With net there is one change for each object, from
-            before its first change to behind its last one, by ID; with count a number is
-            all that is printed. With not-entity, entities that are no longer in the schema
-            are left out too. With follow it goes on as transactions come, until SIGTERM or
-            SIGINT ends it as done.
+            A PLACE is the number of a transaction, a token, or a moment: a date such as 2026-01-02, or a date and a
+            time (2026-01-02T03:04:05Z). Without a zone it is UTC. All conditions must hold; of an option that is
+            given several times, one value must match. A transaction is printed with its matching changes only, and
+            not at all without any. An empty AUTHOR or CONTEXT stands for none.
+
+            With --net there is one change for each object, from before its first change to after its last, ordered
+            by ID. With --count only the number is printed. --not-entity also leaves out entities that are no longer
+            in the schema. With --follow it continues with new transactions, until SIGTERM or SIGINT ends it with
+            status 0.
             """,
         operands: ["STORE"],
         options: [
-            Option("after", value: "PLACE", "only what came after this transaction or moment"),
-            Option("before", value: "PLACE", "only what came before this transaction or moment"),
+            Option("after", value: "PLACE", "only transactions after this place"),
+            Option("before", value: "PLACE", "only transactions before this place"),
             Option("author", value: "AUTHOR", isRepeatable: true, "only transactions of this author"),
             Option("not-author", value: "AUTHOR", isRepeatable: true, "no transactions of this author"),
-            Option("context", value: "CONTEXT", isRepeatable: true, "only transactions of this context"),
-            Option("not-context", value: "CONTEXT", isRepeatable: true, "no transactions of this context"),
+            Option("context", value: "CONTEXT", isRepeatable: true, "only transactions with this context"),
+            Option("not-context", value: "CONTEXT", isRepeatable: true, "no transactions with this context"),
             Option("entity", value: "NAME", isRepeatable: true, "only changes of objects of this entity"),
             Option("not-entity", value: "NAME", isRepeatable: true, "no changes of objects of this entity"),
             Option("id", value: "ID", isRepeatable: true, "only changes of this object, such as 1:42"),
             Option("kind", value: "KIND", isRepeatable: true, "only changes of this kind: insert, update or delete"),
             Option("attribute", value: "ENTITY.NAME", isRepeatable: true, "only updates that changed this attribute"),
             Option("reverse", "newest first"),
-            Option("limit", value: "N", "at most so many transactions, or net changes"),
-            Option("net", "what the changes of each object come to"),
+            Option("limit", value: "N", "at most N transactions, or net changes"),
+            Option("net", "one net change for each object"),
             Option("count", "only how many transactions or net changes there are"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
-            Option("values", "with the values before and after"),
-            Option("follow", "goes on with transactions as they are committed"),
+            Option("values", "print values before and after"),
+            Option("follow", "continue with new transactions"),
         ], run: HistoryCommand.run)
 }
 
@@ -79,7 +77,7 @@ enum HistoryCommand {
             }
             return failure == nil
         }
-        // All that the filter passes over is after the position too.
+        // Everything that the filter skips is after the position too.
         func printOn() throws(ToolFailure) -> UInt64 {
             let reached = try storing {
                 let snapshot = try store.snapshot()
@@ -102,7 +100,7 @@ enum HistoryCommand {
         return .done
     }
 
-    /// What comes has no end to count from, or to begin with.
+    /// Throws if the options need an end, which new transactions do not have.
     private static func requireFollowable(_ request: HistoryRequest, _ arguments: Arguments) throws(ToolFailure) {
         guard request.before == nil, request.order == .oldestFirst, !arguments.has("net"), !arguments.has("count")
         else {
@@ -129,7 +127,7 @@ enum HistoryCommand {
         return count
     }
 
-    /// Prints, and returns why that failed: it is not the store's error.
+    /// Runs `body` and returns its failure to print, which is not an error of the store.
     static func printing(
         _ output: inout Output, _ body: (inout Output) throws(ToolFailure) -> Void
     ) -> ToolFailure? {
@@ -143,7 +141,7 @@ enum HistoryCommand {
 
     // MARK: JSON
 
-    /// A line is there whole or not at all.
+    /// Prints a line completely or not at all.
     private static func json(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
     ) throws(StoreError) -> ToolFailure? {
@@ -162,7 +160,7 @@ enum HistoryCommand {
 
     private static let longestHeldLine = 1 << 20
 
-    /// Change by change, so that a transaction of millions takes little memory. What is wrong with one shows before
+    /// Prints change by change, so that a transaction of millions takes little memory. Errors of a change show before
     /// anything is printed.
     private static func longJSON(
         _ transaction: borrowing HistoryTransactionView, _ hasValues: Bool, _ output: inout Output
@@ -220,7 +218,7 @@ enum HistoryCommand {
     /// The names of the attributes that have values.
     static func kept(_ row: Row) -> [String] { zip(row.attributes, row.values).filter { !$0.1.isNull }.map(\.0) }
 
-    /// The attributes named, or all.
+    /// The named attributes, or all.
     static func json(_ row: Row?, _ attributes: [String]?) -> String {
         guard let row else { return "null" }
         var bytes: [UInt8] = [UInt8(ascii: "{")]
@@ -282,7 +280,7 @@ enum HistoryCommand {
         return [line] + values(try change.before(), try change.after(), kind == .update ? attributes : nil)
     }
 
-    /// A line for each attribute named, or each that there is, with the value before and the one after.
+    /// A line for each named attribute, or for each that has a value, with the value before and after.
     static func values(_ before: Row?, _ after: Row?, _ shown: [String]?) -> [String] {
         var lines: [String] = []
         for (name, value) in pairs(after ?? before, shown) {

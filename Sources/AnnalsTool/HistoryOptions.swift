@@ -1,9 +1,9 @@
-// From the options of `annals history` to a request.
+// Makes a request from the options of `annals history`.
 
 internal import Annals
 
 extension Arguments {
-    /// All that can be said without the store.
+    /// The part of the request that does not need the store.
     func historyRequest() throws(ToolFailure) -> HistoryRequest {
         var request = HistoryRequest()
         request.after = try place(of: "after", for: .history)?.inRequest
@@ -43,14 +43,14 @@ extension Arguments {
             } catch let error as StoreError where error.code == .unknownEntity {
                 throw ToolFailure(error)
             } catch {
-                // Whatever else is wrong with the entity is no reason not to leave it out.
+                // An entity is left out even if something else is wrong with it.
             }
             left.remove(name)
         }
         return left
     }
 
-    /// “ENTITY.NAME”: where a name has dots itself, the entities that there are decide.
+    /// “ENTITY.NAME”. If a name contains dots, the existing entities decide where it is split.
     func changedAttributes(in store: Store) throws(ToolFailure) -> [String: Set<String>]? {
         guard let texts = values(of: "attribute") else { return nil }
         let entities = try storing { try store.entities }.map(\.name)

@@ -1,11 +1,11 @@
-// `annals info STORE`: what a store is, what its schema says, and what its file is made of.
+// `annals info STORE`: prints what a store is, its schema, and what its file consists of.
 
 internal import Annals
 internal import FoundationEssentials
 
 extension Command {
     static let info = Command(
-        "info", "Says what is in a store and what takes its space.", operands: ["STORE"],
+        "info", "Prints what a store contains and what takes its space.", operands: ["STORE"],
         options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],
         run: InfoCommand.run)
 }
@@ -67,7 +67,7 @@ enum InfoCommand {
         }
     }
 
-    /// About, as words for people.
+    /// The approximate use of the space, in words for people.
     private static func uses(_ space: StoreStatistics.Space) -> [(String, UInt64)] {
         [
             ("live rows, about", space.liveBytes), ("history, about", space.historyBytes),
@@ -76,7 +76,7 @@ enum InfoCommand {
         ]
     }
 
-    /// Those that there are, by name.
+    /// The kinds of frames that there are, by name.
     private static func kinds(_ statistics: StoreStatistics) -> [(kind: String, bytes: UInt64)] {
         statistics.bytesByKind.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }

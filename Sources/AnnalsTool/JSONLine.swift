@@ -1,6 +1,6 @@
-// JSON for other programs: one object a line, only ASCII, so that nothing has to be escaped again.
+// JSON for other programs: one object a line, ASCII only, so that nothing needs escaping again.
 
-/// An object of JSON text in the making; fields stand in the order in which they are added.
+/// A JSON object while it is built. Fields stay in the order in which they are added.
 struct JSONLine {
     private var fields: [String] = []
 
@@ -14,10 +14,10 @@ struct JSONLine {
         addRaw(name, "[" + objects.map(\.text).joined(separator: ",") + "]")
     }
 
-    /// A value that is JSON already.
+    /// Adds a value that is JSON already.
     mutating func addRaw(_ name: String, _ value: String) { fields.append(Self.quoted(name) + ":" + value) }
 
-    /// Control characters and everything beyond ASCII as `\uXXXX`, which any reader of JSON understands.
+    /// Writes control characters and everything outside ASCII as `\uXXXX`, which any JSON reader understands.
     static func quoted(_ text: String) -> String {
         var quoted = "\""
         for unit in text.utf16 {
@@ -34,7 +34,7 @@ struct JSONLine {
     }
 }
 
-/// A checksum or tag: 16 digits, because JSON readers take larger numbers for inexact ones.
+/// A checksum or tag as 16 hexadecimal digits, because many JSON readers round large numbers.
 func hexadecimal(_ number: UInt64) -> String {
     let digits = String(number, radix: 16)
     return String(repeating: "0", count: 16 - digits.count) + digits

@@ -1,22 +1,21 @@
-// Reads JSON as the tool needs it: strictly, with the order of keys, with integers told from doubles, nested values as
-// their own text.
+// Reads JSON for the tool: strictly, with members in order, integers distinct from doubles, and nested values as text.
 //
-// What RFC 8259 leaves open is refused: keys that come twice, bytes that are not UTF-8, halves of surrogate pairs, more
-// than `maximumDepth` levels. Numbers: what is written as an integer and fits 64 bits is one; what is written with a
-// point or an exponent is the nearest double; what fits neither keeps its text: also what is not 0, and is nearest to
-// 0.
+// It refuses what RFC 8259 leaves open: repeated keys, invalid UTF-8, unpaired surrogates, and more than `maximumDepth`
+// levels. A number that is written as an integer and fits 64 bits is an integer. A number with a point or an exponent
+// is the nearest double. A number that fits neither keeps its text; so does one that is not 0 but whose nearest double
+// is 0.
 
-/// A JSON value. What is nested in it is kept as the text that it was.
+/// A JSON value. A nested value is kept as text.
 package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
     case int(Int64)
-    /// With its text where that says more digits than the double has.
+    /// A double, with its text if that has more digits than the double.
     case double(Double, text: String? = nil)
-    /// A number that fits neither: its text.
+    /// The text of a number that fits neither.
     case number(String)
     case string(String)
-    /// An object or array: its text.
+    /// The text of an object or array.
     case structure(String)
 }
 
@@ -25,8 +24,8 @@ package struct JSONMember: Equatable, Sendable {
     package var value: JSONValue
 }
 
-/// A text that equals another when their bytes do: strings are equal where letters are composed differently, names in a
-/// store are not.
+/// A text that is compared by its bytes, as names in a store are. Swift strings are also equal if only their Unicode
+/// forms differ.
 package struct ExactText: Hashable, Sendable {
     package let text: String
 
@@ -40,7 +39,7 @@ package struct ExactText: Hashable, Sendable {
     }
 }
 
-/// Why a text is no JSON, and at which of its bytes, from 1.
+/// Why a text is not JSON, and at which byte, from 1.
 package struct JSONError: Error, Equatable, Sendable {
     package var message: String
     package var column: Int
@@ -62,7 +61,7 @@ package struct JSONReader {
 
     // MARK: Whole texts
 
-    /// The members of the one object that the text is, in their order.
+    /// The members, in order, of a text that is one object.
     package static func object(_ bytes: [UInt8]) throws(JSONError) -> [JSONMember] {
         var reader = try JSONReader(bytes)
         reader.skipSpace()
@@ -75,7 +74,7 @@ package struct JSONReader {
         return members
     }
 
-    /// The one value that the text is.
+    /// The value of a text that is one value.
     package static func value(_ text: String) throws(JSONError) -> JSONValue {
         var reader = try JSONReader(Array(text.utf8))
         reader.skipSpace()
@@ -84,7 +83,7 @@ package struct JSONReader {
         return value
     }
 
-    /// The elements of the one array that the text is.
+    /// The elements of a text that is one array.
     package static func elements(_ text: String) throws(JSONError) -> [JSONValue] {
         var reader = try JSONReader(Array(text.utf8))
         reader.skipSpace()
@@ -140,12 +139,12 @@ package struct JSONReader {
         }
     }
 
-    /// Without making texts of what is nested.
+    /// Skips the value, without building texts for nested values.
     private mutating func skipOrReadValue() throws(JSONError) {
         if next == UInt8(ascii: "{") || next == UInt8(ascii: "[") { try skipStructure() } else { _ = try readValue() }
     }
 
-    /// `visit` reads the value of each name.
+    /// `visit` reads the value of each member.
     private mutating func readObject(
         _ visit: (inout JSONReader, String) throws(JSONError) -> Void
     ) throws(JSONError) {
@@ -223,13 +222,13 @@ package struct JSONReader {
             try skipDigits()
         }
         let text = String(decoding: bytes[start..<place], as: UTF8.self)
-        // An integer has no -0, a double has.
+        // There is no integer -0, but there is such a double.
         if isInteger, text != "-0", let int = Int64(text) { return .int(int) }
         if isInteger && text != "-0" { return .number(text) }
         guard let double = Double(text), double.isFinite, !double.isZero || Self.isZero(text) else {
             return .number(text)
         }
-        // 15 digits always come back.
+        // A double represents any 15 digits.
         let isExact = text.utf8.count <= 15 && (double.isNormal || double.isZero)
         return .double(double, text: isExact || DecimalText(text) == DecimalText(double.description) ? nil : text)
     }

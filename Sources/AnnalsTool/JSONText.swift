@@ -1,7 +1,8 @@
-// Writes JSON: UTF-8, always the same text for the same value, and nothing in it that a terminal would obey.
+// Writes JSON: UTF-8, always the same text for the same value, without anything that a terminal would obey.
 //
-// Doubles are the shortest text that reads as the same bits, -0.0 included. JSON has no text for NaN and the
-// infinities: they are the strings "NaN", "Infinity" and "-Infinity", because null would say that there is no value.
+// A double is the shortest text that reads as the same bits, including -0.0. JSON has no text for NaN and the
+// infinities: they become the strings "NaN", "Infinity" and "-Infinity", because null would mean that there is no
+// value.
 
 /// Appends JSON to bytes.
 package enum JSONText {
@@ -15,7 +16,7 @@ package enum JSONText {
     /// The bytes must be UTF-8.
     package static func appendString(_ utf8: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
-        // Nearly every text is printable ASCII without quotes, and is copied.
+        // Nearly every text is printable ASCII without quotes, and can be copied.
         if utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
             bytes += utf8
         } else {
@@ -56,8 +57,9 @@ package enum JSONText {
         return double.isNaN ? "\"NaN\"" : double < 0 ? "\"-Infinity\"" : "\"Infinity\""
     }
 
-    /// The text of a JSON attribute. A program may have stored a text there that is not JSON: it becomes an object with
-    /// the one member `notJSON`, so that it is not taken for a string. A text that looks like that is wrapped as well.
+    /// The text of a JSON attribute. A program may have stored a text that is not JSON. It becomes an object with the
+    /// one member `notJSON`, so that it is not taken for a string. A text that looks like such an object is wrapped
+    /// too.
     package static func append(json: String, to bytes: inout [UInt8]) {
         guard let value = try? JSONReader.value(json), unwrapped(value) == nil else {
             append("{\"\(notJSON)\":", to: &bytes)
@@ -69,7 +71,7 @@ package enum JSONText {
 
     private static let notJSON = "_notJSON"
 
-    /// The text that a dump has wrapped; nil if the value is anything else.
+    /// The text that a dump has wrapped; nil for any other value.
     package static func unwrapped(_ value: JSONValue) -> String? {
         guard case .structure(let text) = value, text.utf8.first == UInt8(ascii: "{"),
             let members = try? JSONReader.object(Array(text.utf8)), members.count == 1, members[0].name == notJSON,
@@ -78,8 +80,8 @@ package enum JSONText {
         return content
     }
 
-    /// A text that is JSON, as it is but for what a terminal would obey: that can only stand in its strings, where an
-    /// escape means the same. Line ends between its values become spaces, so that it stays on its line.
+    /// Appends a JSON text, without what a terminal would obey. Such characters occur only in its strings, where an
+    /// escape means the same. Line ends between values become spaces, so the text stays on one line.
     package static func appendRaw(_ json: String, to bytes: inout [UInt8]) {
         var text = json
         let isPlain = text.withUTF8 { $0.allSatisfy { $0 >= 0x20 && $0 < 0x7F } }
@@ -96,7 +98,7 @@ package enum JSONText {
         }
     }
 
-    /// What was read, as its text.
+    /// The text of a value that was read.
     package static func text(_ value: JSONValue) -> String {
         switch value {
         case .null: "null"

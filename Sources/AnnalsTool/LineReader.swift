@@ -2,22 +2,22 @@
 
 internal import Glibc
 
-/// The lines of a file, without their ends.
+/// The lines of a file, without their line ends.
 package final class LineReader {
-    /// A longer line is refused: it would be one object that does not fit a store anyway.
+    /// Longer lines are refused: such an object would not fit in a store anyway.
     package static let maximumLineBytes = 256 << 20
     private static let pieceBytes = 1 << 20
 
-    /// What errors call it.
+    /// Its name in errors.
     package let name: String
     /// Whether it can be read twice.
     package let isRegularFile: Bool
-    /// The number of the line read last, from 1.
+    /// The number of the last line that was read, from 1.
     package private(set) var number: UInt64 = 0
     private let descriptor: Int32
     private var buffer: [UInt8] = []
     private var place = 0
-    /// Up to where in the buffer no line ends.
+    /// No line ends before this index of the buffer.
     private var searched = 0
     private var isAtEnd = false
 
@@ -32,7 +32,7 @@ package final class LineReader {
 
     deinit { if descriptor > 0 { close(descriptor) } }
 
-    /// Begins again; for regular files.
+    /// Begins again. For regular files only.
     package func rewind() {
         lseek(descriptor, 0, SEEK_SET)
         buffer = []

@@ -1,4 +1,4 @@
-// The rows of one batch, inside its transaction.
+// The rows of one batch, within its transaction.
 
 internal import Annals
 
@@ -7,7 +7,7 @@ struct LineError: Error {
     var reason: String
 }
 
-/// The line names an object that the batch has changed, and the library takes no second change of it in one so large.
+/// The line names an object that the batch has changed already, and the batch is too large for a second change of it.
 struct RepeatedObject: Error {}
 
 struct LoadBatch {
@@ -15,7 +15,7 @@ struct LoadBatch {
     private let entity: EntityHandle
     private let before: Snapshot
     private let key: (name: String, position: Int?)?
-    /// By the value of the key: what this batch has inserted, which no index knows yet.
+    /// The objects that this batch has inserted, by the value of the key. No index contains them yet.
     private var inserted: [Value: ObjectID] = [:]
     private var positions: [ExactText: Int] = [:]
     private(set) var counts = LoadCounts()
@@ -30,13 +30,12 @@ struct LoadBatch {
         if let name = options.key { key = (name, entity.position(of: name)) } else { key = nil }
     }
 
-    /// Throws a `LineError` for what is wrong with the line, a `StoreError` for what is wrong with the store,
-    /// `RepeatedObject`.
+    /// Throws a `LineError` for an error in the line, a `StoreError` for one of the store, and `RepeatedObject`.
     mutating func add(_ members: [JSONMember]) throws {
         var values = [Value](repeating: .null, count: entity.attributes.count)
         for member in members {
             guard let position = positions[ExactText(member.name)] else {
-                // An attribute that has had no value in any line is made at the end.
+                // An attribute without any value so far is created at the end.
                 if member.value == .null { continue }
                 throw LineError(reason: "“\(member.name)” is not an attribute of “\(entity.name)” any more")
             }
@@ -61,7 +60,7 @@ struct LoadBatch {
         }
     }
 
-    /// As indexes see it: they do not tell -0.0 from 0.0.
+    /// The value as an index compares it: -0.0 equals 0.0.
     private static func asKey(_ value: Value) -> Value {
         if case .double(let double) = value, double == 0 { .double(0) } else { value }
     }

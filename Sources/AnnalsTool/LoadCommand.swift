@@ -1,4 +1,4 @@
-// `annals load STORE FILE`: JSON lines into a store, batch by batch.
+// `annals load STORE FILE`: loads JSON lines into a store, in batches.
 
 internal import Annals
 
@@ -6,29 +6,29 @@ extension Command {
     static let load = Command(
         "load", "Loads JSON objects, one a line, into an entity.",
         details: """
-            Makes the store, the entity and the attributes where they are not there. An
-            attribute has the narrowest type that all its values fit: bool, int, double,
-            string, else json; values that do not fit an attribute that is there widen it: a
-            new attribute takes its name and its values, which history shows as if there had
-            been none before; it is not required and has no default. A number with a point
-            or an exponent becomes the double that is nearest to it. Null and missing are
-            both absent. Empty lines are skipped. With a key, an object that has the line's
-            value for it is updated, and only where it differs; without, every line is a new
-            object. A large batch ends before a key that it has had. With “prune” objects
-            that no line names are deleted at the end, but not all of them because the file
-            is empty, unless “allow-empty” is said too. A line that is wrong ends the load:
-            whole batches before it stay, none of its own does. In a store that was there
-            the types stay that its values asked for.
+            Creates a missing store, entity or attribute. An attribute gets the narrowest type that fits all its
+            values: bool, int, double, string, or otherwise json. If a value does not fit an existing attribute, a
+            new attribute of a wider type takes over its name and values. In history it looks as if it had no values
+            before. It is optional and has no default. A number with a point or an exponent becomes the nearest
+            double. Null and missing are the same. Empty lines are skipped.
+
+            With --key, a line updates the object that has the line's value for the key, if anything differs.
+            Without it, every line is a new object. A large batch ends before a key that it already contains. With
+            --prune, the objects that no line names are deleted at the end. An empty file deletes nothing, unless
+            --allow-empty is given too.
+
+            A wrong line ends the load: the batches before it stay, and nothing of its own batch does. Wider types
+            in an existing store stay as well.
             """,
         operands: ["STORE", "FILE"],
         options: [
-            Option("entity", value: "NAME", "the entity that the objects are of; must be given"),
-            Option("key", value: "ATTRIBUTE", "what tells objects apart; becomes unique"),
-            Option("prune", "delete the objects that the file does not have; needs a key"),
-            Option("allow-empty", "with prune: delete all objects where the file is empty"),
-            Option("author", value: "A", "who makes the change, as history says it"),
+            Option("entity", value: "NAME", "the entity of the objects; required"),
+            Option("key", value: "ATTRIBUTE", "the attribute that identifies objects; becomes unique"),
+            Option("prune", "delete the objects that are not in the file; needs --key"),
+            Option("allow-empty", "with --prune: delete all objects if the file is empty"),
+            Option("author", value: "A", "who makes the change, for the history"),
             Option("context", value: "C", "what they were doing, or where"),
-            Option("batch", value: "N", "so many lines a transaction (1000)"),
+            Option("batch", value: "N", "the number of lines in a transaction (1000)"),
             Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
         ], run: LoadCommand.run)
 }
@@ -99,7 +99,7 @@ struct LoadCounts {
     var deleted: UInt64 = 0
     var unchanged: UInt64 = 0
     var transactions: UInt64 = 0
-    /// Of the store as the load left it.
+    /// The place of the store after the load.
     var token: HistoryToken?
 
     mutating func add(_ other: LoadCounts) {

@@ -1,12 +1,10 @@
-// One load: reading lines, batch by batch, and committing each batch whole.
+// One load: it reads lines in batches and commits each batch as a whole.
 //
-// Invariants:
-// TL1  A batch is committed by one transaction, or nothing of it is. A line that a transaction cannot take, because it
-//     is large and has changed the line's object already, begins another batch.
-// TL2  A regular file is read twice: types are known before the first row is written, and nothing is widened on the
-//     way. From anything else each batch tells its own types.
-// TL3  Nothing is made or changed before the first whole batch has been read, and no store is left that was made for
-// lines none of which came in.
+// Invariants: TL1  A batch is committed by one transaction, or not at all. A line that a transaction cannot take,
+// because it is large and has changed the line's object already, begins another batch. TL2  A regular file is read
+// twice: types are known before the first row is written, and nothing is widened later. For other files, each batch
+// determines its own types. TL3  Nothing is created or changed before the first whole batch was read. A store that was
+// created for the load is removed if no line was loaded.
 
 internal import Annals
 
@@ -20,11 +18,11 @@ final class LoadRun {
     private let reader: LineReader
     private var counts = LoadCounts()
     private var progress = Progress("rows")
-    /// Numbers of the objects that lines have named; kept only for pruning.
+    /// The numbers of the objects that lines have named. Kept only for pruning.
     private var seen = Set<UInt64>()
     /// Attributes that have had no value yet.
     private var untyped: [String] = []
-    /// The last transaction, as long as all of them were about the schema.
+    /// Whether any row was written. Otherwise all transactions so far changed only the schema.
     private var hasRows = false
 
     init(_ options: LoadOptions, _ reader: LineReader) {
@@ -54,7 +52,7 @@ final class LoadRun {
         return counts
     }
 
-    /// Nil if there is no store, and nothing to make one for.
+    /// Nil if there is no store, and no reason to create one.
     private func open(_ path: String, isEmpty: Bool) throws(ToolFailure) -> Store? {
         do {
             return try StoreAccess.store(path, .readWrite, creates: !isEmpty)
@@ -73,7 +71,7 @@ final class LoadRun {
 
     // MARK: Reading
 
-    /// What the lines up to the first wrong one say; that one is met again, and reported, where it stands in its batch.
+    /// The types in the lines up to the first wrong one. That line is read again, and reported, in its batch.
     private func readTypes() throws(ToolFailure) -> TypeGuesses {
         var guesses = TypeGuesses()
         while let line = try reader.next() {
@@ -123,7 +121,7 @@ final class LoadRun {
         return members
     }
 
-    /// An entity has only so many attributes: names the line that brings one more.
+    /// An entity has a limited number of attributes. Throws with the number of the line that exceeds it.
     private func requireCount(_ guesses: TypeGuesses, at line: UInt64) throws(ToolFailure) {
         let (count, most) = (guesses.names.count, MemberNames.maximumCount)
         guard count > most else { return }
@@ -137,7 +135,7 @@ final class LoadRun {
                 + "were inserted, \(counts.updated) updated; nothing of its own batch was written.")
     }
 
-    /// What only shows when a batch is committed is of one of its lines, or of none.
+    /// An error that shows only when a batch is committed: it belongs to one of its lines, or to none.
     private func unwritten(_ batch: ArraySlice<LoadedLine>, _ error: StoreError) -> ToolFailure {
         var failure = ToolFailure(error)
         guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
@@ -149,13 +147,13 @@ final class LoadRun {
 
     // MARK: Types
 
-    /// Makes the entity as the values need it, in one transaction of its own.
+    /// Creates or changes the entity as the values need it, in a transaction of its own.
     private func prepare(
         _ store: Store, _ guesses: TypeGuesses, alsoUntyped: Bool = false
     ) throws(ToolFailure) {
         let plan = LoadSchema(entity: options.entity, key: options.key, guesses: guesses)
         let missing = alsoUntyped ? untyped : []
-        // A snapshot says at next to no cost that there is nothing to do, without a lock.
+        // A snapshot tells cheaply, without the lock, if there is nothing to do.
         let snapshot = try storing { try store.snapshot() }
         guard try plan.needsChange(snapshot, untyped: missing) else { return }
         try storing {
@@ -180,8 +178,8 @@ final class LoadRun {
         while !rest.isEmpty { rest = rest.dropFirst(try write(rest, into: store)) }
     }
 
-    /// Writes the lines in one transaction, or those before one that names an object again, which is too much for a
-    /// large one: the next begins there. Returns how many.
+    /// Writes the lines in one transaction. Ends before a line that names an object again, if the batch is too large
+    /// for that; the next batch begins there. Returns the number of lines written.
     private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) -> Int {
         var written = 0
         var added = LoadCounts()
@@ -225,7 +223,7 @@ final class LoadRun {
 
     // MARK: Pruning
 
-    /// Nothing that was read is more often something that could not be got than nothing that there is.
+    /// An empty file is more often a failed download than a store without objects.
     private func refusePruningAll(_ store: Store) throws(ToolFailure) {
         let count = try storing { try store.snapshot().count(of: options.entity) }
         guard count > 0 else { return }
@@ -252,7 +250,7 @@ final class LoadRun {
                 try store.write(author: options.author, contextName: options.context) { transaction in
                     var deleted: UInt64 = 0
                     for object in batch {
-                        // Somebody else may have been quicker.
+                        // Another process may have deleted it already.
                         guard try transaction.snapshot.withRow(object, in: entity, { (_) throws(StoreError) in }) else {
                             continue
                         }

@@ -1,4 +1,4 @@
-// What a load changes in the schema: the entity, new attributes, wider types, a unique key.
+// The schema changes of a load: the entity, new attributes, wider types, a unique key.
 
 internal import Annals
 
@@ -7,7 +7,7 @@ struct LoadSchema {
     let key: String?
     let guesses: TypeGuesses
 
-    /// An attribute that becomes another one of a wider type, with the same name and place, and takes its values along.
+    /// An attribute that is replaced by one of a wider type, with the same name, place and values.
     private struct Widening {
         var name: String
         var type: AttributeType
@@ -18,7 +18,7 @@ struct LoadSchema {
         return !changes.isEmpty
     }
 
-    /// Must be the first thing that the transaction does.
+    /// Must be the first action of the transaction.
     func apply(to transaction: Transaction, untyped: [String]) throws(ToolFailure) {
         let before = transaction.snapshot
         let (changes, widenings) = try plan(before, untyped: untyped)
@@ -77,7 +77,7 @@ struct LoadSchema {
         }
     }
 
-    /// The values as they were, in the wider type.
+    /// Copies the previous values to the wider type.
     private func carryOver(
         _ widenings: [Widening], _ before: Snapshot, _ transaction: Transaction
     ) throws {
@@ -95,8 +95,8 @@ struct LoadSchema {
 
     static func widened(_ value: Value, to type: AttributeType) -> Value {
         if type == .double, case .int(let int) = value { return .double(Double(int)) }
-        // The text that most likely stood in the line: where the attribute is the key, the same line has to find its
-        // object again.
+        // The text that was most likely in the line. If the attribute is the key, the same line must find its object
+        // again.
         if case .double(let double) = value, double != 0 || double.sign == .plus, abs(double) < 0x1p53,
             let int = Int64(exactly: double)
         {

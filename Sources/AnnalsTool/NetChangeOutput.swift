@@ -1,4 +1,4 @@
-// `annals history STORE --net`: one line for each object, or a few with values.
+// `annals history STORE --net`: prints one line for each object, or a few with values.
 
 internal import Annals
 

@@ -1,8 +1,8 @@
-// An object as one line of JSON: how `dump` and `get` print it, and `load` reads it.
+// An object as one line of JSON: `dump` and `get` print it, and `load` reads it.
 
 internal import Annals
 
-/// Makes the lines of one entity's objects, in a buffer that is used again.
+/// Builds the lines of one entity's objects, in a buffer that is used again.
 struct ObjectLine {
     private let entity: EntityHandle
     private let isBare: Bool

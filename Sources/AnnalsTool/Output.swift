@@ -1,9 +1,10 @@
-// What the tool prints: through one buffer, so that every failure to print is noticed, and without control characters.
+// What the tool prints. It goes through one buffer, so that every failure to print is noticed, and without control
+// characters.
 
 internal import Annals
 internal import Glibc
 
-/// A buffered way to one of the standard streams.
+/// Buffered output to one of the standard streams.
 package struct Output {
     package enum Stream: Int32, Sendable {
         case standardOutput = 1
@@ -14,31 +15,30 @@ package struct Output {
 
     private let stream: Stream
     private var buffer: [UInt8] = []
-    /// After the first failure nothing is written any more: what came later would look as if it followed what came
-    /// before.
+    /// After the first failure nothing more is written: it would look as if it directly followed what came before.
     package private(set) var hasFailed = false
-    /// Whether the command has changed something by now: a failure to print does not undo that, and says so.
+    /// Whether the command has changed something. A failure to print does not undo that, and its message says so.
     package var hasChanges = false
 
     package init(_ stream: Stream) { self.stream = stream }
 
-    /// Prints a line of text; control characters in it are shown, not sent.
+    /// Prints a line of text. Control characters are escaped.
     package mutating func line(_ text: String = "") throws(ToolFailure) {
         buffer += Self.escaped(text).utf8
         buffer.append(UInt8(ascii: "\n"))
         if buffer.count >= Self.bufferBytes { try flush() }
     }
 
-    /// Prints bytes as they are: what is meant for other programs, or was escaped in another way.
+    /// Prints bytes unchanged: for other programs, or if they were escaped already.
     package mutating func data(_ bytes: [UInt8]) throws(ToolFailure) {
         buffer += bytes
         if buffer.count >= Self.bufferBytes { try flush() }
     }
 
-    /// Whether somebody looks at it.
+    /// Whether a person reads the output.
     package var isTerminal: Bool { isatty(stream.rawValue) == 1 }
 
-    /// Sends what is left. A command has succeeded only when this has.
+    /// Writes what is left in the buffer. A command has succeeded only if this has.
     package mutating func finish() throws(ToolFailure) { try flush() }
 
     private mutating func flush() throws(ToolFailure) {
@@ -67,7 +67,7 @@ package struct Output {
         }
     }
 
-    /// The text with every control character, and what turns the direction of writing, as `\u{…}`, so that no name in a
+    /// The text with control characters, and characters that change the writing direction, as `\u{…}`. So no name in a
     /// file can command a terminal.
     package static func escaped(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isCommand) else { return text }
@@ -82,7 +82,7 @@ package struct Output {
         return result
     }
 
-    /// Whether a terminal could obey it, or it changes the direction of writing.
+    /// Whether a terminal could obey the character, or it changes the writing direction.
     package static func isCommand(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: true

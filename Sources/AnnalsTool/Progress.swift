@@ -1,4 +1,4 @@
-// How far a long command is: one line on standard error that writes over itself, and only if somebody looks at it.
+// The progress of a long command: one line on standard error that is overwritten, only on a terminal.
 
 internal import Glibc
 
@@ -13,7 +13,7 @@ struct Progress {
         isShown = isatty(2) == 1
     }
 
-    /// At most once a second.
+    /// Prints at most once a second.
     mutating func show(_ count: UInt64) {
         guard isShown, case let now = time(nil), now != lastSeconds else { return }
         lastSeconds = now
@@ -21,13 +21,13 @@ struct Progress {
         print("\r\(count) \(unit)")
     }
 
-    /// Before anything else is said on the terminal.
+    /// Call it before anything else is printed on the terminal.
     mutating func clear() {
         guard isVisible else { return }
         isVisible = false
         print("\r\u{1b}[K")
     }
 
-    /// Nobody minds where it fails.
+    /// Failures do not matter here.
     private func print(_ text: String) { _ = write(2, text, text.utf8.count) }
 }

@@ -1,26 +1,23 @@
-// `annals retention STORE`: how long the store keeps its history, and changing that.
+// `annals retention STORE`: prints or changes how long the store keeps its history.
 
 internal import Annals
 
 extension Command {
     static let retention = Command(
-        "retention", "Says how long a store keeps its history, or changes that.",
+        "retention", "Prints how long a store keeps its history, or changes that.",
         details: """
-            History that is older than AGE, or takes more than BYTES, goes by itself with
-            the next commits, whoever makes them, and whether its consumers have read it or
-            not; rows that there are do not count. AGE is a number with s, m, h or d behind
-            it, or forever, standard (7 days or 1 GiB) or none (history goes at once); BYTES
-            is a number, or left out for any size.
+            History that is older than AGE, or takes more than BYTES, is cleaned by later commits of any process,
+            even if consumers have not read it. The rows of existing objects do not count. AGE is a number followed
+            by s, m, h or d, or one of: forever, standard (7 days or 1 GiB), none (no history). BYTES is a number;
+            without it, any size is kept.
 
-            With --entity it is said of one entity alone whether its history is kept, and
-            AGE is full or off. Off gives up what there is of it: no request returns its
-            changes any more, and who asks for them is told so. Turned on again, its history
-            begins with the transaction that does that. Entities whose history is off are
-            printed in any case.
+            With --entity, AGE is full or off: whether the history of this entity is kept. Off removes the entity's
+            history, and requesting it is an error that says so. If it is turned on again, it begins with the
+            transaction that does so. Entities whose history is off are always printed.
             """,
         operands: ["STORE", "[AGE]", "[BYTES]"],
         options: [
-            Option("entity", value: "NAME", "keeps the history of this entity (full), or does not (off)"),
+            Option("entity", value: "NAME", "set whether the history of this entity is kept: full or off"),
             Option("format", value: "FORMAT", "json, or text (the default on a terminal)"),
         ],
         run: RetentionCommand.run)
@@ -56,7 +53,7 @@ enum RetentionCommand {
         return .done
     }
 
-    /// Of one entity; nil if it is only asked for.
+    /// The policy for one entity; nil if it is only printed.
     private static func policy(_ arguments: Arguments) throws(ToolFailure) -> HistoryPolicy? {
         guard arguments.operands.count > 1 else { return nil }
         guard arguments.operands.count == 2, let policy = HistoryPolicy(rawValue: arguments.operands[1]) else {
@@ -95,7 +92,7 @@ enum RetentionCommand {
         return Store.Retention(age: .seconds(whole), bytes: bytes)
     }
 
-    /// The longest first.
+    /// The longest unit first.
     private static let units: [(letter: Character, seconds: UInt64)] = [
         ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1),
     ]
@@ -109,7 +106,7 @@ enum RetentionCommand {
 
     // MARK: As words
 
-    /// What follows “for”.
+    /// The text after “for”.
     static func text(_ retention: Store.Retention) -> String {
         let age = retention.age.map { text(seconds: UInt64(clamping: $0.components.seconds)) }
         let bytes = retention.bytes.map { "\($0) bytes" }
@@ -117,7 +114,7 @@ enum RetentionCommand {
         return limits.isEmpty ? "ever" : limits.joined(separator: " or ")
     }
 
-    /// As it would be typed.
+    /// A duration as one would type it.
     private static func text(seconds: UInt64) -> String {
         let unit = units.first { seconds > 0 && seconds.isMultiple(of: $0.seconds) }
         return unit.map { "\(seconds / $0.seconds)\($0.letter)" } ?? "0s"

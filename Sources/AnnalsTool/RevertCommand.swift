@@ -1,22 +1,21 @@
-// `annals revert STORE PLACE`: undoes a transaction by a new one.
+// `annals revert STORE PLACE`: undoes a transaction with a new one.
 
 internal import Annals
 
 extension Command {
     static let revert = Command(
-        "revert", "Undoes a transaction by a new one, and prints its token.",
+        "revert", "Undoes a transaction with a new one, and prints its token.",
         details: """
-            What it inserted is deleted, attributes that it changed get the values before,
-            what it deleted is inserted again. What has other values now than the
-            transaction gave is a conflict: it is listed, and nothing is written, unless
-            skip leaves the conflicting parts out. Conflicts are a failure either way. The
-            transaction is given by its number or its token.
+            Objects that it inserted are deleted, attributes that it changed get their values back, and objects that
+            it deleted are inserted again. If something has other values now than the transaction wrote, that is a
+            conflict. Conflicts are listed, and nothing is written; with --skip the rest is undone. Conflicts end
+            the command with status 1 in both cases. Give the transaction's number or its token.
             """,
         operands: ["STORE", "NUMBER|TOKEN"],
         options: [
-            Option("author", value: "A", "who undoes it, as history says it"),
+            Option("author", value: "A", "who undoes it, for the history"),
             Option("context", value: "C", "what they were doing, or where"),
-            Option("skip", "undoes what can be undone"),
+            Option("skip", "undo what can be undone"),
         ], run: RevertCommand.run)
 }
 

@@ -1,19 +1,18 @@
-// `annals salvage STORE NEW`: what can still be read of a damaged store, into a new one.
+// `annals salvage STORE NEW`: copies what can still be read of a damaged store into a new one.
 
 internal import Annals
 
 extension Command {
     static let salvage = Command(
-        "salvage", "Makes a new store of what can be read of a damaged one.",
+        "salvage", "Creates a new store from what can be read of a damaged one.",
         details: """
-            Every part of the file whose checksums agree is read. The new store has the
-            newest values that were found of each object, under its ID, without history; the
-            report says what is lost. STORE is only read. There may be nothing at NEW; who
-            is killed leaves “.NEW.annals-salvage”, which the next one to the same name
-            takes away. The exit status is 0 if the new store has everything that was
-            committed, and 2 if something is lost or may be. What is lost is known from the
-            newest checkpoint that can be read and from the numbers of transactions and
-            objects.
+            Every part of the file with correct checksums is read. The new store has the newest values of each
+            object that were found, under its ID, and no history. The report says what is lost, as far as the newest
+            readable checkpoint and the numbers of transactions and objects tell. The exit status is 0 if the new
+            store has everything that was committed, and 2 if something is lost or may be.
+
+            STORE is only read. Nothing may exist at NEW. A killed salvage leaves “.NEW.annals-salvage”; the next
+            one to the same name removes it.
             """,
         operands: ["STORE", "NEW"],
         options: [Option("format", value: "FORMAT", "json, or text (the default on a terminal)")],

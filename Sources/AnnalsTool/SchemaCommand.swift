@@ -1,4 +1,4 @@
-// `annals schema STORE`: the entities of a store, with their attributes and keys.
+// `annals schema STORE`: prints the entities of a store, with their attributes and keys.
 
 internal import Annals
 

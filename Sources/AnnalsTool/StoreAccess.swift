@@ -1,4 +1,4 @@
-// How the commands come to a store: opening it, and taking apart what names a place or an object in it.
+// How commands open a store, and find a place or an object in it.
 
 package import Annals
 
@@ -15,7 +15,7 @@ extension ToolFailure {
         self.error = error
     }
 
-    /// How to do with the tool what the library's sentence asks for.
+    /// How to do with the tool what the library's message advises.
     private static func advice(_ code: StoreError.Code) -> String? {
         switch code {
         case .tokenExpired, .tokenDiverged, .consumerLost:
@@ -30,7 +30,7 @@ extension ToolFailure {
         }
     }
 
-    /// From an untyped `catch` around calls that throw nothing else.
+    /// For an untyped `catch` around calls that throw only these errors.
     init(_ error: any Error) {
         switch error {
         case let failure as ToolFailure: self = failure
@@ -40,7 +40,7 @@ extension ToolFailure {
     }
 }
 
-/// Runs calls into the library and turns what they throw into the tool's own failure.
+/// Runs calls into the library and turns their errors into the tool's own failure.
 func storing<Value>(_ body: () throws -> Value) throws(ToolFailure) -> Value {
     do { return try body() } catch { throw ToolFailure(error) }
 }
@@ -51,18 +51,18 @@ enum StoreAccess {
         try storing { try store(path, access, creates: creates) }
     }
 
-    /// The same, for callers that decide by the error.
+    /// The same, for callers that look at the error.
     static func store(_ path: String, _ access: Store.Access, creates: Bool) throws -> Store {
         var options = Store.Options()
         options.access = access
         options.reading = .copied
         options.createsIfMissing = creates
-        // A tool does what it is asked to do.
+        // The tool compacts only when told to.
         options.automaticCompaction = nil
         return try Store(at: path, options: options)
     }
 
-    /// Runs `body` with a store and closes it. If both fail, the failure of `body` is the one to know.
+    /// Runs `body` with a store and closes it. If both fail, throws the failure of `body`.
     static func with<Result>(
         _ path: String, _ access: Store.Access, _ body: (Store) throws(ToolFailure) -> Result
     ) throws(ToolFailure) -> Result {
@@ -80,7 +80,7 @@ enum StoreAccess {
 }
 
 extension Store {
-    /// The place that somebody named, as a token. Throws the token errors.
+    /// The named place, as a token. Throws the token errors.
     func token(of place: HistoryPlace) throws -> HistoryToken {
         if case .token(let token) = place { return token }
         return try snapshot(at: place).token
@@ -92,13 +92,13 @@ extension Store {
         case .token(let token): try snapshot(asOf: token)
         case .number(let number): try snapshot(asOf: number)
         case .moment(let microseconds):
-            // What was committed at that very moment belongs to it.
+            // Transactions that were committed at exactly that moment are included.
             try snapshot(asOf: try number(before: Timestamp.date(microseconds + 1)) - 1)
         }
     }
 }
 
-/// A place in history as it is given on the command line.
+/// A place in history, as given on the command line.
 package enum HistoryPlace: Equatable, Sendable {
     case number(UInt64)
     case token(HistoryToken)
@@ -154,7 +154,7 @@ extension Arguments {
     }
 }
 
-/// The ID's text form, of an object of any entity.
+/// Parses the text form of an ID, of any entity.
 func objectID(_ text: String) throws(ToolFailure) -> ObjectID {
     guard let object = ObjectID(text) else {
         throw ToolFailure(.usage, "“\(text)” is no object ID: one looks like “1:42”.")
@@ -162,7 +162,7 @@ func objectID(_ text: String) throws(ToolFailure) -> ObjectID {
     return object
 }
 
-/// What “ENTITY ID” on the command line names: the ID's text form, or only the object's number.
+/// Parses “ENTITY ID” of the command line: the ID's text form, or only the object's number.
 func objectID(_ text: String, of entity: EntityHandle) throws(ToolFailure) -> ObjectID {
     if let object = ObjectID(text) {
         guard object.entityNumber == entity.number else {

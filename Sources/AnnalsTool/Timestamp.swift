@@ -1,4 +1,4 @@
-// Dates as ISO 8601 writes them, in UTC, to the microsecond, from and to microseconds since 1970.
+// Dates in ISO 8601, in UTC and to the microsecond, converted from and to microseconds since 1970.
 
 internal import FoundationEssentials
 
@@ -6,7 +6,8 @@ package enum Timestamp {
     private static let perSecond: Int64 = 1_000_000
     private static let perDay: Int64 = 86_400 * perSecond
 
-    /// Such as `2026-01-02T03:04:05.000006Z`; years beyond 0 to 9999 have a sign and as many digits as they need.
+    /// A text such as `2026-01-02T03:04:05.000006Z`. Years outside 0 to 9999 have a sign and as many digits as they
+    /// need.
     package static func text(_ microseconds: Int64) -> String {
         let day = floorDivided(microseconds, perDay)
         let remainder = microseconds % perDay
@@ -19,8 +20,8 @@ package enum Timestamp {
             + padded(rest % perSecond, 6) + "Z"
     }
 
-    /// Reads what `text` writes for the years 0 to 9999, with a fraction of up to six digits or none. Nil for anything
-    /// else.
+    /// Parses the texts of `text` for the years 0 to 9999, with a fraction of up to six digits or none. Nil for
+    /// anything else.
     package static func microseconds(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes.last == UInt8(ascii: "Z"), bytes[4] == UInt8(ascii: "-"),
@@ -32,16 +33,16 @@ package enum Timestamp {
             (1...12).contains(month), hour < 24, minute < 60, second < 60
         else { return nil }
         let days = days(year, month, day)
-        // A day that the month does not have comes out as another.
+        // A day that the month does not have becomes another day.
         guard civil(days) == (year, month, day) else { return nil }
         return days * perDay + (hour * 3600 + minute * 60 + second) * perSecond + fraction
     }
 
-    /// The library rounds dates to the nearest microsecond, so this comes out as it went in.
+    /// The library rounds dates to the nearest microsecond, so this value survives unchanged.
     static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
 
-    /// Reads a moment as people write it: a date, or a date and a time, with or without seconds and a zone. Without a
-    /// zone it is UTC, and a date alone is its beginning. Nil for anything else.
+    /// Parses a moment as people write it: a date, or a date and a time, with or without seconds and a zone. Without a
+    /// zone it is UTC. A date alone is the beginning of that day. Nil for anything else.
     package static func moment(_ text: String) -> Int64? {
         guard
             let match = text.wholeMatch(
@@ -77,7 +78,7 @@ package enum Timestamp {
         return number % divisor < 0 ? quotient - 1 : quotient
     }
 
-    // The proleptic Gregorian calendar, counted in eras of 400 years that begin on the first of March of a year 0.
+    // The proleptic Gregorian calendar, in eras of 400 years that begin on the first of March of a year 0.
     private static let daysOfEra: Int64 = 146_097
     private static let daysBefore1970: Int64 = 719_468
 

@@ -1,9 +1,9 @@
-// The command `annals`: finds the command asked for, runs it, and ends with a status that says how that went.
+// The program `annals`: finds the requested command, runs it, and ends with an exit status.
 
 internal import Annals
 internal import Glibc
 
-/// The commands, in the order in which help lists them.
+/// The commands, in the order of help.
 enum Commands {
     static let all = [
         Command.load, .insert, .set, .delete, .get, .count, .dump, .schema, .history, .watch, .versions, .revert,
@@ -16,17 +16,17 @@ enum Commands {
 }
 
 @main struct Tool {
-    /// The version of the library and the tool, which are released together.
+    /// The version of the library and of the tool, which are released together.
     static let version = "0.1.0"
 
     static func main() {
-        // A closed pipe and a file size limit shall be errors that are reported, not the end of the process.
+        // A closed pipe and a file size limit are reported as errors, and do not end the process.
         signal(SIGPIPE, SIG_IGN)
         signal(SIGXFSZ, SIG_IGN)
         exit(run(arguments).rawValue)
     }
 
-    /// Nil if one is not valid UTF-8: repaired, it could name another file.
+    /// Nil if an argument is not valid UTF-8: repaired, it could name another file.
     private static var arguments: [String]? {
         var arguments: [String] = []
         for argument in UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).dropFirst() {
@@ -47,7 +47,8 @@ enum Commands {
             if status == .done && output.hasFailed { status = .failed }
             return status
         } catch {
-            // What was found before the failure is still worth showing; if that fails too, the first reason stands.
+            // The output from before the failure is still useful. If writing it fails too, the first failure is
+            // reported.
             try? output.finish()
             if error.status == .closedPipe { return error.status }
             var errors = Output(.standardError)

@@ -1,4 +1,4 @@
-// Which type an attribute must have so that all values seen so far fit it exactly.
+// Finds the type of an attribute that fits all values seen so far exactly.
 
 package import Annals
 
@@ -8,9 +8,9 @@ package struct TypeGuess: Equatable, Sendable {
     private var sawInt = false
     private var sawDouble = false
     private var sawString = false
-    /// Objects, arrays, and numbers that fit neither of the two.
+    /// Objects, arrays, and numbers that are neither integers nor doubles.
     private var sawOther = false
-    /// Whether every integer is a double too, without rounding.
+    /// Whether every integer is also a double without rounding.
     private var integersAreDoubles = true
 
     package init() {}
@@ -30,7 +30,7 @@ package struct TypeGuess: Equatable, Sendable {
         }
     }
 
-    /// The narrowest type; nil if there was no value at all.
+    /// The narrowest type; nil without any value.
     package var type: AttributeType? {
         switch (sawBool, sawInt, sawDouble, sawString, sawOther) {
         case (false, false, false, false, false): nil
@@ -42,10 +42,10 @@ package struct TypeGuess: Equatable, Sendable {
         }
     }
 
-    /// The type that an attribute of that type has to become; the same where it can stay.
+    /// The type that an existing attribute must get; its own type if that can stay.
     ///
-    /// `existingIntegersAreDoubles` tells of the values that are there. Types that no JSON value has by itself (dates
-    /// and so on) stay: a value either says one of them or is refused.
+    /// `existingIntegersAreDoubles` is about the existing values. Types that no JSON value has by itself (dates and so
+    /// on) stay: a value either is the text of one, or is refused.
     package func widened(_ existing: AttributeType, existingIntegersAreDoubles: () throws(ToolFailure) -> Bool)
         throws(ToolFailure) -> AttributeType
     {
@@ -59,7 +59,7 @@ package struct TypeGuess: Equatable, Sendable {
     }
 }
 
-/// Guesses for all attributes, in the order of their first appearance.
+/// The guesses for all attributes, in the order of their first appearance.
 package struct TypeGuesses: Sendable {
     package private(set) var names: [String] = []
     private var guesses: [ExactText: TypeGuess] = [:]

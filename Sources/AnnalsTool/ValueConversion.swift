@@ -1,14 +1,14 @@
-// Between JSON and an attribute's values, exactly or not at all.
+// Conversion between JSON and an attribute's values: exact or not at all.
 
 package import Annals
 internal import FoundationEssentials
 
 package enum ValueConversion {
-    /// The value of that type that a JSON value says; nil if it says none exactly. JSON null is `null` in every
+    /// The value of that type that a JSON value stands for exactly; nil if there is none. JSON null is `null` in every
     /// type.
     ///
-    /// Dates are ISO 8601 texts in UTC, UUIDs their text, data base 64, decimals numbers or texts of numbers, objects
-    /// texts such as `1:42`.
+    /// Dates are ISO 8601 strings in UTC, UUIDs strings, data base 64, decimals numbers or strings, and objects strings
+    /// such as `1:42`.
     package static func value(_ json: JSONValue, as type: AttributeType) -> Value? {
         if json == .null { return .null }
         switch (type, json) {
@@ -20,7 +20,7 @@ package enum ValueConversion {
         case (.string, .string(let text)): return .string(text)
         case (.json, _): return .json(JSONText.unwrapped(json) ?? JSONText.text(json))
         case (.date, .string(let text)):
-            // The library rounds dates to the nearest microsecond, so this comes out as it went in.
+            // The library rounds dates to the nearest microsecond, so this value survives unchanged.
             return Timestamp.microseconds(text).map { .date(Date(timeIntervalSince1970: Double($0) / 1e6)) }
         case (.uuid, .string(let text)): return UUID(uuidString: text).map { .uuid($0) }
         case (.data, .string(let text)): return Data(base64Encoded: text).map { .data($0) }
@@ -37,7 +37,7 @@ package enum ValueConversion {
 
     private static func decimal(_ text: String) -> Value? { DecimalText(text)?.decimal.map { .decimal($0) } }
 
-    /// What `JSONText.double` writes for them.
+    /// Parses the strings that `JSONText.double` writes for them.
     private static func notFinite(_ text: String) -> Value? {
         switch text {
         case "NaN": .double(.nan)
@@ -59,7 +59,7 @@ package enum ValueConversion {
 
     // MARK: The other way
 
-    /// Appends the JSON of a value; `null` becomes JSON null.
+    /// Appends the JSON of a value. `null` becomes JSON null.
     package static func append(_ value: Value, to bytes: inout [UInt8]) {
         switch value {
         case .null: bytes += "null".utf8
@@ -95,7 +95,7 @@ package enum ValueConversion {
         }
     }
 
-    /// Since 1970; the nearest that there is for what is too far away.
+    /// Microseconds since 1970; for a date that is too far away, the nearest possible.
     static func microseconds(_ date: Date) -> Int64 {
         Int64(exactly: (date.timeIntervalSince1970 * 1e6).rounded()) ?? (date.timeIntervalSince1970 < 0 ? .min : .max)
     }

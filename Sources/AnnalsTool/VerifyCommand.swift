@@ -7,11 +7,10 @@ extension Command {
     static let verify = Command(
         "verify", "Checks every byte of a store.",
         details: """
-            The file is only read, and other processes may write to it meanwhile. A torn
-            tail, which a cut of the power or the death of a writer leaves, is reported and
-            is no damage. Checksums find accidents; they are no proof against forgery. The
-            check ends where it cannot follow the file any more, mostly at the first damaged
-            frame. For large stores temporary files are made in TMPDIR, or else in /tmp.
+            The file is only read, and other processes may write to it meanwhile. A torn tail, which a loss of power
+            or a killed writer leaves, is reported and is not damage. Checksums find accidents; they do not protect
+            against forgery. The check ends where it cannot follow the file any more, usually at the first damaged
+            frame. For large stores, temporary files are written to TMPDIR, or to /tmp.
             """,
         operands: ["STORE"],
         options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],
@@ -36,7 +35,7 @@ enum VerifyCommand {
         return report.isIntact ? .done : .failed
     }
 
-    /// Sound because the bytes that the pointer leads to are copied at once, and nothing here changes the environment.
+    /// Sound because the string is copied at once, and nothing here changes the environment.
     private static var temporaryDirectory: String {
         guard let value = getenv("TMPDIR"), value.pointee != 0 else { return "/tmp" }
         return String(cString: value)
@@ -137,7 +136,7 @@ enum VerifyCommand {
 }
 
 extension UUIDBytes {
-    /// As RFC 9562 writes it.
+    /// The form of RFC 9562.
     var text: String {
         let digits = Array(hexadecimal(high) + hexadecimal(low))
         return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")

@@ -1,4 +1,4 @@
-// `annals versions STORE ENTITY ID`: what an object has been, and who made it so.
+// `annals versions STORE ENTITY ID`: prints every change of an object, and who made it.
 
 internal import Annals
 
@@ -6,14 +6,14 @@ extension Command {
     static let versions = Command(
         "versions", "Prints every change of an object, newest first.",
         details: """
-            The ID is what “insert” and “dump” print, such as 1:42, or 42 for short. In
-            jsonl each line is a transaction without its other changes, and “change”, which
-            has the object before and after. Found by the links between versions, without
-            looking through history. No line where history holds none.
+            The ID is as “insert” and “dump” print it, such as 1:42, or 42 for short. In jsonl each line is a
+            transaction with its “change” of this object, which has the object before and after. It follows the
+            links between versions and does not search history. If history has no changes of the object, nothing is
+            printed.
             """,
         operands: ["STORE", "ENTITY", "ID"],
         options: [
-            Option("limit", value: "N", "at most so many"),
+            Option("limit", value: "N", "at most N"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
         ], run: VersionsCommand.run)
 }

@@ -1,20 +1,19 @@
-// `annals watch STORE`: says when transactions come, from any process.
+// `annals watch STORE`: reports new transactions, from any process.
 
 internal import Annals
 
 extension Command {
     static let watch = Command(
-        "watch", "Says when transactions come, until SIGTERM or SIGINT ends it.",
+        "watch", "Reports new transactions, until SIGTERM or SIGINT ends it.",
         details: """
-            In jsonl each line is a signal: the numbers of the first and the last
-            transaction that it stands for, their authors, entities and process IDs, and the
-            token to go on from. Many transactions may come as one signal, none is missed.
-            Each line is sent at once.
+            In jsonl each line is a signal: the numbers of its first and last transaction, their authors, entities
+            and process IDs, and the token to continue from. Many transactions may come as one signal; none is
+            missed. Each line is printed at once.
             """,
         operands: ["STORE"],
         options: [
-            Option("after", value: "PLACE", "what came after this transaction or moment too"),
-            Option("not-author", value: "NAME", isRepeatable: true, "leaves out what this author commits"),
+            Option("after", value: "PLACE", "begin after this place, with past transactions"),
+            Option("not-author", value: "NAME", isRepeatable: true, "no transactions of this author"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
         ], run: WatchCommand.run)
 }
