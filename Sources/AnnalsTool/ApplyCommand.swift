@@ -116,8 +116,8 @@ enum ApplyCommand {
     }
 
     private static func sentence(_ counts: Counts) -> String {
-        "\(counts.applied) transactions with \(counts.changes) changes applied, \(counts.passedOver) passed over, "
-            + "\(counts.conflicts) conflicts" + (counts.place.map { "; behind \($0)" } ?? "")
+        "\(counts.applied) transactions with \(counts.changes) changes applied, \(counts.passedOver) skipped, "
+            + "\(counts.conflicts) conflicts" + (counts.place.map { "; now after \($0)" } ?? "")
     }
 
     private static func json(_ counts: Counts) -> JSONLine {

@@ -46,7 +46,7 @@ package struct Arguments: Sendable {
             throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
         }
         if operands.count > command.operands.count && !command.repeatsLastOperand {
-            throw refusal("“annals \(command.name)” cannot do anything with “\(operands[command.operands.count])”.")
+            throw refusal("“annals \(command.name)” takes no operand “\(operands[command.operands.count])”.")
         }
     }
 

@@ -91,7 +91,7 @@ enum CleanCommands {
         let place = try arguments.place(of: "before", for: .clean)
         guard place != nil || !arguments.has("author") else {
             throw ToolFailure(
-                .usage, "clean: --author needs --before, which says up to where.", hint: "Try: annals help clean")
+                .usage, "clean: --author needs --before.", hint: "Try: annals help clean")
         }
         let authors = arguments.value(of: "author").map { [$0.isEmpty ? nil : $0] }
         let isDry = arguments.has("dry-run")
@@ -138,11 +138,11 @@ enum CleanCommands {
             return try output.line(line.text)
         }
         let (verb, begins) = isDry ? ("would be cleaned", "would begin") : ("cleaned", "begins")
-        try output.line("\(outcome.transactions) transactions \(verb); history \(begins) behind \(outcome.horizon).")
+        try output.line("\(outcome.transactions) transactions \(verb); history \(begins) after \(outcome.horizon).")
         if let bytes = outcome.regainedBytes {
-            try output.line("Compaction then leaves out about \(bytes) bytes in all.")
+            try output.line("Compaction then frees about \(bytes) bytes in all.")
         }
-        if outcome.hasNoReaders { try output.line("No consumer is registered: --before says how far to clean.") }
+        if outcome.hasNoReaders { try output.line("No consumer is registered: use --before to say how far to clean.") }
         for consumer in outcome.waitingFor { try output.line("waiting for " + ConsumersCommand.text(consumer)) }
         for consumer in outcome.overtaken { try output.line("not waiting for " + ConsumersCommand.text(consumer)) }
     }
@@ -154,8 +154,8 @@ enum CleanCommands {
             guard number <= last + 1 else {
                 throw StoreError(
                     .tokenUnknown,
-                    "The store has no transaction \(number), its newest is \(last): nothing was cleaned. For "
-                        + "everything say \(last + 1)."
+                    "The store has no transaction \(number), its newest is \(last): nothing was cleaned. To "
+                        + "clean everything, use \(last + 1)."
                 )
             }
             return number

@@ -5,7 +5,7 @@ internal import FoundationEssentials
 
 extension Command {
     static let consumers = Command(
-        "consumers", "Lists the consumers of the history, and how far they have read; registers, moves and removes them.",
+        "consumers", "Lists the consumers of history, and how far they are; registers, moves and removes them.",
         details: """
             Cleaning waits for registered readers, as long as retention allows. If cleaning has passed a reader, it
             is lost: it must read everything again, and then be moved to that place with --advance. TOKEN is a token
@@ -58,11 +58,11 @@ enum ConsumersCommand {
         }
         if let name = arguments.value(of: "register") { return .register(name, place) }
         if let name = arguments.value(of: "advance") {
-            guard let place else { throw refusal("--advance needs a TOKEN: what the consumer has seen.") }
+            guard let place else { throw refusal("--advance needs a TOKEN: the last transaction that the consumer has read.") }
             return .advance(name, place)
         }
         guard place == nil else {
-            throw refusal("A TOKEN says where to --advance a consumer, or where to --register it.")
+            throw refusal("A TOKEN needs --advance or --register.")
         }
         return arguments.value(of: "remove").map(Action.remove) ?? .list
     }

@@ -25,7 +25,7 @@ enum DemoCommand {
         if let name = arguments.operands.first {
             guard let role = DemoRole(rawValue: name), arguments.operands.count == 2 else {
                 throw ToolFailure(
-                    .usage, "demo: ROLE is app or extension, and STORE says where.", hint: "Try: annals help demo")
+                    .usage, "demo: ROLE is app or extension, and STORE is a path.", hint: "Try: annals help demo")
             }
             try DemoPlayer(role, arguments.operands[1]).play(&output)
             return .done
@@ -54,7 +54,7 @@ enum DemoCommand {
         let base = getenv("TMPDIR").flatMap { $0.pointee == 0 ? nil : String(cString: $0) } ?? "/tmp"
         var template = Array((base + "/annals-demo-XXXXXX").utf8CString)
         guard mkdtemp(&template) != nil else {
-            throw ToolFailure(.failed, "No folder could be made in \(base): \(String(cString: strerror(errno))).")
+            throw ToolFailure(.failed, "No folder could be created in \(base): \(String(cString: strerror(errno))).")
         }
         return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
@@ -96,7 +96,7 @@ enum DemoCommand {
         defer { try? store.close() }
         let last = try storing { try store.currentToken.number }
         let clips = try storing { try store.snapshot().count(of: "Clip") }
-        try expect(clips == rounds, "The store has \(clips) clips, and should have \(rounds).")
+        try expect(clips == rounds, "The store has \(clips) clips instead of \(rounds).")
         let consumers = try storing { try store.consumers }
         try expect(
             consumers.count == 2 && consumers.allSatisfy { $0.lag == 0 }, "One of the two has not read everything.")
@@ -106,12 +106,12 @@ enum DemoCommand {
         try expect(plan.before == last + 1, "Not everything was cleaned that both have read.")
         let result = try storing { try store.compact() }
         try output.line("Compaction: \(result.bytesBefore) bytes before, \(result.bytesAfter) after.")
-        try expect(result.bytesAfter < result.bytesBefore, "Compaction gave nothing back.")
+        try expect(result.bytesAfter < result.bytesBefore, "Compaction freed nothing.")
         let left = try storing {
             // A token from before the compaction is a place in the new file too.
             (try store.history(after: consumers[0].cursor).count, try store.snapshot().count(of: "Clip"))
         }
-        try expect(left == (0, UInt64(rounds)), "Compaction has changed what the store holds.")
+        try expect(left == (0, UInt64(rounds)), "Compaction has changed the content of the store.")
         try storing { try store.close() }
         let report = try storing { try Checker.check(path, files: RealFileSystem()) }
         try expect(report.isIntact, "The store is not intact.")

@@ -35,7 +35,7 @@ struct DemoPlayer {
             let store = try Store(at: path, entities: [clip], options: options)
             guard try store.consumer(role.rawValue) == nil else {
                 throw StoreError(
-                    .alreadyExists, "The \(role.rawValue) has been run on this store before: name a new one.",
+                    .alreadyExists, "The \(role.rawValue) has run on this store before: use a new one.",
                     path: path)
             }
             let consumer = try store.registerConsumer(role.rawValue, kind: [.reads, .writes], at: .oldest)

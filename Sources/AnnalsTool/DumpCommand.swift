@@ -43,7 +43,7 @@ enum DumpCommand {
         if format == "csv" {
             guard entities.count <= 1 else {
                 throw ToolFailure(
-                    .usage, "The store has several entities: say with “--entity” which one.",
+                    .usage, "The store has several entities: choose one with “--entity”.",
                     hint: "Try: annals help dump")
             }
             for entity in entities { try csv(entity, snapshot, isBare, &output) }

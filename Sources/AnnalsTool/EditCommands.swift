@@ -117,7 +117,7 @@ enum EditCommands {
         }
         guard let (name, error) = failure else {
             throw ToolFailure(
-                .usage, "“\(operand)” is not of the form NAME=JSON.", hint: "Try: annals help \(command.name)")
+                .usage, "“\(operand)” does not have the form NAME=JSON.", hint: "Try: annals help \(command.name)")
         }
         throw ToolFailure(
             .usage,
@@ -138,7 +138,7 @@ enum EditCommands {
             guard let value = ValueConversion.value(json, as: entity.types[position]) else {
                 throw ToolFailure(
                     .failed,
-                    "“\(name)” of “\(entity.name)” is of the type \(entity.types[position]), and the value is not one.")
+                    "“\(name)” of “\(entity.name)” is of the type \(entity.types[position]), but the value is not.")
             }
             values.append((name, value))
         }

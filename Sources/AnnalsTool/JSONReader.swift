@@ -157,7 +157,7 @@ package struct JSONReader {
             let name = try readString()
             guard names.insert(ExactText(name)).inserted else {
                 place = start
-                throw error("the name “\(name)” comes twice in an object")
+                throw error("the name “\(name)” occurs twice in an object")
             }
             skipSpace()
             guard next == UInt8(ascii: ":") else { throw error("a colon was expected") }
@@ -264,7 +264,7 @@ package struct JSONReader {
             case UInt8(ascii: "\\"): try readEscape(&text)
             case 0..<0x20:
                 throw error(
-                    "a control character stands in a string: write it as "
+                    "a control character is in a string: write it as "
                         + "\\u00\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
                 )
             default:
@@ -298,13 +298,13 @@ package struct JSONReader {
         let first = try readUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }
         guard first < 0xDC00, bytes[place...].starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else {
-            throw error("half of a surrogate pair stands alone")
+            throw error("half of a surrogate pair is alone")
         }
         place += 2
         let second = try readUnit()
         guard (0xDC00..<0xE000).contains(second),
             let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
-        else { throw error("half of a surrogate pair stands alone") }
+        else { throw error("half of a surrogate pair is alone") }
         return scalar
     }
 

@@ -41,7 +41,7 @@ struct LoadBatch {
             }
             guard let value = ValueConversion.value(member.value, as: entity.types[position]) else {
                 throw LineError(
-                    reason: "“\(member.name)” is of the type \(entity.types[position]), and the value is not one")
+                    reason: "“\(member.name)” is of the type \(entity.types[position]), but the value is not")
             }
             values[position] = value
         }

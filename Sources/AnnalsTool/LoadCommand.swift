@@ -73,16 +73,16 @@ struct LoadOptions {
     init(_ arguments: Arguments) throws(ToolFailure) {
         func refusal(_ message: String) -> ToolFailure { ToolFailure(.usage, message, hint: "Try: annals help load") }
         guard let entity = arguments.value(of: "entity") else {
-            throw refusal("“annals load” needs “--entity”: the entity that the objects are of.")
+            throw refusal("“annals load” needs “--entity”: the entity of the objects.")
         }
         self.entity = entity
         key = arguments.value(of: "key")
         prunes = arguments.has("prune")
         allowsEmpty = arguments.has("allow-empty")
         if prunes && key == nil {
-            throw refusal("The option “--prune” needs “--key”: else nothing tells objects apart.")
+            throw refusal("The option “--prune” needs “--key”, which identifies objects.")
         }
-        if allowsEmpty && !prunes { throw refusal("The option “--allow-empty” is for “--prune”.") }
+        if allowsEmpty && !prunes { throw refusal("The option “--allow-empty” needs “--prune”.") }
         author = arguments.value(of: "author")
         context = arguments.value(of: "context")
         let batch = try arguments.number(of: "batch", for: .load) ?? 1000

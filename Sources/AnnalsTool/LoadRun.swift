@@ -115,7 +115,7 @@ final class LoadRun {
             guard (1...255).contains(member.name.utf8.count) else {
                 throw wrong(
                     reader.number,
-                    "the name of an attribute has 1 to 255 bytes, and “\(member.name.prefix(40))” has not")
+                    "the name of an attribute has 1 to 255 bytes, unlike “\(member.name.prefix(40))”")
             }
         }
         return members
@@ -125,13 +125,13 @@ final class LoadRun {
     private func requireCount(_ guesses: TypeGuesses, at line: UInt64) throws(ToolFailure) {
         let (count, most) = (guesses.names.count, MemberNames.maximumCount)
         guard count > most else { return }
-        throw wrong(line, "it brings the attributes to \(count), and an entity has at most \(most)")
+        throw wrong(line, "with it the entity has \(count) attributes, and may have at most \(most)")
     }
 
     func wrong(_ number: UInt64, _ reason: String) -> ToolFailure {
         ToolFailure(
             .failed,
-            "Line \(number) of \(reader.name) is wrong: \(reason). Of the batches before it \(counts.inserted) objects "
+            "Line \(number) of \(reader.name) is wrong: \(reason). In the batches before it, \(counts.inserted) objects "
                 + "were inserted, \(counts.updated) updated; nothing of its own batch was written.")
     }
 
@@ -140,8 +140,8 @@ final class LoadRun {
         var failure = ToolFailure(error)
         guard let first = batch.first?.number, let last = batch.last?.number else { return failure }
         failure.message =
-            "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) Of the batches "
-            + "before them \(counts.inserted) objects were inserted, \(counts.updated) updated."
+            "Nothing of lines \(first) to \(last) of \(reader.name) was written: \(error.description) In the batches "
+            + "before them, \(counts.inserted) objects were inserted, \(counts.updated) updated."
         return failure
     }
 
@@ -229,8 +229,8 @@ final class LoadRun {
         guard count > 0 else { return }
         throw ToolFailure(
             .failed,
-            "There are no objects in \(reader.name), and with “--prune” all \(count) of “\(options.entity)” would be "
-                + "deleted: nothing was changed. If that is meant, say “--allow-empty” too.")
+            "There are no objects in \(reader.name): with “--prune” all \(count) of “\(options.entity)” would be "
+                + "deleted. Nothing was changed. To delete them, add “--allow-empty”.")
     }
 
     private func prune(_ store: Store) throws(ToolFailure) {

@@ -51,19 +51,19 @@ package struct Output {
                 hasFailed = true
                 throw ToolFailure(
                     error.number == EPIPE ? .closedPipe : .failed,
-                    "The output could not be written, what was printed is incomplete: \(Self.reason(error))."
-                        + (hasChanges ? " What the command was to change is done all the same." : ""))
+                    "The output could not be written and is incomplete: \(Self.reason(error))."
+                        + (hasChanges ? " The command has made its changes nevertheless." : ""))
             }
         }
     }
 
     private static func reason(_ error: SystemError) -> String {
         switch error.number {
-        case EPIPE: "Whoever read it has gone"
-        case ENOSPC: "No space is left there"
-        case EBADF: "It is closed"
-        case EFBIG: "The file may not grow further"
-        default: "Error \(error.number) of the system"
+        case EPIPE: "its reader has gone"
+        case ENOSPC: "no space is left"
+        case EBADF: "it is closed"
+        case EFBIG: "the file may not grow further"
+        default: "error \(error.number) of the system"
         }
     }
 

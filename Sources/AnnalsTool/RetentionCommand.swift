@@ -74,7 +74,7 @@ enum RetentionCommand {
         let age = arguments.operands[1]
         let named: [String: Store.Retention] = ["forever": .forever, "standard": .standard, "none": .none]
         if arguments.operands.count == 2, let named = named[age] { return named }
-        if named[age] != nil, age != "forever" { throw refusal("“\(age)” says it all: leave BYTES out.") }
+        if named[age] != nil, age != "forever" { throw refusal("“\(age)” takes no BYTES.") }
         var bytes: UInt64?
         if arguments.operands.count > 2 {
             guard let number = number(arguments.operands[2]) else {
@@ -87,7 +87,7 @@ enum RetentionCommand {
             let count = number(String(age.dropLast())),
             !count.multipliedReportingOverflow(by: unit).overflow, let whole = Int64(exactly: count * unit)
         else {
-            throw refusal("AGE is a number with s, m, h or d behind it, or forever, standard or none, not “\(age)”.")
+            throw refusal("AGE is a number followed by s, m, h or d, or forever, standard or none, not “\(age)”.")
         }
         return Store.Retention(age: .seconds(whole), bytes: bytes)
     }

@@ -33,7 +33,7 @@ enum RevertCommand {
                     return try store.revert(token, author: author, contextName: context, conflicts: policy)
                 case .moment:
                     throw ToolFailure(
-                        .usage, "A moment names no transaction: “annals history STORE” prints their numbers.")
+                        .usage, "A moment is not a transaction: “annals history STORE” prints the numbers of transactions.")
                 }
             }
         }
@@ -42,11 +42,11 @@ enum RevertCommand {
         if let token = outcome.token {
             try output.line(token.description)
         } else if outcome.conflicts.isEmpty {
-            try output.line("Nothing is left to be undone.")
+            try output.line("Nothing is left to undo.")
         } else if arguments.has("skip") {
-            throw ToolFailure(.failed, "Nothing was written: nothing else is left to be undone.")
+            throw ToolFailure(.failed, "Nothing was written: nothing else is left to undo.")
         } else {
-            throw ToolFailure(.failed, "Nothing was written.", hint: "With --skip what does not conflict is undone.")
+            throw ToolFailure(.failed, "Nothing was written.", hint: "With --skip, the parts without conflicts are undone.")
         }
         return outcome.conflicts.isEmpty ? .done : .failed
     }
@@ -55,14 +55,14 @@ enum RevertCommand {
         let names = conflict.attributes.isEmpty ? "" : " of \(conflict.attributes.joined(separator: ", "))"
         let reason =
             switch conflict.reason {
-            case .changedSince: "the value\(names) is another one now"
+            case .changedSince: "the value\(names) has changed since"
             case .deletedSince: "it was deleted since"
             case .insertedSince: "it is there again, with other values"
             case .keyTaken(let other): "object \(other) has the value\(names) now, which must be unique"
             case .requiredMissing: "a value\(names) is required now, and there was none"
             case .entityRemoved: "its entity is not in the schema any more"
-            case .attributeReplaced: "the attribute\(names) has another type now, and the value before is not one of it"
-            case .valuesLost: "history does not have the values before any more"
+            case .attributeReplaced: "the attribute\(names) has another type now, and the old value does not fit"
+            case .valuesLost: "history no longer has the old values"
             }
         return "\(conflict.kind.rawValue) \(conflict.entity) \(conflict.object): \(reason)."
     }

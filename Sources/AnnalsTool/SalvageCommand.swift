@@ -56,9 +56,9 @@ enum SalvageCommand {
             "\(report.framesRead) frames read, \(report.framesBad) with bad content, \(report.framesStray) of writes "
                 + "that did not finish"
         )
-        lines.append("\(report.bytesPassedOver) bytes passed over, of \(report.fileBytes)")
+        lines.append("\(report.bytesPassedOver) bytes unreadable, of \(report.fileBytes)")
         lines += report.passedOver.map { "  \($0.bytes) bytes from offset \($0.offset)" }
-        if report.omittedStretches > 0 { lines.append("  and \(report.omittedStretches) more stretches") }
+        if report.omittedStretches > 0 { lines.append("  and \(report.omittedStretches) more parts") }
         lines.append(
             "\(report.transactionsComplete) transactions complete, \(report.transactionsWithGaps) with gaps, "
                 + "\(report.transactionsMissing) missing"
@@ -72,12 +72,12 @@ enum SalvageCommand {
             if count > 0 { lines.append("\(count) \(what)") }
         }
         add(report.changesMissing, "changes are missing that the newest readable checkpoint counted")
-        add(report.bytesUncounted, "bytes held an unknown number of objects: no checkpoint can be read")
-        add(report.objectsOfGaps, "objects are as a transaction left them that is not proved to be whole")
+        add(report.bytesUncounted, "bytes contained an unknown number of objects: no checkpoint can be read")
+        add(report.objectsOfGaps, "objects have values of a transaction that may be incomplete")
         add(report.changesUnfinished, "changes were never committed, and are left out")
         add(report.largeValuesLost, "large values are lost; their objects are there without them")
         add(report.schemaVersionsMissing, "schema versions were not found")
-        add(report.objectsOfGuessedSchema, "objects were read by a definition that fits, and may be another one's")
+        add(report.objectsOfGuessedSchema, "objects were read with a definition that fits, but may be the wrong one")
         if report.isHeaderDamaged { lines.append("The header page is damaged.") }
         return lines
     }

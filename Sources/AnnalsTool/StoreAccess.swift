@@ -19,13 +19,13 @@ extension ToolFailure {
     private static func advice(_ code: StoreError.Code) -> String? {
         switch code {
         case .tokenExpired, .tokenDiverged, .consumerLost:
-            "“annals info STORE” shows what history still holds, and the newest token. To follow the store again, read "
-                + "everything with “annals dump STORE --as-of TOKEN”, and go on after that token."
+            "“annals info STORE” shows where history begins, and the newest token. To follow the store again, read "
+                + "everything with “annals dump STORE --as-of TOKEN”, and continue after that token."
         case .historyGap:
-            "“annals history --not-entity NAME” leaves an entity out, “annals dump --entity NAME” prints another one. "
-                + "“annals retention STORE” says whose history is off."
+            "“annals history --not-entity NAME” leaves an entity out, and “annals dump --entity NAME” prints another one. "
+                + "“annals retention STORE” prints the entities whose history is off."
         case .damaged, .truncated:
-            "“annals verify STORE” says what is damaged, “annals salvage STORE NEW” saves what can still be read."
+            "“annals verify STORE” prints what is damaged, and “annals salvage STORE NEW” saves what can still be read."
         default: nil
         }
     }
@@ -117,7 +117,7 @@ package enum HistoryPlace: Equatable, Sendable {
         if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
             guard let number = UInt64(text) else {
                 throw ToolFailure(
-                    .usage, "\(name) has the number “\(text)”, which is larger than any transaction's.",
+                    .usage, "\(name) has the number “\(text)”, which is too large for a transaction.",
                     hint: "Try: annals help \(command.name)")
             }
             self = .number(number)
@@ -157,7 +157,7 @@ extension Arguments {
 /// Parses the text form of an ID, of any entity.
 func objectID(_ text: String) throws(ToolFailure) -> ObjectID {
     guard let object = ObjectID(text) else {
-        throw ToolFailure(.usage, "“\(text)” is no object ID: one looks like “1:42”.")
+        throw ToolFailure(.usage, "“\(text)” is not an object ID: an ID looks like “1:42”.")
     }
     return object
 }
@@ -176,5 +176,5 @@ func objectID(_ text: String, of entity: EntityHandle) throws(ToolFailure) -> Ob
     {
         return object
     }
-    throw ToolFailure(.usage, "“\(text)” is no object ID: one looks like “\(entity.number):42”, or “42” for short.")
+    throw ToolFailure(.usage, "“\(text)” is not an object ID: an ID looks like “\(entity.number):42”, or “42” for short.")
 }

@@ -54,7 +54,7 @@ enum VerifyCommand {
         if let tail = report.tornTail {
             try output.line(
                 "  A torn tail begins at offset \(tail.offset), \(tail.bytes) bytes before the end of the file, "
-                    + "reserved space included."
+                    + "with reserved space."
             )
         }
         guard let header = report.header else { return }

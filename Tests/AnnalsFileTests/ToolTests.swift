@@ -41,7 +41,7 @@ import annals
 
     @Test func outputThatCannotBeWrittenIsAFailure() throws {
         let full = try runTool(["help"], standardOutput: "/dev/full")
-        #expect(full.status == 1 && full.errors.contains("No space is left"))
+        #expect(full.status == 1 && full.errors.contains("no space is left"))
         let closed = try runTool(["help"], closing: [1])
         #expect(closed.status == 1 && closed.errors.contains("could not be written"))
         let silent = try runTool(["help"], standardOutput: "/dev/full", closing: [2])

@@ -50,7 +50,7 @@ import Testing
         try load("{\"k\":\"a\",\"n\":2}\n{\"k\":\"c\"}\n", "--prune")
         // All of it once more, and what is new.
         let again = try apply(try export())
-        #expect(again.output.hasPrefix("2 transactions with 3 changes applied, 2 passed over, 0 conflicts; behind A1."))
+        #expect(again.output.hasPrefix("2 transactions with 3 changes applied, 2 skipped, 0 conflicts; now after A1."))
         #expect(try dump(target, "--bare") == dump(source, "--bare"))
         let place = try #require(again.output.split(separator: " ").last.map { String($0.dropLast()) })
         #expect(try export("--after", place) == "")
@@ -121,7 +121,7 @@ import Testing
         let ours = try apply(exported, "--conflicts", "ours", "--author", "sync", "--context", "night")
         #expect(
             ours.status == 0
-                && ours.output.contains("1 transactions with 1 changes applied, 2 passed over, 1 conflicts"))
+                && ours.output.contains("1 transactions with 1 changes applied, 2 skipped, 1 conflicts"))
         #expect(ours.errors.contains("conflict in transaction 3: update Item 1:1 (here 1:1): "))
         #expect(try dump(target, "--bare") == "{\"k\":\"a\",\"n\":5}\n")
         try load("{\"k\":\"a\",\"n\":3}\n")

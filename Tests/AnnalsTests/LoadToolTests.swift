@@ -185,7 +185,7 @@ import Testing
         #expect(try load("{\"n\":1}").status == 0)
         for arguments in [["dump", store], ["history", store], ["info", store]] {
             let run = try runTool(arguments, standardOutput: "/dev/full")
-            #expect(run.status == 1 && run.errors.contains("No space is left"))
+            #expect(run.status == 1 && run.errors.contains("no space is left"))
         }
     }
 

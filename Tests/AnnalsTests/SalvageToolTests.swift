@@ -87,7 +87,7 @@ import Testing
         let run = try runTool(["salvage", folder.path, target, "--format", "text"])
         #expect(run.status == 2)
         #expect(run.output.contains(" of “Item”"))
-        #expect(run.output.contains(" bytes passed over, of "))
+        #expect(run.output.contains(" bytes unreadable, of "))
         #expect(run.output.contains("transactions complete, 1 with gaps, 0 missing"))
     }
 
