@@ -64,6 +64,7 @@ import Testing
         try write(zeros, at: last, machine)
         expect(.diverged, saying: "Open the store again") { _ = try store.newest() }
         try? store.close()
+        try expectIntact(machine.machine.disk)
     }
 
     private func write(_ bytes: [UInt8], at offset: UInt64, _ machine: EngineMachine) throws {
