@@ -58,7 +58,7 @@ enum ConsumersCommand {
         }
         if let name = arguments.value(of: "register") { return .register(name, place) }
         if let name = arguments.value(of: "advance") {
-            guard let place else { throw refusal("--advance needs a TOKEN: the last transaction that the consumer has read.") }
+            guard let place else { throw refusal("--advance needs the TOKEN of the last transaction it has read.") }
             return .advance(name, place)
         }
         guard place == nil else {

@@ -131,8 +131,8 @@ final class LoadRun {
     func wrong(_ number: UInt64, _ reason: String) -> ToolFailure {
         ToolFailure(
             .failed,
-            "Line \(number) of \(reader.name) is wrong: \(reason). In the batches before it, \(counts.inserted) objects "
-                + "were inserted, \(counts.updated) updated; nothing of its own batch was written.")
+            "Line \(number) of \(reader.name) is wrong: \(reason). In the batches before it, \(counts.inserted) "
+                + "objects were inserted, \(counts.updated) updated; nothing of its own batch was written.")
     }
 
     /// An error that shows only when a batch is committed: it belongs to one of its lines, or to none.

@@ -33,7 +33,7 @@ enum RevertCommand {
                     return try store.revert(token, author: author, contextName: context, conflicts: policy)
                 case .moment:
                     throw ToolFailure(
-                        .usage, "A moment is not a transaction: “annals history STORE” prints the numbers of transactions.")
+                        .usage, "A moment is not a transaction: “annals history STORE” prints their numbers.")
                 }
             }
         }
@@ -46,7 +46,7 @@ enum RevertCommand {
         } else if arguments.has("skip") {
             throw ToolFailure(.failed, "Nothing was written: nothing else is left to undo.")
         } else {
-            throw ToolFailure(.failed, "Nothing was written.", hint: "With --skip, the parts without conflicts are undone.")
+            throw ToolFailure(.failed, "Nothing was written.", hint: "--skip undoes the parts without conflicts.")
         }
         return outcome.conflicts.isEmpty ? .done : .failed
     }

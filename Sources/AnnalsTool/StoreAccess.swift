@@ -22,8 +22,8 @@ extension ToolFailure {
             "“annals info STORE” shows where history begins, and the newest token. To follow the store again, read "
                 + "everything with “annals dump STORE --as-of TOKEN”, and continue after that token."
         case .historyGap:
-            "“annals history --not-entity NAME” leaves an entity out, and “annals dump --entity NAME” prints another one. "
-                + "“annals retention STORE” prints the entities whose history is off."
+            "“annals history --not-entity NAME” leaves an entity out, and “annals dump --entity NAME” prints another "
+                + "one. “annals retention STORE” prints the entities whose history is off."
         case .damaged, .truncated:
             "“annals verify STORE” prints what is damaged, and “annals salvage STORE NEW” saves what can still be read."
         default: nil
@@ -176,5 +176,6 @@ func objectID(_ text: String, of entity: EntityHandle) throws(ToolFailure) -> Ob
     {
         return object
     }
-    throw ToolFailure(.usage, "“\(text)” is not an object ID: an ID looks like “\(entity.number):42”, or “42” for short.")
+    throw ToolFailure(
+        .usage, "“\(text)” is not an object ID, which looks like “\(entity.number):42”, or “42” for short.")
 }

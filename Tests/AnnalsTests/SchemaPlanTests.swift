@@ -102,7 +102,7 @@ import Testing
         ),
         (
             .addEntity(.init("A", attributes: [.init("x", .int, target: "Clip")])), .schemaRefused,
-            "refers to no objects"
+            "does not refer to objects"
         ),
         (.addEntity(.init("A", attributes: [.init("x", .object, inverse: "a")])), .schemaRefused, "name the target"),
         (.addEntity(.init("A", attributes: [.init("x", .object, target: "No")])), .unknownEntity, "“No”"),

@@ -90,7 +90,8 @@ extension Store {
         if code == .tokenExpired { throw expired("History does not reach back to transaction \(number)", engine) }
         throw StoreError(
             code,
-            "There is no transaction \(number) here: the newest is \(newest.number). The token may be of another copy, or "
+            "There is no transaction \(number) here: the newest is \(newest.number). The token may be of another "
+                + "copy, or "
                 + "newer than a snapshot.", path: path)
     }
 
