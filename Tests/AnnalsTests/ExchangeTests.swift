@@ -264,7 +264,7 @@ import Testing
         let token = try b.currentToken
         expect(.schemaMismatch) { try relay(from: a, to: b) }
         let error = #expect(throws: StoreError.self) { try relay(from: a, to: b) }
-        #expect(error?.message.contains("“name” of “Item” is string in the transaction, but int in this store") ?? false)
+        #expect(error?.message.contains("is string in the transaction, but int in this store") ?? false)
         #expect(try b.currentToken == token)
         #expect(try b.appliedOrigins.isEmpty)
         try pair.expectIntact()

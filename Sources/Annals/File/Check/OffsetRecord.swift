@@ -14,7 +14,7 @@ struct OffsetRecord: SortRecord {
 
     /// The offset, and the role in the bits that it leaves free.
     private var key: UInt64
-    /// If it is said: the offset of a frame or a hint slot.
+    /// Where it is said: the offset of a frame or a hint slot.
     private var source: UInt64
 
     init(_ role: Role, _ place: UInt64, source: UInt64) {
