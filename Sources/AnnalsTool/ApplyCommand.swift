@@ -1,7 +1,8 @@
 // `annals apply STORE FILE`: applies lines of `annals export` to another store, one transaction for each line.
 //
-// Invariants: TA1  A line is one transaction: it is applied completely or not at all. TA2  No store is created before
-// the first line was read, and none is left if no line could be applied.
+// Invariants:
+// TA1  A line is one transaction: it is applied completely or not at all.
+// TA2  No store is created before the first line was read, and none is left if no line could be applied.
 
 internal import Annals
 internal import FoundationEssentials

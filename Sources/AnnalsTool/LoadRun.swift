@@ -1,10 +1,12 @@
 // One load: it reads lines in batches and commits each batch as a whole.
 //
-// Invariants: TL1  A batch is committed by one transaction, or not at all. A line that a transaction cannot take,
-// because it is large and has changed the line's object already, begins another batch. TL2  A regular file is read
-// twice: types are known before the first row is written, and nothing is widened later. For other files, each batch
-// determines its own types. TL3  Nothing is created or changed before the first whole batch was read. A store that was
-// created for the load is removed if no line was loaded.
+// Invariants:
+// TL1  A batch is committed by one transaction, or not at all. A line that a transaction cannot take, because it is
+//     large and has changed the line's object already, begins another batch.
+// TL2  A regular file is read twice: types are known before the first row is written, and nothing is widened later. For
+//     other files, each batch determines its own types.
+// TL3  Nothing is created or changed before the first whole batch was read. A store that was created for the load is
+//     removed if no line was loaded.
 
 internal import Annals
 

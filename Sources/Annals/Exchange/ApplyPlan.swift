@@ -1,8 +1,9 @@
 // The plan for applying an exported transaction. It is complete before anything is written.
 //
-// Invariants: AP1  Nothing is written for an object with a conflict, except as the policy says. AP2  A written
-// reference names an object that is or was here, or that this transaction inserts. AP3  References may name objects
-// that come later in the transaction: IDs are assigned first.
+// Invariants:
+// AP1  Nothing is written for an object with a conflict, except as the policy says.
+// AP2  A written reference names an object that is or was here, or that this transaction inserts.
+// AP3  References may name objects that come later in the transaction: IDs are assigned first.
 
 internal import FoundationEssentials
 

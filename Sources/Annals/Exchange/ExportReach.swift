@@ -4,9 +4,11 @@
 // and are then cleaned, history no longer contains that place, although the receiver misses nothing. So with each
 // transaction that a store applies or skips, it notes the last one that is not left out.
 //
-// Invariants: LX1  There is at most one record. It is about the transaction that wrote it, so it is read in the state
-// directly after that transaction. LX2  The record is exact: all transactions after `whole` are left out for every
-// receiver, and `whole` is not. The same holds for `other` and `store`.
+// Invariants:
+// LX1  There is at most one record. It is about the transaction that wrote it, so it is read in the state directly
+//     after that transaction.
+// LX2  The record is exact: all transactions after `whole` are left out for every receiver, and `whole` is not. The
+//     same holds for `other` and `store`.
 
 internal import FoundationEssentials
 

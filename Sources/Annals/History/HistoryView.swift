@@ -1,7 +1,8 @@
 // History read in place: values are built only when they are requested.
 //
-// Invariants: HV1  A view refers by address to the frame of the function that lends it, and cannot be copied or kept.
-// So it does not outlive that function, and lending a change costs no reference count.
+// Invariants:
+// HV1  A view refers by address to the frame of the function that lends it, and cannot be copied or kept. So it does
+//     not outlive that function, and lending a change costs no reference count.
 
 internal import FoundationEssentials
 

@@ -4,11 +4,12 @@
 // Their objects are ordinary rows, so one commit covers them and compaction keeps them. Only this library sees them.
 // They are created when the first transaction is applied.
 //
-// Invariants: OR1  A transaction that changes the store's own objects first changes one of `origins`: it says what was
-// applied. If that was a state, the places of other stores that the state contains follow. OR2  Each origin has one
-// record. Its number only grows, and everything of that store up to the number is here. OR3  No two records of
-// `objects` are about the same foreign object. Records are never removed: an object that has a record but does not
-// exist was deleted.
+// Invariants:
+// OR1  A transaction that changes the store's own objects first changes one of `origins`: it says what was applied. If
+//     that was a state, the places of other stores that the state contains follow.
+// OR2  Each origin has one record. Its number only grows, and everything of that store up to the number is here.
+// OR3  No two records of `objects` are about the same foreign object. Records are never removed: an object that has a
+//     record but does not exist was deleted.
 
 internal import FoundationEssentials
 

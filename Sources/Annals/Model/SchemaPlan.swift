@@ -1,8 +1,8 @@
 // From schema changes to the definitions that a store writes. Pure functions, so a table can test every refusal.
 //
-// Invariants: SP1  A number that the catalog ever used for an entity, or for an attribute of that entity, is not used
-// for another. SP2  The returned definitions are exactly those that differ from the newest version's, by ascending
-// number.
+// Invariants:
+// SP1  A number that the catalog ever used for an entity, or for an attribute of that entity, is not used for another.
+// SP2  The returned definitions are exactly those that differ from the newest version's, by ascending number.
 
 /// The newest schema version of a catalog, while it is being changed.
 package struct SchemaPlan {
