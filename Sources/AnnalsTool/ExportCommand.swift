@@ -50,7 +50,8 @@ enum ExportCommand {
             var failure = ToolFailure(error)
             // Here, to read everything again means to apply it to a new store.
             if (error as? StoreError)?.code == .tokenExpired {
-                failure.hint = "“annals export STORE” prints everything, and “annals apply NEW -” applies it."
+                failure.hint =
+                    "“annals export STORE” without --after prints everything, and “annals apply NEW -” applies it."
             }
             throw failure
         }

@@ -334,7 +334,7 @@ import Testing
         #expect(try load("{\"k\":3}\n", "--key", "k").status == 0)
         let run = try load("{\"k\":1}\n\n{\"k\":2}\n{\"k\":3}\n{\"k\":4}\n{\"k\":5}\n", "--batch", "2")
         #expect(run.status == 1 && run.errors.contains("Nothing of lines 4 to 5 of standard input was written: "))
-        #expect(run.errors.contains("Of the batches before them 2 objects were inserted, 0 updated."))
+        #expect(run.errors.contains("In the batches before them, 2 objects were inserted, 0 updated."))
         #expect(try dump("--bare") == "{\"k\":3}\n{\"k\":1}\n{\"k\":2}\n")
         try folder.expectIntact()
     }
