@@ -113,7 +113,7 @@ struct FindingList {
         }
     }
 
-    /// Notes an error about the content. Its rule is the one that its message begins with, `rule` where it names none.
+    /// Notes an error about the content. Its rule is the one that its message begins with, `rule` if it names none.
     mutating func add(_ error: StoreError, rule: String, isDamage: Bool = true) {
         let name = error.rule ?? rule
         let sentence = error.rule.map { error.message.dropFirst($0.utf8.count + 2) } ?? error.message[...]

@@ -19,7 +19,7 @@ package struct FrameListEnd: Equatable, Sendable {
 
     /// Where reading stopped.
     package var offset: UInt64
-    /// Where what counts ends: below `offset` where a transaction is not complete.
+    /// Where what counts ends: below `offset` if a transaction is not complete.
     package var end: UInt64
     package var verdict: Verdict
     package var sentence: String
@@ -35,7 +35,7 @@ package final class FrameLister {
     /// Set when the last frame was listed.
     package private(set) var ending: FrameListEnd?
 
-    /// Throws if the file cannot be opened, and `notAStore`, `unsupportedVersion`, `damaged` where its header page
+    /// Throws if the file cannot be opened, and `notAStore`, `unsupportedVersion`, `damaged` if its header page
     /// is none.
     package init(_ path: String, files: any FileSystem, windowBytes: Int = 1 << 20) throws(StoreError) {
         do throws(StoreError) {

@@ -23,7 +23,7 @@ package enum ChangeKind: UInt8, CaseIterable, Sendable {
 /// Where the version of an object before a change is.
 package enum PreviousVersion: Equatable, Sendable {
     case row(offset: UInt64)
-    /// A deletion has no row that counts: its change entry stands for it.
+    /// A deletion has no row that counts: its change entry is the version.
     case deletion(entryOffset: UInt64)
 
     package init(rawValue: UInt64) {
@@ -50,7 +50,7 @@ package struct ChangeView {
     private let entryPosition: UInt32
     private let rowPosition: UInt32
 
-    /// The entry at `position` of a table; its row stands `rowShift` bytes further behind than it says.
+    /// The entry at `position` of a table; its row stands `rowShift` bytes after the place that it names.
     @inline(__always)
     init(at position: Int, of table: UnsafeRawBufferPointer, frameOffset: UInt64 = 0, rowShift: Int = 0) {
         precondition(position >= 0 && position <= table.count &- ChangeField.bytes, "An entry lies in its table.")
@@ -95,7 +95,7 @@ package struct ChangeView {
     private var wordCount: Int { Int(shape & 0x1F) }
     /// 0 if there is no previous version.
     var previousWord: UInt64 { hasPrevious ? load8(ChangeField.bytes) : 0 }
-    /// Where there are words.
+    /// Only if there are words.
     var lastAttributeWord: UInt64 { load8(wordsOffset &+ (wordCount &- 1) &* 8) }
     private var wordsOffset: Int { ChangeField.bytes &+ (hasPrevious ? 8 : 0) }
 
@@ -173,7 +173,7 @@ package struct ChangeCursor {
         return change
     }
 
-    /// What the kind asks for besides a row, a bit for each form: the kind, 4 with a previous version, 8 with attribute
+    /// What the kind requires besides a row, a bit for each form: the kind, 4 with a previous version, 8 with attribute
     /// words.
     private static let changeForms: UInt32 =
         1 << 1 | 1 << (1 | 4)  // insert

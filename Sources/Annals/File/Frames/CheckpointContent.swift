@@ -1,4 +1,4 @@
-// What a checkpoint says: everything that opening a store needs, as of the frame it stands in (FileFormat.md,
+// The content of a checkpoint: everything that opening a store needs, as of its frame (FileFormat.md,
 // "Checkpoints").
 
 /// Where the fields of a nodes frame's table stand; its body is the nodes.
@@ -21,7 +21,7 @@ package struct EntityRoot: Equatable, Sendable {
     package var entity: UInt16
     package var depth: UInt8
     package var root: UInt64
-    /// One above the highest object number that was ever given.
+    /// One above the highest object number ever used.
     package var nextNumber: UInt64
     package var liveObjects: UInt64
 
@@ -189,7 +189,7 @@ extension CheckpointContent {
 // MARK: Decoding
 
 extension CheckpointContent {
-    /// Throws `damaged` where the bytes are not a document, or one that cannot be.
+    /// Throws `damaged` if the bytes are not a document, or one that cannot be.
     package static func decode(_ bytes: UnsafeRawBufferPointer) throws(StoreError) -> CheckpointContent {
         do throws(StoreError) {
             var reader = ByteReader(bytes)

@@ -108,7 +108,7 @@ package struct FrameHeader: Equatable, Sendable {
         return Checksum.hash(covered, seed: salt ^ offset)
     }
 
-    /// Sizes that a header at `offset` may have; cheap, and asked before the checksum is computed.
+    /// Sizes that a header at `offset` may have; cheap, so it comes before the checksum.
     @inline(__always)
     private static func isPlausible(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let frameBytes = bytes.integer(at: FrameField.frameBytes, as: UInt32.self)

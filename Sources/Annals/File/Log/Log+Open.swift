@@ -92,7 +92,7 @@ extension Log {
         return (header, HintSlot.decodeAll(page, salt: header.salt))
     }
 
-    /// Makes an empty store and opens it. Throws `alreadyExists` where the name is taken.
+    /// Makes an empty store and opens it. Throws `alreadyExists` if the name is taken.
     ///
     /// A crash at any moment leaves no store or an empty one: the file gets its name when it is complete and durable.
     package static func create(

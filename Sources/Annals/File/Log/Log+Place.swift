@@ -7,7 +7,7 @@ extension Log {
         return directory.isEmpty ? "/" : String(directory) ?? "/"
     }
 
-    /// Throws `storeRemoved` or `storeReplaced` where the name stands for nothing or for another file. One system call.
+    /// Throws `storeRemoved` or `storeReplaced` if the name stands for nothing or for another file. One system call.
     package func requirePlace() throws(StoreError) {
         try whileOpen { () throws(StoreError) in
             do throws(StoreError) { _ = try identityInPlace() } catch { throw error.at(path: path) }

@@ -41,7 +41,7 @@ extension Log {
 
     /// Hands out a large value piece by piece, verified.
     ///
-    /// Throws `damaged` where the reference does not lead to a complete value. Memory of one frame.
+    /// Throws `damaged` if the reference does not lead to a complete value. Memory of one frame.
     package func readLargeValue(
         _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) {

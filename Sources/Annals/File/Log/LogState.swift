@@ -137,7 +137,7 @@ package struct LogState: Sendable {
         lastTag = header.baseTag
     }
 
-    /// The state after a checkpoint frame, from what the checkpoint says. Throws `damaged` where it contradicts
+    /// The state after a checkpoint frame, from what the checkpoint says. Throws `damaged` if it contradicts
     /// itself.
     package init(
         header: FileHeader, checkpoint frame: FrameHeader, at offset: UInt64, pieces: Int,

@@ -34,7 +34,7 @@ package enum IndexKey {
     /// Appends the key of a row: at most `maximumBytes` bytes. Returns whether a component is absent: such a key
     /// conflicts with none, also in a unique index.
     ///
-    /// `large` is requested values that stand in value frames. Throws what it throws, `damaged` where a value of the
+    /// `large` reads values that stand in value frames. Throws what it throws, `damaged` if a value of the
     /// row is malformed, and `invalidArgument` for a list of objects; the writer then is as it was.
     @discardableResult
     package static func append(
@@ -76,7 +76,7 @@ package enum IndexKey {
     /// Appends the key with these values: all components of an index, or the first ones. Returns whether one is
     /// absent.
     ///
-    /// Throws `invalidArgument` where a value is not of its type, is a list of objects, or stands in value frames (read
+    /// Throws `invalidArgument` if a value is not of its type, is a list of objects, or stands in value frames (read
     /// it first); the writer then is as it was.
     @discardableResult
     package static func append(
@@ -87,7 +87,7 @@ package enum IndexKey {
 
     /// A bound at the keys whose first components are these values, and whether it is exact.
     ///
-    /// Where the encoded values are longer than 240 bytes, the bound includes all keys that begin with the first 240: a
+    /// If the encoded values are longer than 240 bytes, the bound includes all keys that begin with the first 240: a
     /// reader must then compare the rows with the values. To look for equality with all components, take a key instead.
     package static func bound(
         values: [StoredValue], types: [AttributeType], isIncluded: Bool
@@ -102,7 +102,7 @@ package enum IndexKey {
     /// A bound at the keys whose first components are these values, of the last one only its beginning, which is text
     /// or data.
     ///
-    /// Throws `invalidArgument` where that one is of another type. Exact as in `bound(values:types:isIncluded:)`.
+    /// Throws `invalidArgument` if that one is of another type. Exact as in `bound(values:types:isIncluded:)`.
     package static func prefixBound(
         values: [StoredValue], types: [AttributeType]
     ) throws(StoreError) -> (bound: IndexBound, isExact: Bool) {

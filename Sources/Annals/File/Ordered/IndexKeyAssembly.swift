@@ -3,8 +3,8 @@
 /// A key on its way into a writer, from `start` on.
 ///
 /// 1. As long as `hashed` is 0, all bytes of the key stand in the writer.
-/// 2. Else `hashed` is a multiple of the block size, `hash` is the hash of so many bytes, and the writer has the first
-///    240 and those that are not hashed yet.
+/// 2. Otherwise `hashed` is a multiple of the block size, `hash` is the hash of so many bytes, and the writer has the
+///    first 240 and those that are not hashed yet.
 struct IndexKeyAssembly {
     private let start: Int
     private var hashed: UInt64 = 0
@@ -49,7 +49,7 @@ struct IndexKeyAssembly {
         }
     }
 
-    /// Cuts the key where it is too long.
+    /// Cuts the key if it is too long.
     mutating func finish(in writer: inout ByteWriter) {
         guard hashed > 0 || writer.count - start > IndexKey.uncutBytes else { return }
         fold(&writer)

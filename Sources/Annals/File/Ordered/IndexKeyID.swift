@@ -15,11 +15,11 @@ package struct IndexID: Hashable, Sendable {
     }
 
     /// The indexes of an entity: one for each attribute that is indexed or unique or refers to one object, and one for
-    /// each key; none twice. What asks for the same attributes in the same order shares one index, unique if any of
-    /// them is.
+    /// each key; none twice. Keys and options with the same attributes in the same order share one index, unique if any
+    /// of them is.
     ///
     /// In the order of the attributes, then of the keys. Attributes that cannot be indexed are passed over:
-    /// `requireIndexable` refuses them where a schema is made.
+    /// `requireIndexable` refuses them when a schema is made.
     package static func all(of entity: EntityDefinition) -> [IndexID] {
         guard entity.state == .present else { return [] }
         var wanted: [IndexID] = []
@@ -47,7 +47,7 @@ package struct IndexID: Hashable, Sendable {
         return indexes
     }
 
-    /// Throws `invalidArgument` where the definition asks for an index over a list of objects.
+    /// Throws `invalidArgument` if the definition has an index over a list of objects.
     package static func requireIndexable(_ entity: EntityDefinition) throws(StoreError) {
         let inKeys = Set(entity.keys.flatMap(\.attributes))
         for attribute in entity.attributes where !attribute.type.isIndexable {
@@ -63,7 +63,7 @@ package struct IndexID: Hashable, Sendable {
     /// Where a row of that layout has the attributes of this index.
     ///
     /// `entity` is the definition in force: it knows what an attribute reads as in rows from before it existed. Throws
-    /// `invalidArgument` where it does not have an attribute of the index.
+    /// `invalidArgument` if it does not have an attribute of the index.
     package func columns(
         in layout: RowLayout, of entity: EntityDefinition
     ) throws(StoreError) -> [IndexColumn] {

@@ -62,7 +62,7 @@ package struct KeyRecord<let words: Int>: SortRecord {
 /// A record that any key fits.
 package typealias LongKeyRecord = KeyRecord<32>
 
-/// Takes the entries of one index in any order and gives them back in theirs.
+/// Takes the entries of one index in any order and returns them in index order.
 package struct KeySorter {
     private typealias ShortRecord = KeyRecord<3>
     private typealias MiddleRecord = KeyRecord<10>
@@ -90,7 +90,7 @@ package struct KeySorter {
         }
     }
 
-    /// All entries, in order. May be asked for again.
+    /// All entries, in order. Can be called again.
     package func sorted() throws(StoreError) -> SortedKeys {
         try SortedKeys(short.sorted(), middle.sorted(), long.sorted())
     }

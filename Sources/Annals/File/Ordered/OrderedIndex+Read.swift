@@ -85,7 +85,7 @@ extension OrderedIndex {
 
     /// Appends the objects of at most `limit` entries, for a reader that first collects and then touches rows.
     ///
-    /// Returns the bound to go on from (to go on to, where reversed); nil if nothing is left in the range.
+    /// Returns the bound to go on from (to go on to, if reversed); nil if nothing is left in the range.
     package func collect(
         from: IndexBound = .unbounded, to: IndexBound = .unbounded, reversed: Bool = false, limit: Int,
         into objects: inout [ObjectID], _ source: any NodeSource
@@ -114,8 +114,8 @@ extension OrderedIndex {
         return found
     }
 
-    /// Hands out all entries in ascending order, and throws `damaged` where a node is malformed, out of order or at a
-    /// wrong level, or where the number of entries is wrong. For the checker.
+    /// Hands out all entries in ascending order, and throws `damaged` if a node is malformed, out of order or at a
+    /// wrong level, or if the number of entries is wrong. For the checker.
     package func validate(
         _ source: any NodeSource, _ body: (UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Void
     ) throws(StoreError) {

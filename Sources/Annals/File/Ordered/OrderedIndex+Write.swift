@@ -41,7 +41,7 @@ extension OrderedIndex {
     // MARK: Some of them
 
     /// Hands out at most `limit` nodes, those with the least keys first: while ascending keys are added, these are
-    /// full, and the nodes that the next keys go to stay in memory. Where `write` throws, the index is of no use any
+    /// full, and the nodes that the next keys go to stay in memory. If `write` throws, the index cannot be used any
     /// more; copies of it are as they were.
     ///
     /// - Returns: how many there were.

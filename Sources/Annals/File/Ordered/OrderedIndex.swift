@@ -12,7 +12,7 @@ package protocol NodeSource {
 /// that were not changed since the index was last written are read where they stand in the file; a changed node is a
 /// copy in memory, made anew when a snapshot has it too.
 ///
-/// 1. `root` is the highest node where that is in memory, and then `rootOffset` is 0; both are none only in an empty
+/// 1. `root` is the highest node if that is in memory, and then `rootOffset` is 0; both are none only in an empty
 ///    index.
 /// 2. Nodes in memory stand only below nodes in memory; `dirtyNodes` counts them.
 /// 3. A level lies only above the next lower one, no node is empty, and the root has more than one child, as far as
@@ -52,7 +52,7 @@ package struct OrderedIndex: Sendable {
     /// Forgets nodes that stand in the file now; the root is not among them.
     mutating func becameClean(nodes: Int) { dirtyNodes -= nodes }
 
-    /// The highest node, reached by nobody else; nil if none is in memory.
+    /// The highest node, with no other reference; nil if none is in memory.
     mutating func ownRoot() -> OrderedNode? {
         if !OrderedNode.isUnique(&root) { root = root?.copy() }
         return root
@@ -89,7 +89,7 @@ package struct OrderedIndex: Sendable {
         return OrderedTarget(key, object: object.rawValue)
     }
 
-    /// A node that nobody else reaches, and if it is among its parent's children.
+    /// A node without other references, and whether it is among its parent's children.
     private struct Place {
         var node: OrderedNode
         var parent: OrderedNode?
@@ -195,7 +195,7 @@ package struct OrderedIndex: Sendable {
 
     // MARK: Nodes that may be changed
 
-    /// The highest node, in memory and reached by nobody else.
+    /// The highest node, in memory and without other references.
     private mutating func mutableRoot(_ source: any NodeSource) throws(StoreError) -> OrderedNode {
         if !OrderedNode.isUnique(&root) {
             if let shared = root {

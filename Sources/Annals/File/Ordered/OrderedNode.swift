@@ -173,7 +173,7 @@ final class OrderedNode: @unchecked Sendable {
         bytes.store(offset, at: start(index) &+ OrderedEntryField.child)
     }
 
-    /// The child at `index`, where it is in memory, reached by nobody else; asked only of a node that nobody else
+    /// The child at `index`, if it is in memory and has no other reference; only for a node that nobody else
     /// reaches.
     func ownChild(at index: Int) -> OrderedNode? {
         if !isChildUnique(at: index), let shared = children[index] { setChild(shared.copy(), at: index) }
@@ -185,7 +185,7 @@ final class OrderedNode: @unchecked Sendable {
         bytes.integer(at: start(index) &+ OrderedEntryField.child, as: UInt64.self)
     }
 
-    /// Whether the child is in memory and nobody else reaches it; asked only of a node that nobody else reaches.
+    /// Whether the child is in memory without another reference; only for a node without other references.
     func isChildUnique(at index: Int) -> Bool { OrderedNode.isUnique(&children[index]) }
 
     /// The fence lets all that others read from the node, before they let go of it, have happened before it is changed.

@@ -23,7 +23,7 @@ package enum OrderedNodeField {
 
 /// Where the fields of a slot stand. In the file, entries stand one below the other in the order of their slots.
 package enum OrderedSlotField {
-    /// u32, big-endian: the four bytes of the key after the common ones, with zeros where it is shorter.
+    /// u32, big-endian: the four bytes of the key after the common ones, with zeros if it is shorter.
     package static let head = 0
     /// u16: where in the node the entry begins.
     package static let entry = 4

@@ -1,4 +1,4 @@
-// Reads a node of an ordered index where it stands: in the file's bytes, which nobody vouches for, or in memory.
+// Reads a node of an ordered index in place: in the file's bytes, which may be wrong, or in memory.
 
 /// A node's bytes.
 ///

@@ -1,4 +1,4 @@
-// What is looked for in an ordered index, and how it compares with the entries.
+// A search in an ordered index: how its target compares with the entries.
 
 /// A cut through the sequence of entries: each entry is either before it or after it.
 ///
@@ -31,7 +31,7 @@ struct OrderedTarget {
     }
 
     /// Below 0 if the entry with this key and object is before the cut, 0 if it is the one that is looked for,
-    /// else above 0. The first `equal` bytes are known to be the same.
+    /// otherwise above 0. The first `equal` bytes are known to be the same.
     @inline(__always)
     func order(of entryKey: UnsafeRawBufferPointer, _ entryObject: UInt64, equal: Int) -> Int {
         let shared = min(entryKey.count, key.count)

@@ -1,4 +1,4 @@
-// Reading history: transactions in order, looked at where they stand.
+// Reading history: transactions in order, in place.
 
 /// One transaction of the history. Its bytes are lent: it lives until the closure returns that it was given to.
 ///

@@ -93,7 +93,7 @@ package final class ChangeFilter {
         }
     }
 
-    /// Whether no request ever gives a change of the object in a transaction of that version.
+    /// Whether no request ever returns a change of the object in a transaction of that version.
     package func hides(_ object: ObjectID, version: UInt16) -> Bool {
         if !hiddenEntities.isEmpty, hiddenEntities.contains(object.entityNumber) { return true }
         guard !firstVersions.isEmpty, let first = firstVersions[object.entityNumber] else { return false }

@@ -5,7 +5,7 @@
 // Y1  Between two clock steps times strictly rise (F12).
 // Y2  `steps` has, ascending, the number of the last transaction before each clock step that stands below `position`.
 
-/// The clock steps of one file, as far as anybody has asked for a time. They are looked for in the headers of frames,
+/// The clock steps of one file, as far as times were requested. They are found in the headers of frames,
 /// once.
 final class ClockSteps: Sendable {
     struct Known: Sendable {

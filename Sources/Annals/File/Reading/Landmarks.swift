@@ -24,7 +24,7 @@ package struct Landmarks: Sendable {
 
     package init() {}
 
-    /// Takes landmarks as they were stored. Throws `damaged` where they are not in order.
+    /// Takes landmarks as they were stored. Throws `damaged` if they are not in order.
     package init(stored: [Landmark], below end: UInt64) throws(StoreError) {
         for (index, landmark) in stored.enumerated() {
             guard landmark.offset >> Self.stepBits == UInt64(index), landmark.offset < end,

@@ -18,7 +18,7 @@ extension View {
     ///
     /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes,
     /// and while an index is still to be built: linear in the entity's objects, and the keys of all rows in the range
-    /// are in memory. Throws `invalidArgument` where the entity has no such index.
+    /// are in memory. Throws `invalidArgument` if the entity has no such index.
     ///
     /// - Parameters:
     ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the

@@ -131,7 +131,7 @@ package struct RowBuilder: ~Copyable {
         writer.patch(end(writer), at: offset)
     }
 
-    /// A list of object IDs in the order that its type asks for.
+    /// A list of object IDs in the order that its type requires.
     package mutating func append(objects: [ObjectID], at position: Int, in writer: inout ByteWriter) {
         precondition(objects.count <= FormatLimits.maximumInlineValueBytes / 8, "A value this long must leave the row.")
         let offset = claimVariable(shape.slot(position), position, &writer)

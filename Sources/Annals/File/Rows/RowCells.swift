@@ -1,4 +1,4 @@
-// Reading fixed values of a row where they stand.
+// Reading fixed values of a row in place.
 
 /// The bytes of a row that has at least its layout's `variableOffset`, so that slots and presence bits are always
 /// inside.

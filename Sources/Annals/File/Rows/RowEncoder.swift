@@ -60,8 +60,8 @@ package enum RowEncoder {
     /// Appends a row of these values, one for each attribute of the layout in its order; returns its size without
     /// padding.
     ///
-    /// Throws `invalidArgument` where a value is not of its type, absent though required, or a list with an object
-    /// twice, and `tooLarge` where `valuesToMoveOut` was not heeded.
+    /// Throws `invalidArgument` if a value is not of its type, absent though required, or a list with an object
+    /// twice, and `tooLarge` if `valuesToMoveOut` was not heeded.
     @discardableResult
     package static func append(
         _ values: [StoredValue], layout: RowLayout, entryDistance: UInt16, schemaVersion: UInt16,

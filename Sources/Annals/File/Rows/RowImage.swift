@@ -1,4 +1,4 @@
-// Reads one attribute of a row where it stands, without decoding the others.
+// Reads one attribute of a row in place, without decoding the others.
 
 /// The header of a row: enough to find the layout of the rest.
 package struct RowHeader: Equatable, Sendable {
@@ -8,7 +8,7 @@ package struct RowHeader: Equatable, Sendable {
     /// Without padding.
     package let rowBytes: Int
 
-    /// Reads the header; damage where the bytes do not hold it, or not the row that it speaks of.
+    /// Reads the header; damage if the bytes do not hold it, or not the row that it describes.
     package init(_ bytes: UnsafeRawBufferPointer, fileOffset: UInt64 = 0) throws(StoreError) {
         guard bytes.count >= RowField.bytes else { throw RowHeader.damaged("a row is cut off.", fileOffset) }
         entryDistance = UInt16(
@@ -184,7 +184,7 @@ package struct RowImage {
 
     // MARK: Any value
 
-    /// The value of the attribute, copied out of the row and checked as its type asks.
+    /// The value of the attribute, copied out of the row and checked as its type requires.
     package func value(at position: Int) throws(StoreError) -> StoredValue {
         switch slot(at: position).type {
         case .bool: try bool(at: position).map { .bool($0) } ?? .absent

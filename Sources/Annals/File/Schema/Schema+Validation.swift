@@ -1,7 +1,7 @@
 // F25 as far as one definition can show it: limits, names, numbers, flags, defaults.
 
 extension EntityDefinition {
-    /// Throws an error of code `damaged` where the definition breaks a rule by itself; what needs the versions before
+    /// Throws an error of code `damaged` if the definition breaks a rule by itself; what needs the versions before
     /// it is checked by `SchemaCatalog`. A writer asks before it writes, and gives the error the code that suits it.
     package func validate() throws(StoreError) {
         try require(number != 0, "An entity has the number 0.")

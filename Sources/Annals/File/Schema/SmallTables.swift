@@ -90,7 +90,7 @@ package struct AttributeTypes: Sendable {
 }
 
 extension Array {
-    /// The first index of which that is true, in an array where it is true from some index on; `count` where it never
+    /// The first index of which that is true, in an array where it is true from some index on; `count` if it never
     /// is. Logarithmic.
     @inline(__always)
     func partitioningIndex(_ isBehind: (Element) -> Bool) -> Int {

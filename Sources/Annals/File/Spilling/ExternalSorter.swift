@@ -33,7 +33,7 @@ package final class ExternalSorter<Record: SortRecord> {
         }
     }
 
-    /// `makeFile` is requested a file, which is the sorter's then, when memory does not suffice.
+    /// If memory does not suffice, `makeFile` makes a file, which the sorter then owns.
     package init(_ files: any FileSystem, memoryBytes: Int, makeFile: @escaping () throws(StoreError) -> Descriptor) {
         self.files = files
         self.makeFile = makeFile

@@ -95,13 +95,13 @@ package protocol FileSystem: Sendable {
     func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor
     /// Makes a new file without a name, for reading and writing, that vanishes when closed unless it is published.
     func createUnnamed(in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor
-    /// Gives an unnamed file its name; `alreadyExists` where the name is taken.
+    /// Gives an unnamed file its name; `alreadyExists` if the name is taken.
     func publish(_ file: Descriptor, as name: String, in directory: Descriptor) throws(StoreError)
-    /// Makes a new file with a name; `alreadyExists` where the name is taken, also by a symbolic link.
+    /// Makes a new file with a name; `alreadyExists` if the name is taken, also by a symbolic link.
     func createExclusively(_ name: String, in directory: Descriptor, mode: UInt32) throws(StoreError) -> Descriptor
     /// Renames within the directory; replaces what has the new name.
     func rename(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError)
-    /// The same, but `alreadyExists` where the new name is taken.
+    /// The same, but `alreadyExists` if the new name is taken.
     func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError)
     func unlink(_ name: String, in directory: Descriptor) throws(StoreError)
     /// Closes and forgets; errors are of no use to anybody here (what must be durable was synchronised before).

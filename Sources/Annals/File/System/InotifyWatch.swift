@@ -34,7 +34,7 @@ package final class InotifyWatch: ChangeWatch {
     /// Held while a watch is added and entered here, so that its first event finds the entry.
     private let state = Guarded(State())
 
-    /// - Throws: `tooManyFiles` where the user has no instances or the process no descriptors left.
+    /// - Throws: `tooManyFiles` if the user has no instances or the process no descriptors left.
     package init() throws(StoreError) {
         do throws(SystemError) {
             inotify = try SystemCalls.inotifyInit()

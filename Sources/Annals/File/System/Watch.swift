@@ -29,7 +29,7 @@ package protocol ChangeWatch: Sendable {
     /// Watches a name in a directory (real path, as `FileSystem.resolve` gives it), and the file that it stands for, if
     /// there is one. Any thread.
     ///
-    /// - Throws: `tooManyFiles` where the system has no watches left; the caller then looks in intervals.
+    /// - Throws: `tooManyFiles` if the system has no watches left; the caller then looks in intervals.
     func add(directory: String, name: String) throws(StoreError) -> WatchedFile
     /// Any thread. News of the file that a wait has already taken may still come.
     func remove(_ file: WatchedFile)

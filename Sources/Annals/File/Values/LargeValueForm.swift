@@ -1,6 +1,6 @@
 // F22 for large values: which forms a value has, found out piece by piece, before it is known what it is used for.
 
-/// A set of forms: those that a value has, or those that an attribute's type asks for.
+/// A set of forms: those that a value has, or those that an attribute's type allows.
 package struct ValueForms: OptionSet, BitwiseCopyable, Sendable {
     package let rawValue: UInt64
     package init(rawValue: UInt64) { self.rawValue = rawValue }
@@ -82,7 +82,7 @@ struct TextForm {
     /// Whether no character is begun and not ended.
     var isComplete: Bool { missing == 0 }
 
-    /// False if the bytes cannot go on what came before; then nothing more may be asked.
+    /// False if the bytes cannot follow those before; then it must not be used any more.
     mutating func accept(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var position = 0
         while position < bytes.count {

@@ -1,6 +1,6 @@
 // Names one object of a store: which entity it is of, and which of its objects it is.
 
-/// The name of one object, the same for ever: the numbers of deleted objects are not given to others.
+/// The name of one object, the same for ever: the numbers of deleted objects are not used again.
 ///
 /// It means something only in the store that gave it. Its text form is the number of the entity, a colon and the number
 /// of the object, such as `1:42`; object IDs order by these two.

@@ -1,7 +1,7 @@
 // Damage is reported with the rule of FileFormat.md that is broken: the message begins with its name.
 
 extension StoreError {
-    /// The rule that the message begins with, such as "F7"; nil where it begins with none.
+    /// The rule that the message begins with, such as "F7"; nil if it begins with none.
     package var rule: String? {
         let name = message.prefix { $0 != ":" }
         guard name.first == "F", name.count >= 2, name.count <= 3, name.count < message.count,
@@ -10,7 +10,7 @@ extension StoreError {
         return String(name)
     }
 
-    /// The same error, with a rule in front of its message where it had none.
+    /// The same error, with a rule in front of its message if it had none.
     package func under(_ rule: String) -> StoreError {
         guard self.rule == nil else { return self }
         return saying(rule + ": " + message.prefix(1).lowercased() + message.dropFirst())

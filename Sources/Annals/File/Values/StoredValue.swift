@@ -19,7 +19,7 @@ package enum ReferenceField {
     package static let bytes = 24
 }
 
-/// Names a value that stands in value frames.
+/// A reference to a value in value frames.
 package struct LargeValueReference: Hashable, Sendable {
     /// Of the value's first frame.
     package let offset: UInt64
@@ -57,7 +57,7 @@ package enum StoredValue: Sendable {
     case object(ObjectID)
     /// No two are equal.
     case orderedObjects([ObjectID])
-    /// Strictly ascending; `Value.objectSet` makes them so, and encoding does where they are not.
+    /// Strictly ascending; `Value.objectSet` makes them so, and encoding does if they are not.
     case objects([ObjectID])
     /// A value of a variable type that stands in value frames.
     case large(LargeValueReference)
