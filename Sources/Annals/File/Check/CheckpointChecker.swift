@@ -12,7 +12,7 @@ struct FoundCheckpoint {
     let shape: StoreShape
 }
 
-/// Follows the frames of a file and checks each checkpoint where it stands.
+/// Follows the frames of a file and checks each checkpoint on the way.
 final class CheckpointChecker {
     /// Frames with nodes, for checking what refers to them.
     let nodes: ExternalSorter<NodeRecord>

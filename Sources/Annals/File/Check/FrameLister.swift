@@ -1,4 +1,4 @@
-// Lists the frames of a file one after the other, and says what the place is where they end.
+// Lists the frames of a file one after the other, and says what the end of the list is.
 
 /// A frame as its header says it, and whether it is good.
 package struct ListedFrame: Equatable, Sendable {
@@ -78,7 +78,7 @@ package final class FrameLister {
         }
     }
 
-    /// Asks for the verdict on a place where no frame could be read.
+    /// The verdict on a place where no frame could be read.
     private func judge(_ reason: ScanStop, at place: UInt64) throws(StoreError) -> ListedFrame? {
         var walk = LogWalk(state: state, window: window)
         do throws(StoreError) {

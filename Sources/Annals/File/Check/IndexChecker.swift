@@ -33,7 +33,7 @@ final class IndexChecker {
     private let liveRows: ExternalSorter<LiveRowRecord>
     private var checked: [CheckedCheckpoint]
     private var findings: FindingList
-    /// The indexes that the newest schema asks for.
+    /// The indexes of the newest schema.
     private let end: StoreShape
     /// The newest version of the object at hand; of entities with indexes only.
     private var newest: ChangeRecord?

@@ -89,13 +89,13 @@ struct UniqueKeyRecord: SortRecord {
     }
 }
 
-/// An entry of an ordered index, as the index has it or as a row asks for it: each object has one in each index.
+/// An entry of an ordered index, as the index has it or as a row requires it: each object has one in each index.
 struct IndexEntryRecord: SortRecord {
     /// Which of the checkpoints, and which of its indexes.
     let checkpoint: UInt32
     let index: UInt32
     let object: UInt64
-    /// A hash of the key, and in the lowest bit whether a row asks for it.
+    /// A hash of the key, and in the lowest bit whether a row requires it.
     private let mark: UInt64
 
     init(checkpoint: Int, index: Int, object: ObjectID, key: UnsafeRawBufferPointer, isOfRow: Bool) {

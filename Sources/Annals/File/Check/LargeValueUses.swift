@@ -1,4 +1,4 @@
-// F23: every reference names a large value that is there; and F22: one of the form that its attribute asks for.
+// F23: every reference names a large value that is there; and F22: one of the form that its attribute requires.
 
 /// A large value, or a reference to one.
 struct ValueRecord: SortRecord {
@@ -10,7 +10,7 @@ struct ValueRecord: SortRecord {
     var number: UInt64
     /// Offset of the row of a reference.
     var row: UInt64
-    /// What the value is, or what the reference asks for.
+    /// What the value is, or what the reference requires.
     private var forms: ValueForms
 
     init(definedAt offset: UInt64, valueBytes: UInt64, checksum: UInt64, number: UInt64, forms: ValueForms) {

@@ -15,7 +15,7 @@ package struct LogLimits: Equatable, Sendable {
     package var lockKeeping = LockKeepingLimits()
     /// Addresses reserved for reading the file through a mapping; 0 for none.
     package var mappingReserveBytes = 1 << 36
-    /// What a file that is being made will hold, where that is known: addresses are to suffice for it.
+    /// How large a new file will become, if that is known: the addresses must suffice for it.
     package var expectedFileBytes: UInt64 = 0
     /// A transaction that is longer waits in an unnamed file for its commit.
     package var spoolBytes = 8 << 20
@@ -25,7 +25,7 @@ package struct LogLimits: Equatable, Sendable {
     package init() {}
 
     /// Takes addresses for reading a file of that size, by a function that may refuse. If a process may not have as
-    /// many as asked for (`ulimit -v`, valgrind), a quarter of what there is: other stores and the program need some
+    /// many as requested (`ulimit -v`, valgrind), a quarter of what there is: other stores and the program need some
     /// too; and at least twice what the file needs.
     func reserve<Memory>(fileBytes: UInt64, _ take: (Int) -> Memory?) -> Memory? {
         if let all = take(mappingReserveBytes) { return all }

@@ -15,8 +15,8 @@ extension TransactionBuilder {
     /// Hands out all changes in their order, until `body` returns false. Offsets count from the start of each change's
     /// frame.
     ///
-    /// With `withRows`, the row comes along where the change has one, with its padding; without, frames that wait in a
-    /// file are read but for their rows. `body` must not change the transaction; what it is given lives until it
+    /// With `withRows`, the row comes along if the change has one, with its padding; without, frames that wait in a
+    /// file are read but for their rows. `body` must not change the transaction; its argument lives until it
     /// returns. Throws what it throws, and what reading throws.
     package func forEachEntry(
         withRows: Bool = false,

@@ -12,7 +12,7 @@ package struct RemovedChange: Equatable, Sendable {
 }
 
 extension TransactionBuilder {
-    /// Takes the object's change out of the frame in the making, and gives it back.
+    /// Takes the object's change out of the frame in the making, and returns it.
     ///
     /// Nil if that frame has none: a caller that knows that the object was changed then knows that its frame is
     /// complete and cannot change any more. Large values stay in the transaction: a new row may name them. Linear in

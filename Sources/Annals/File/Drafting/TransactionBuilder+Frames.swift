@@ -14,7 +14,7 @@ extension TransactionBuilder {
     @inline(__always)
     var frameBytes: Int { FrameField.bytes + table.count + body.count - headroom }
 
-    /// Ends the frame in the making where the change would not fit it.
+    /// Ends the frame in the making if the change would not fit.
     func makeRoom(entryBytes: Int, rowBytes: Int) throws(StoreError) {
         if frameBytes + entryBytes + rowBytes <= limits.maximumFrameBytes { return }
         if changesInFrame > 0 { try endFrame() }
@@ -36,7 +36,7 @@ extension TransactionBuilder {
         beginFrame()
     }
 
-    /// The last frame, complete but for what the commit settles. From now on the transaction cannot change.
+    /// The last frame, complete except for what the commit settles. From now on the transaction cannot change.
     func lastFrame() -> CompleteFrame {
         if let completed { return completed }
         let frame = completeFrame()

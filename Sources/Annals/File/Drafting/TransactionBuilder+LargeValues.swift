@@ -1,7 +1,7 @@
 // Values that leave their row: cut into value frames, which stand before the rows that name them.
 
 extension TransactionBuilder {
-    /// Takes a value in pieces from `source`, which fills the buffer it is given and says how much of it; never with
+    /// Takes a value in pieces from `source`, which fills the buffer and says how much of it; never with
     /// nothing. The value may then stand in rows of this transaction.
     package func addLargeValue(
         bytes: UInt64, from source: (UnsafeMutableRawBufferPointer) throws(StoreError) -> Int

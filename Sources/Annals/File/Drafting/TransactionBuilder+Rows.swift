@@ -18,8 +18,8 @@ extension TransactionBuilder {
         }
     }
 
-    /// Updates an object: `set` writes the whole new row, and returns the attributes that the update wrote. Else like
-    /// `insert`.
+    /// Updates an object: `set` writes the whole new row, and returns the attributes that the update wrote. Otherwise
+    /// like `insert`.
     @inline(__always)
     package func update(
         _ object: ObjectID, layout: RowLayout, previous: PreviousVersion,
@@ -87,7 +87,7 @@ extension TransactionBuilder {
         values = before.values
     }
 
-    /// Gives the row at the end of `body` its entry.
+    /// Adds the entry of the row at the end of `body`.
     @inline(__always)
     private func end(
         _ entry: Entry, _ before: RowBoundary, _ layout: RowLayout, isTooLong: Bool

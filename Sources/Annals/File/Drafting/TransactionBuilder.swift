@@ -1,7 +1,7 @@
 // Encodes a transaction before anybody is locked out: under the lock only numbers, offsets and names are settled.
 //
 // Invariants:
-// B1  Frames in the spool are complete but for what the commit settles; the frame in the making is in `table` and
+// B1  Frames in the spool are complete except for what the commit settles; the frame in the making is in `table` and
 //     `body`.
 // B2  The table and rows in the making fit a frame of the writer's limit, unless they are a single change.
 // B3  A row stands at `headroom` + its body offset in `body`; the table goes in front of it when the frame is complete.
@@ -21,7 +21,7 @@
 package final class TransactionBuilder {
     @exclusivity(unchecked) package var author: String? { didSet { origin = nil } }
     @exclusivity(unchecked) package var context: String? { didSet { origin = nil } }
-    /// The same names as the log knew them, if it was asked since they were set.
+    /// The log's numbers of these names, if they were looked up since they were set.
     @exclusivity(unchecked) var origin: TransactionOrigin?
     /// The schema that rows are encoded with, this transaction's own changes included.
     @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog
@@ -77,7 +77,7 @@ package final class TransactionBuilder {
         self.context = context
     }
 
-    /// Begins anew, as if nothing had been before but the names; with the catalog that it has, if none is given.
+    /// Begins again with nothing but the names; with the catalog that it has, if none is given.
     /// Only while `isReusable`.
     func begin(expectedChanges: Int, catalog: SchemaCatalog?) {
         if let catalog {
@@ -129,7 +129,7 @@ package final class TransactionBuilder {
         changesSchema = true
     }
 
-    // MARK: Changes given as values
+    // MARK: Changes as values
 
     package func insert(
         _ object: ObjectID, _ row: [StoredValue], afterDeletion previous: PreviousVersion? = nil
@@ -154,7 +154,7 @@ package final class TransactionBuilder {
         try change(Entry(.delete, object, previous: previous), preserved)
     }
 
-    /// What a change entry says, but for where the row is.
+    /// What a change entry says, except for where the row is.
     struct Entry {
         let kind: ChangeKind
         let object: ObjectID

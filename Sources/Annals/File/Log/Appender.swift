@@ -20,7 +20,7 @@ struct Appender {
     /// The file has at least this size; 0 for not known.
     private(set) var fileSize: UInt64
     private(set) var hasWritten = false
-    /// Whose transaction was appended, for the next one, where that was not the same as of the one before.
+    /// Whose transaction was appended, for the next one, if it differs from the one before.
     private(set) var origin: TransactionOrigin?
     /// The file refused a write: what stands there is not known.
     private(set) var writeFailed = false
@@ -241,7 +241,7 @@ struct Appender {
             random: log.environment.random(), droppedBytes: droppedBytes,
             time: log.environment.wallClockMicroseconds())
         try appendStandalone(.recovery, table: record.encoded())
-        // A power cut must not keep the zeros that follow and lose the frame: where the tear was in zeros, the tail
+        // A power cut must not keep the zeros that follow and lose the frame: if the tear was in zeros, the tail
         // would be whole again.
         try log.ledger.keepOrder()
         if fileSize > state.end + UInt64(FormatLimits.pageBytes) {
@@ -253,8 +253,8 @@ struct Appender {
         try clearTornTail(to: fileSize)
     }
 
-    /// What is left of a torn tail becomes zeros: it would else stand after the end of a sealed file (F27). Only when
-    /// the recovery frame stands below it, which keeps all of it from ever counting, whatever part of this a crash
+    /// What is left of a torn tail becomes zeros: otherwise it would stand after the end of a sealed file (F27). Only
+    /// when the recovery frame stands below it, which keeps all of it from ever counting, whatever part of this a crash
     /// leaves.
     private mutating func clearTornTail(to tornEnd: UInt64) throws(StoreError) {
         var position = state.end
@@ -289,7 +289,7 @@ struct Appender {
         try reserve(bytes)
     }
 
-    /// What a consumer has come to: on its own, or as a member of a transaction.
+    /// The new place of a consumer: on its own, or as a member of a transaction.
     mutating func append(_ consumer: ConsumerRecord, isMember: Bool) throws(StoreError) {
         let table = consumer.encoded()
         guard isMember else { return try appendStandalone(.consumer, table: table) }
@@ -307,7 +307,7 @@ struct Appender {
         }
     }
 
-    /// The same of a frame that is complete but for its header.
+    /// The same for a frame that is complete except for its header.
     mutating func appendStandalone(
         _ kind: FrameKind, _ bytes: UnsafeMutableRawBufferPointer, tableBytes: Int, mark: UInt64? = nil
     ) throws(StoreError) {
@@ -322,7 +322,7 @@ struct Appender {
             UnsafeRawBufferPointer(bytes.slice(front, bytes.count - front)), salt: log.header.salt)
     }
 
-    /// Gives `body` the bytes with room for a header in front of them.
+    /// Calls `body` with the bytes and room for a header in front of them.
     private mutating func withFrame(
         _ content: [UInt8], _ body: (inout Appender, UnsafeMutableRawBufferPointer) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -336,8 +336,8 @@ struct Appender {
 
     // MARK: Copying
 
-    /// Appends a frame that is complete but for its header, in a file that nobody else has open. What is appended from
-    /// here on is written by `flush`.
+    /// Appends a frame that is complete except for its header, in a file that nobody else has open. What is appended
+    /// from here on is written by `flush`.
     ///
     /// Returns the header. There must be room: `prepare`.
     mutating func append(
@@ -404,7 +404,7 @@ struct Appender {
         return header
     }
 
-    /// Makes the file reach one page beyond what will be written, and a step further where that is cheap.
+    /// Makes the file reach one page beyond what will be written, and a step further if that is cheap.
     private mutating func reserve(_ bytes: UInt64) throws(StoreError) {
         let limits = log.limits
         // Names, a clock step, a recovery frame and a seal are small.

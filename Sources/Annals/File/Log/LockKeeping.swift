@@ -8,8 +8,8 @@
 // K1  As long as it is kept nobody else has appended: what was known at the last commit is the newest there is.
 // K2  A waiting process announces it. The one that keeps the lock looks for that each time a lease has passed, and then
 //     lets the other one go first. A lease is longer only after one that went by without the other one coming.
-// K3  When commits cease a thread gives it back: nobody waits longer than a lease, or twice the idle time, for who does
-//     nothing.
+// K3  When commits cease a thread releases it: nobody waits longer than a lease, or twice the idle time, for a handle
+//     that does nothing.
 
 /// What a handle knows about the lock between its commits. Times are of the wall clock, which every commit reads: where
 /// that is set to another time the lock is returned sooner.
@@ -17,9 +17,9 @@ struct LockKeeping {
     private let limits: LockKeepingLimits
     /// Whether the lock is held although nobody commits.
     private(set) var isKept = false
-    /// Whether the thread that gives it back is awake.
+    /// Whether the thread that releases it is awake.
     var isWatched = false
-    /// Below zero behind somebody else's.
+    /// Below zero after another handle's.
     private var closeCommits = 0
     private var lastCommit: Int64 = 0
     private var leaseStart: Int64 = 0
@@ -42,14 +42,14 @@ struct LockKeeping {
         lease = limits.leaseMicroseconds
     }
 
-    /// Somebody waited, and has taken the lock, or not.
+    /// A process waited, and has taken the lock, or not.
     mutating func gaveWay(_ hasCome: Bool) {
         lease = hasCome ? limits.leaseMicroseconds : min(max(lease, 1) * 2, limits.longestLeaseMicroseconds)
     }
 
     func isIdle(_ now: Int64) -> Bool { !Self.isWithin(limits.idleMicroseconds, since: lastCommit, now) }
 
-    /// A commit has begun that asks for no more than to survive the process: whether the lock is to be kept after it.
+    /// Called for a relaxed commit: whether the lock is kept after it.
     mutating func isWorthKeeping(behindCommitAt now: Int64) -> Bool {
         let isClose = Self.isWithin(limits.gapMicroseconds, since: lastCommit, now)
         closeCommits = isClose ? closeCommits + 1 : min(closeCommits, 0)
@@ -57,7 +57,7 @@ struct LockKeeping {
         return closeCommits >= limits.commits
     }
 
-    /// Somebody else has written: it may be his turn again.
+    /// Another process has written: it may be its turn again.
     mutating func beginAnew() {
         closeCommits = limits.commits - max(limits.commits, limits.commitsBehindOthers) - 1
         lease = limits.leaseMicroseconds

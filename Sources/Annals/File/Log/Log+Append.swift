@@ -63,8 +63,8 @@ extension Log {
     /// Runs `body` with the writer lock, and sees to it that what it appends becomes durable. The handle is held open
     /// by the caller.
     ///
-    /// This and what it calls are inlined, because a commit of one row would else spend a tenth of its time on counting
-    /// references of closures.
+    /// This and what it calls are inlined, because otherwise a commit of one row would spend a tenth of its time on
+    /// counting references of closures.
     @inline(__always)
     func appending<Result>(
         _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = true,
@@ -176,7 +176,7 @@ extension Log {
     }
 
     /// A lock on a file that no longer is the store would let two writers in. `now` is on the wall clock, which was
-    /// read already: where that is set to another time, the file is looked at once more than it would have to be.
+    /// read already: if that is set to another time, the file is looked at once more than necessary.
     @inline(never)
     private func requireIdentity(always: Bool, at now: Int64) throws(StoreError) {
         if !always, let last = lastIdentityCheck, now >= last, now &- last < 1000 { return }
@@ -267,7 +267,7 @@ extension Log {
             do throws(StoreError) {
                 _ = try adopt(asker: .judge)
                 // Space that the failed write took is returned; that it may not be is no error. Never below what
-                // others may have adopted, and only if something of it stands after the end: else others, who know
+                // others may have adopted, and only if something of it stands after the end: otherwise others, who know
                 // how long the file was, would not look again.
                 let end = max(state.end, appender.writtenEnd)
                 if try !isNothingNew(), try files.size(file) > end + UInt64(FormatLimits.pageBytes) {

@@ -94,7 +94,7 @@ extension Log {
     }
 
     /// With the writer lock, after a commit: notes in the header page what syncs have proved. A new checkpoint at once,
-    /// and at most once a second how far the file is durable. A file that somebody cuts below that is known to be
+    /// and at most once a second how far the file is durable. A file that is cut below that is known to be
     /// damaged.
     func hintIfDue(_ state: LogState) {
         if let place = state.checkpoint, place.offset != hintedCheckpoint, ledger.mark >= place.end {

@@ -57,7 +57,7 @@ extension Log {
         }
     }
 
-    /// Hands bytes of a frame's header to `body`, from the mapping where the file is known to reach that far; nil at
+    /// Hands bytes of a frame's header to `body`, from the mapping if the file is known to reach that far; nil at
     /// the end of the file.
     private func bytes<Result>(
         at offset: UInt64, count: Int, _ body: (UnsafeRawBufferPointer) -> Result

@@ -16,7 +16,7 @@ extension Log {
             let time = try lockFile(longestPause, options.lockTimeoutMicroseconds)
             var keeps = false
             defer { if !keeps { unlockFile() } }
-            // Not kept any more: it was given to others in between, who may have appended.
+            // Not kept any more: others had it in between, and may have appended.
             let result = try append(durability, at: time, isNewest: isKept && keeping.isKept, body)
             keeps = mayKeepLock && keepLock(behindCommitAt: time)
             return result
@@ -102,8 +102,8 @@ extension Log {
         keeping.isWatched = true
     }
 
-    /// Gives the lock back if it was kept and no commit has come for a while. A thread calls this as long as the lock
-    /// is kept; where the handle releases it by hand, that code does.
+    /// Releases the lock if it was kept and no commit has come for a while. A thread calls this as long as the lock
+    /// is kept; if the handle releases it by hand, that code does.
     ///
     /// - Returns: when to call it again.
     @discardableResult

@@ -35,7 +35,7 @@ extension Log {
         return found
     }
 
-    /// Whether the path leads to this file: not so where a directory above it was renamed. A watch, which is set by
+    /// Whether the path leads to this file: not if a directory above it was renamed. A watch, which is set by
     /// path, is of use only then.
     package func isReachedByPath() -> Bool {
         guard let other = try? files.openDirectory(directoryPath) else { return false }

@@ -2,7 +2,7 @@
 // after it.
 
 extension Log {
-    /// With the writer lock. Where the rest of the hold fails, only the rest is rolled back.
+    /// With the writer lock. If the rest of the hold fails, only the rest is rolled back.
     func publish(_ appender: Appender) {
         follow.withLock {
             adopt(appender.state)

@@ -4,7 +4,7 @@
 extension Log {
     /// Hands out every frame that counts, from the first to the last that this handle knows of, verified.
     ///
-    /// `visit` is given the frame and what the frames up to it say; the frame's bytes live until it returns. Frames of
+    /// `visit` gets the frame and the state up to it; the frame's bytes live until it returns. Frames of
     /// a transaction come before it is known that the transaction counts, but all up to the end that was known at the
     /// call do. Linear in the size of the file, in memory of a window. Throws `damaged` with the offset, and what
     /// `visit` throws.

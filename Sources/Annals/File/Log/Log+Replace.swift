@@ -39,7 +39,7 @@ extension Log {
     }
 
     /// Removes what a compactor that died has left, unless one is at work. With the writer lock, which keeps the name
-    /// where it was found to be: this file's. That it may not be removed is no error: the next one tries again.
+    /// where it was found to be: this file's. If it cannot be removed, that is no error: the next one tries again.
     func removeLeftover() {
         let range = WriterLock.compaction(processID: processID)
         guard case .acquired? = try? files.tryLock(file, range) else { return }

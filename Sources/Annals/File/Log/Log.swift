@@ -29,9 +29,9 @@ package final class Log: @unchecked Sendable {
     package let name: String
     let identity: FileIdentity
     let process = OwnProcess()
-    /// The writing process: asked once, because asking costs system calls.
+    /// The writing process: read once, because that costs system calls.
     package let processID: UInt32
-    /// Which the environment asks for once.
+    /// The environment reads it once.
     package var processName: String { environment.processName() }
     let mapping: SharedMapping?
     let ledger: DurabilityLedger
@@ -50,7 +50,7 @@ package final class Log: @unchecked Sendable {
     /// The file has at least this size as long as nothing stands after `state.end`, because cutting a file leaves
     /// something there: G4. 0 for not known.
     var knownSize: UInt64 = 0
-    /// The second of `coarseSeconds` in which this handle last saw that the name still stands for its file.
+    /// The second of `coarseSeconds` in which this handle last saw that its file still has the name.
     var lookedAtPlace: Int64
     /// Touched with `writer` locked.
     var hasAppended = false
@@ -125,7 +125,7 @@ package final class Log: @unchecked Sendable {
         lockWatch.join()
     }
 
-    /// Gives the descriptors back. Called once, when nobody uses them.
+    /// Closes the descriptors. Called once, when nobody uses them.
     func release() {
         follower?.close()
         files.close(file)
@@ -176,7 +176,7 @@ package final class Log: @unchecked Sendable {
     /// Everything below this offset is proved durable, as far as this handle knows.
     package var durableEnd: UInt64 { ledger.mark }
 
-    /// Begins a transaction. `expectedChanges` saves copying where it is right, and costs nothing if it is wrong.
+    /// Begins a transaction. `expectedChanges` saves copying if it is right, and costs nothing if it is wrong.
     ///
     /// Its rows are encoded with `catalog`: without one, with the newest that this handle knows.
     package func makeTransaction(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> TransactionBuilder {

@@ -5,7 +5,8 @@ extension ConsumerRecord {
 }
 
 extension LogState {
-    /// What the consumers come to. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`, `invalidArgument`.
+    /// The new places of the consumers. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`,
+    /// `invalidArgument`.
     func records(for advances: [ConsumerAdvance], _ log: Log) throws(StoreError) -> [ConsumerRecord] {
         if advances.isEmpty { return [] }
         let now = log.environment.wallClockMicroseconds()

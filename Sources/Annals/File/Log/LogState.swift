@@ -175,8 +175,8 @@ package struct LogState: Sendable {
         case commit(TransactionRecord)
     }
 
-    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks), and then is as before but for an open
-    /// transaction, which is dropped.
+    /// Takes in the next frame. Throws `damaged` (with the rule that it breaks), and then is as before except for an
+    /// open transaction, which is dropped.
     package mutating func accept(_ frame: FrameView) throws(StoreError) -> Accepted {
         do {
             let header = frame.header
@@ -217,7 +217,7 @@ package struct LogState: Sendable {
     // MARK: Members
 
     private mutating func acceptMember(_ frame: FrameView) throws(StoreError) -> Accepted {
-        // What it holds is changed in place, and dropped where the frame is refused.
+        // What it holds is changed in place, and dropped if the frame is refused.
         let next =
             detachOpenTransaction()
             ?? OpenTransactionBox(

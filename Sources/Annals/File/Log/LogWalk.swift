@@ -1,4 +1,4 @@
-// Walks the frames from a state to where they end, and says what that place is.
+// Walks the frames from a state to their end, and says what that end is.
 
 /// Where a walk ended and why.
 package struct WalkEnd {
@@ -16,7 +16,7 @@ package struct LogWalk {
     private let endsBesideWriters: Bool
     /// The file's size, asked after the walk began: what was acknowledged before stands below.
     private var knownSize: UInt64?
-    /// So often the walk goes on because a writer has written more while it looked above the end.
+    /// How often the walk goes on because a writer has written more while it looked above the end.
     private static let maximumRounds = 8
 
     package init(state: LogState, window: ByteWindow, endsBesideWriters: Bool = false) {

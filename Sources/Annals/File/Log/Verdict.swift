@@ -20,7 +20,7 @@ package struct StopFindings: Equatable, Hashable, Sendable {
     }
 
     package enum Asker: CaseIterable, Sendable {
-        /// An open reader that wants what is new.
+        /// An open reader that follows.
         case follower
         /// Opening, verifying, or about to write.
         case judge
@@ -67,7 +67,7 @@ package enum Verdict: Equatable, Sendable {
     case unsupported
 }
 
-/// One row of the table: nil stands for "whatever it is".
+/// One row of the table: nil means any value.
 package struct VerdictRow: Sendable {
     package var asker: StopFindings.Asker?
     package var place: StopFindings.Place?

@@ -24,7 +24,7 @@ package enum WriterLock {
     /// for it.
     package static let waiting = LockRange(start: centre + centre / 4, end: centre + centre / 4 + 1)
 
-    /// Whether somebody waits for the lock that this descriptor holds.
+    /// Whether a process waits for the lock that this descriptor holds.
     static func isAwaited(_ files: any FileSystem, _ file: Descriptor) throws(StoreError) -> Bool {
         guard case .acquired = try files.tryLock(file, waiting) else { return true }
         try files.unlock(file, waiting)
@@ -55,7 +55,7 @@ package enum WriterLock {
         return (processID, Int64(clamping: centre - range.start))
     }
 
-    /// What to say where a lock is not one of ours.
+    /// The error if a lock is not one of a store's.
     package static func foreign(_ processID: UInt32?) -> StoreError {
         StoreError(
             .busy,
@@ -76,7 +76,7 @@ package enum WriterLock {
 
     /// Called without the lock: lets a waiting process have it.
     ///
-    /// - Returns: whether he has taken it, or waits no more.
+    /// - Returns: whether it has taken the lock, or waits no more.
     static func giveWay(
         _ files: any FileSystem, _ environment: any Environment, _ file: Descriptor
     ) throws(StoreError) -> Bool {

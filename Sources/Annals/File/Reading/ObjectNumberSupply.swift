@@ -1,8 +1,8 @@
-// Which object numbers the transactions in the making of one handle have been given.
+// The object numbers that one handle's transactions in the making use.
 
-/// Gives a number to one transaction only, as long as that is in the making. Any thread may call it.
+/// Hands a number to one transaction only, as long as that is in the making. Any thread may call it.
 final class ObjectNumberSupply: Sendable {
-    /// At the index of an entity's number: the next one to give.
+    /// At the index of an entity's number: its next object number.
     private let next = Guarded<[UInt64]>([])
 
     /// Takes numbers for a transaction in the making, at `first` or above. Returns the first of them.
@@ -16,7 +16,7 @@ final class ObjectNumberSupply: Sendable {
         }
     }
 
-    /// Numbers that were not used may be given to the next transaction, if no other has been given numbers after them.
+    /// Unused numbers go to the next transaction, if no other has taken numbers after them.
     func giveBack(_ entity: UInt16, from first: UInt64, end: UInt64) {
         if first == end { return }
         next.withLock { next in

@@ -44,7 +44,7 @@ final class ReadCore: Sendable {
         return try earlier(word, object, below: end)
     }
 
-    /// What a view with this end sees where the newest version is above it or a deletion.
+    /// What a view with this end sees if the newest version is above it or a deletion.
     private func earlier(_ word: UInt64, _ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
         var version = word
         while version >= end {
@@ -109,7 +109,7 @@ final class ReadCore: Sendable {
 //
 // A header and a table have checksums of their own: reading history does not touch the rows between them.
 
-/// A header that is good, where it stands.
+/// A good header, read in place.
 struct FrameHead {
     let offset: UInt64
     let bytes: UnsafeRawBufferPointer

@@ -85,7 +85,7 @@ final class ReadSections: @unchecked Sendable {
         }
     }
 
-    /// Memory for a node, with anything in it. Given back by `retire`.
+    /// Memory for a node, with any content. `retire` frees it.
     func makeNode() -> UnsafeMutableRawPointer {
         spare.popLast() ?? .allocate(byteCount: IndexNode.bytes, alignment: 64)
     }

@@ -285,7 +285,7 @@ final class RowIndex: @unchecked Sendable {
 
     /// From now on these roots are the index: nodes in memory are returned when their last reader has ended.
     ///
-    /// A root is replaced by one store: somebody may be reading, and must find every object all the time.
+    /// A root is replaced by one atomic store: readers must find every object all the time.
     func install(_ stored: [StoredRoot]) {
         let nodes = nodesInMemory()
         let kept = stored.map(\.entity).sorted()

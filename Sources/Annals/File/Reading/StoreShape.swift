@@ -8,7 +8,7 @@ final class StoreShape: @unchecked Sendable {
     let catalog: SchemaCatalog
     /// The layouts of the schema's entities, by ascending entity number.
     private let newest: [RowLayout]
-    /// The ordered indexes that this schema asks for, entity by entity; their positions number them.
+    /// The ordered indexes of this schema, entity by entity; their positions number them.
     let indexes: [IndexShape]
     /// The numbers of the entities that are the store's own.
     let reservedEntities: Set<UInt16>

@@ -1,4 +1,4 @@
-// What the object numbers of all entities have come to, in a form that is cheap to copy at every commit.
+// The next object number of every entity, in a form that is cheap to copy at every commit.
 //
 // Invariants:
 // Z1  `latest` is what counts for `latestEntity`; for the others `settled` does, and what it does not reach is as of a

@@ -34,7 +34,7 @@ final class VerifiedFile: @unchecked Sendable {
     private let headerChecksum: UInt64
     private let path: String
     private let copies: PrivateMemory?
-    /// Copies are forgotten when they have come to this.
+    /// Copies are forgotten when they take more than this.
     private let maximumCopiedBytes: UInt64
     private let base: UnsafeRawPointer
     private let capacity: UInt64
@@ -137,7 +137,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     /// Verified bytes of the committed part. They live until the section ends in which they were requested.
     ///
-    /// Throws `damaged` with the offset where they do not match their checksums, or lie outside of what counts.
+    /// Throws `damaged` with the offset if they do not match their checksums, or lie outside of what counts.
     @inline(__always)
     func bytes(at offset: UInt64, count: Int) throws(StoreError) -> UnsafeRawBufferPointer {
         if !isVerified(offset, UInt64(truncatingIfNeeded: count)) { try verify(offset, count) }
@@ -276,7 +276,7 @@ final class VerifiedFile: @unchecked Sendable {
     }
 
     /// Small frames that lead to a block are touched anyhow. Verified too, they make the next way to a block beside it
-    /// short: else a store of small frames would cost a way for each block. What is wrong with one concerns only those
+    /// short: otherwise a store of small frames would cost a way for each block. An error in one concerns only those
     /// who reads it.
     private func isVerifiedOnTheWay(
         _ header: FrameHeader, at position: UInt64, _ window: ByteWindow?
@@ -327,7 +327,7 @@ final class VerifiedFile: @unchecked Sendable {
         }
     }
 
-    /// What is readable already is left alone: somebody may be looking at it.
+    /// Readable bytes are left alone: they may be in use.
     private func copy(_ bytes: UnsafeRawBufferPointer, to position: UInt64) {
         guard let copies else { return }
         let frameEnd = position + UInt64(bytes.count)

@@ -7,7 +7,7 @@ extension View {
     /// The ordered indexes of an entity.
     package func indexes(entity: UInt16) -> [IndexID] { shape.indexes(of: entity).map { shape.indexes[$0].id } }
 
-    /// Whether the entries of an index stand ready: else `range` sorts the entity's rows.
+    /// Whether the index has its entries: otherwise `range` sorts the entity's rows.
     package func hasBuilt(_ id: IndexID) -> Bool {
         shape.indexes(of: id.entity).contains { number in
             shape.indexes[number].id == id && number < ordered.count && ordered[number] != nil

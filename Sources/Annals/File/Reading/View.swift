@@ -2,7 +2,7 @@
 
 /// What stands below one end of the file. Cheap, and valid as long as the store is open; any thread may read it.
 ///
-/// Reads take no lock. A closure that is given a row must not keep it: its bytes are lent.
+/// Reads take no lock. A closure must not keep the row that it gets: its bytes are lent.
 ///
 /// Sound although it is shared: it changes only through the only reference to it
 /// (`Indexes.publish`), and for the same reason its accesses cannot overlap.
@@ -14,7 +14,7 @@ package final class View: @unchecked Sendable {
     @exclusivity(unchecked) package private(set) var time: Int64
     let shape: StoreShape
     let core: ReadCore
-    /// Nil for a state of the past, whose objects are counted when asked for.
+    /// Nil for a state of the past, whose objects are counted on request.
     @exclusivity(unchecked) private(set) var totals: StoreTotals?
     /// One for each of `shape.indexes`; nil if it is not built, or for a state of the past.
     @exclusivity(unchecked) private(set) var ordered: [OrderedIndex?]
@@ -39,7 +39,7 @@ package final class View: @unchecked Sendable {
 
     package var catalog: SchemaCatalog { shape.catalog }
 
-    /// One above the highest object number ever given in an entity. For a state that is not of the past.
+    /// One above the highest object number ever used in an entity. For a state that is not of the past.
     package func nextNumber(of entity: UInt16) -> UInt64 { totals?[entity].nextNumber ?? 1 }
 
     /// The numbers of the entities that are the store's own.
@@ -81,7 +81,7 @@ package final class View: @unchecked Sendable {
 
     // MARK: All objects of an entity
 
-    /// How many objects of the entity there are. Constant time, but for a state of the past: linear in the entity's
+    /// How many objects of the entity there are. Constant time; for a state of the past, linear in the entity's
     /// objects.
     package func count(entity: UInt16) throws(StoreError) -> UInt64 {
         guard shape.has(entity) else { return 0 }
@@ -96,7 +96,7 @@ package final class View: @unchecked Sendable {
 
     /// Lends rows in the order of their object numbers, or the other way round, until `body` returns false.
     ///
-    /// Linear in the numbers ever given between the two ends; stretches of 512 without an object are skipped.
+    /// Linear in the numbers ever used between the two ends; stretches of 512 without an object are skipped.
     package func scan(
         entity: UInt16, from first: UInt64 = 1, through last: UInt64 = .max, reversed: Bool = false,
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
@@ -174,7 +174,7 @@ package final class View: @unchecked Sendable {
     /// How many objects can have a version in the file: an entry has at least 16 bytes.
     var mostObjects: UInt64 { core.file.readableEnd / UInt64(ChangeField.bytes) }
 
-    /// After a node of a scan, which stands for an object at least: throws if there are more than the file has room
+    /// After a node of a scan, which has one object at least: throws if there are more than the file has room
     /// for, because nodes are named again and again.
     private func requireFound(_ found: inout UInt64, _ entity: UInt16) throws(StoreError) {
         found &+= 1
@@ -237,9 +237,9 @@ package final class View: @unchecked Sendable {
     }
 }
 
-/// What an entity's object numbers have come to.
+/// The state of an entity's object numbers.
 struct EntityTotals: Equatable, Sendable {
-    /// One above the highest number ever given.
+    /// One above the highest number ever used.
     var nextNumber: UInt64 = 1
     var live: UInt64 = 0
 }

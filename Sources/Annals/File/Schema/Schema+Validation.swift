@@ -2,7 +2,7 @@
 
 extension EntityDefinition {
     /// Throws an error of code `damaged` if the definition breaks a rule by itself; what needs the versions before
-    /// it is checked by `SchemaCatalog`. A writer asks before it writes, and gives the error the code that suits it.
+    /// it is checked by `SchemaCatalog`. A writer checks before it writes, and uses an error code of its own.
     package func validate() throws(StoreError) {
         try require(number != 0, "An entity has the number 0.")
         if state == .removed {

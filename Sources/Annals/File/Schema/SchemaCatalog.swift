@@ -7,7 +7,7 @@
 ///    says. So versions share what they do not change, and a file of n definitions takes memory for n.
 /// 3. Every definition is valid by itself and with those before it (F25).
 ///
-/// A value: a copy stays as it is while the original goes on, which is what a snapshot needs.
+/// A value: a copy stays as it is while the original changes, which is what a snapshot needs.
 package struct SchemaCatalog: Sendable {
     private struct Step: Sendable {
         let version: UInt16
@@ -17,7 +17,7 @@ package struct SchemaCatalog: Sendable {
 
     private struct History: Sendable {
         var steps: [Step] = []
-        /// Every attribute number that the entity ever had, and the type that goes with it.
+        /// Every attribute number that the entity ever had, and its type.
         var types = AttributeTypes()
         /// Up to where its history is not kept; nil if it always was.
         var gapEnd: HistoryGap.End?

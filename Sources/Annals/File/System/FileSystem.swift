@@ -14,7 +14,7 @@ package struct Descriptor: Hashable, Sendable {
     package var number: Int32 { process.wasForked ? -1 : opened }
 }
 
-/// Which file a name or a descriptor stands for, without the times (asking for those makes the next write slower).
+/// Which file a name or a descriptor stands for, without the times (requesting those makes the next write slower).
 package struct FileIdentity: Hashable, Sendable {
     package var device: UInt64
     package var inode: UInt64
@@ -104,7 +104,7 @@ package protocol FileSystem: Sendable {
     /// The same, but `alreadyExists` if the new name is taken.
     func renameExclusively(_ name: String, to newName: String, in directory: Descriptor) throws(StoreError)
     func unlink(_ name: String, in directory: Descriptor) throws(StoreError)
-    /// Closes and forgets; errors are of no use to anybody here (what must be durable was synchronised before).
+    /// Closes and forgets; errors do not matter here (what must be durable was synced before).
     func close(_ file: Descriptor)
 
     /// Reads up to `buffer.count` bytes; 0 only at or beyond the end of the file.
@@ -132,7 +132,7 @@ package protocol FileSystem: Sendable {
     /// Makes the directory's names durable.
     func synchronizeDirectory(_ directory: Descriptor) throws(StoreError)
     func status(_ file: Descriptor) throws(StoreError) -> FileStatus
-    /// Gives a file exactly these permission bits, this owner and this group.
+    /// Sets a file's permission bits exactly to these, this owner and this group.
     func setPermissions(_ file: Descriptor, mode: UInt32, owner: UInt32, group: UInt32) throws(StoreError)
     /// What `name` stands for now (a symbolic link stands for itself); `notFound` if there is nothing.
     func identity(of name: String, in directory: Descriptor) throws(StoreError) -> FileIdentity

@@ -2,13 +2,13 @@
 
 /// Watches files through inotify: each file itself for writes, its directory for what happens to the name.
 package final class InotifyWatch: ChangeWatch {
-    /// What is watched. The kernel gives one watch number per inode, so files in one directory share its number, and
+    /// What is watched. The kernel uses one watch number per inode, so files in one directory share its number, and
     /// two handles of one store share both.
     private struct Target {
         var directory: String
         var name: String
         var directoryWatch: Int32
-        /// nil while the name stands for nothing.
+        /// nil while nothing has the name.
         var fileWatch: Int32?
 
         var path: String { directory + "/" + name }
@@ -78,7 +78,7 @@ extension InotifyWatch {
         }
     }
 
-    /// nil if the name stands for nothing.
+    /// nil if nothing has the name.
     private func watchFile(of target: Target) throws(StoreError) -> Int32? {
         do throws(SystemError) {
             return try SystemCalls.inotifyAddWatch(inotify, target.path, Self.fileMask)

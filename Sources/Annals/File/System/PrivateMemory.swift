@@ -1,6 +1,6 @@
 // A large range of zeroed addresses that belongs to one owner.
 
-/// Memory that is used only if it is touched, and given back with its owner.
+/// Memory that is used only if it is touched, and freed with its owner.
 ///
 /// Sound although it is shared: the range never changes; the code that writes into it says how readers are kept out.
 package final class PrivateMemory: @unchecked Sendable {

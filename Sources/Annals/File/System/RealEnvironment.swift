@@ -12,7 +12,7 @@ package struct RealEnvironment: Environment {
 
     package func processName() -> String { Self.ownName }
 
-    /// Asked once, and not before somebody wants to know.
+    /// Read once, when it is first needed.
     private static let ownName = nameOfExecutable()
 
     /// Taken from the kernel, not from the arguments, which say what the caller likes. "unknown" without `/proc`.

@@ -74,7 +74,7 @@ extension RealFileSystem {
         }
     }
 
-    /// In one step where the file system has one that replaces nothing. Else a second name and the removal of the
+    /// In one step if the file system has one that replaces nothing. Otherwise a second name and the removal of the
     /// first: a process that dies between them leaves a store with two names, which is refused for writing until one is
     /// removed.
     func move(
@@ -113,7 +113,7 @@ extension RealFileSystem {
         }
     }
 
-    /// What the kernel calls an open file now; nil for one that has no name, where it calls it something that nobody
+    /// What the kernel calls an open file now; nil for one without a name, which it calls something that nobody
     /// can look for. Asked only when something has failed.
     static func path(of descriptor: Descriptor) -> String? {
         let path = (try? SystemCalls.readlink(link(to: descriptor.number))).map { String(decoding: $0, as: UTF8.self) }

@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// The file system of the machine.
 package struct RealFileSystem: FileSystem {
-    /// Files that `createUnnamed` had to give a name to.
+    /// Files that `createUnnamed` had to name.
     let temporaryNames = TemporaryNames()
     let usesUnnamedFiles: Bool
 
@@ -126,7 +126,7 @@ extension RealFileSystem {
     }
 
     package func close(_ file: Descriptor) {
-        // First the name, while the number cannot stand for another file yet.
+        // First the name, while the number cannot be another file's yet.
         if let temporary = temporaryNames.removeName(file.number) {
             try? SystemCalls.unlinkat(temporary.directory, temporary.name)
             SystemCalls.close(temporary.directory)
@@ -272,7 +272,7 @@ extension RealFileSystem {
     /// How often to ask again when the lock in the way is gone before the system could name its holder.
     private static let lockAttempts = 8
 
-    /// When every holder is gone before it can be named, the range asked for itself is given as the holder's.
+    /// When every holder is gone before it can be named, the requested range itself is returned as the holder's.
     package func tryLock(_ file: Descriptor, _ range: LockRange) throws(StoreError) -> LockAttempt {
         let (start, count) = try Self.signed(range, file)
         return try about(file) { () throws(SystemError) in

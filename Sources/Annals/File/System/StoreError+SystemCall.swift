@@ -3,7 +3,7 @@
 internal import Glibc
 
 extension StoreError {
-    /// The name under which a file is written until it is complete stands for something that is not a file.
+    /// Something that is not a file has the name under which a file is written until it is complete.
     static func nameTaken(_ name: String, by writer: String) -> StoreError {
         StoreError(
             .notARegularFile,

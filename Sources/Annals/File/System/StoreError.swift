@@ -9,7 +9,7 @@ package protocol ErrorFacts: Hashable, Sendable {}
 /// `code` is what a program decides by; `message` is a whole sentence for people that says what to do. Values of
 /// objects never appear in the message, names of entities and attributes may.
 ///
-/// Functions of a store are declared as plain `throws`. They throw nothing but this, what closures given to them throw,
+/// Functions of a store are declared as plain `throws`. They throw nothing but this, what their closures throw,
 /// and `CancellationError` if they are called with `await`. Around them every form of `catch` works, such as
 /// `catch let error as StoreError where error.code == .busy`.
 ///
@@ -66,7 +66,7 @@ public struct StoreError: Error, Hashable, Sendable {
         set { content.call = newValue }
     }
 
-    /// The system's error number, where one was given.
+    /// The system's error number, if there is one.
     public var systemError: Int32? {
         get { content.systemError }
         set { content.systemError = newValue }
@@ -133,7 +133,7 @@ extension StoreError.Code {
     public static let notFound = Self(rawValue: "notFound")
     /// The name is taken.
     public static let alreadyExists = Self(rawValue: "alreadyExists")
-    /// A store is a regular file, and this is something else.
+    /// A store is a regular file, but this is something else.
     public static let notARegularFile = Self(rawValue: "notARegularFile")
     /// The system does not allow it: look at the owner and the mode of the file and its directory.
     public static let permissionDenied = Self(rawValue: "permissionDenied")
@@ -165,7 +165,7 @@ extension StoreError.Code {
 // MARK: The schema
 
 extension StoreError.Code {
-    /// Somebody changed the schema meanwhile: ask for entities again and repeat.
+    /// The schema was changed meanwhile: look up entities again and repeat.
     public static let schemaChanged = Self(rawValue: "schemaChanged")
     /// The entities that a program declares contradict those of the store.
     public static let schemaMismatch = Self(rawValue: "schemaMismatch")
@@ -220,7 +220,7 @@ extension StoreError.Code {
 extension StoreError.Code {
     /// No consumer of that name is registered.
     public static let consumerUnknown = Self(rawValue: "consumerUnknown")
-    /// The consumer's cursor is not where it is said to move from: another process has moved it. Read it again.
+    /// The consumer's cursor is not at the place it should move from: another process has moved it. Read it again.
     public static let consumerConflict = Self(rawValue: "consumerConflict")
     /// Cleaning has passed the consumer: read everything anew (`resync`), then `resetConsumer`. `oldestToken` says
     /// where history begins.

@@ -12,7 +12,7 @@ internal import Synchronization
 extension SystemCalls {
     /// Descriptors that the library has opened, a bit for each, and how often this process was forked off from another.
     private struct ForkTable: @unchecked Sendable {
-        // Sound: the memory is made once, never given back, and holds atomics only.
+        // Sound: the memory is made once, never freed, and holds atomics only.
         let words: UnsafeMutablePointer<Atomic<UInt64>>
         let forks: UnsafeMutablePointer<Atomic<UInt64>>
 
@@ -66,7 +66,7 @@ extension SystemCalls {
 
 /// The process that made something: what a child of it by `fork` inherits is not the child's.
 package struct OwnProcess: Hashable, @unchecked Sendable {
-    // Sound: an atomic that is never given back.
+    // Sound: an atomic that is never freed.
     private let forks: UnsafeMutablePointer<Atomic<UInt64>>
     private let atBirth: UInt64
 

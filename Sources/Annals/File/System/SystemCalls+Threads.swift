@@ -10,7 +10,7 @@ extension SystemCalls {
         fileprivate let condition: UnsafeMutablePointer<pthread_cond_t>
     }
 
-    /// Cannot fail on Linux with these attributes: neither call asks for memory.
+    /// Cannot fail on Linux with these attributes: neither call needs memory.
     static func makeMonitor() -> MonitorMemory {
         let memory = MonitorMemory(mutex: .allocate(capacity: 1), condition: .allocate(capacity: 1))
         memory.mutex.initialize(to: pthread_mutex_t())

@@ -1,5 +1,5 @@
 // Every call into the C library about files (those about threads and clocks stand in SystemCalls+Threads.swift), and
-// the one place where an interrupted call is made again.
+// the one place that repeats an interrupted call.
 
 internal import Glibc
 
@@ -42,7 +42,7 @@ package enum SystemCalls {
 
     /// A function of the C library that Swift's module of it does not name; nil in a program linked fully statically.
     static func function<Function>(_ name: String, as type: Function.Type) -> Function? {
-        // Sound: each caller gives the C type that the manual page of the function gives.
+        // Sound: each caller names the C type of the function's manual page.
         dlsym(nil, name).map { unsafeBitCast($0, to: Function.self) }
     }
 }
@@ -135,7 +135,7 @@ extension SystemCalls {
         static let renameNoReplace: UInt32 = 1  // RENAME_NOREPLACE
         static let absoluteTime: Int32 = 1  // TIMER_ABSTIME
         static let seekData: Int32 = 3  // SEEK_DATA
-        /// Looks for some time before it sleeps, because most is held for less than waking somebody takes.
+        /// Looks for some time before it sleeps, because most locks are held for less than waking a thread takes.
         static let adaptiveMutex: Int32 = 3  // PTHREAD_MUTEX_ADAPTIVE_NP
         static let statusIdentity: UInt32 = 0x104  // STATX_INO | STATX_NLINK
         static let statusWithoutTimes: UInt32 = 0x31f  // the above and STATX_TYPE, MODE, UID, GID, SIZE

@@ -11,7 +11,7 @@ package struct WatchedFile: Hashable, Sendable {
 package enum WatchNews: Hashable, Sendable {
     /// Bytes or size of the file changed.
     case changed(WatchedFile)
-    /// The name has come to stand for another file, or for none.
+    /// Another file has the name now, or none.
     case replaced(WatchedFile)
     /// Nothing more will be told about this file (its directory was removed, renamed or unmounted): look by yourself.
     case gone(WatchedFile)
@@ -35,7 +35,7 @@ package protocol ChangeWatch: Sendable {
     func remove(_ file: WatchedFile)
     /// Waits for news, at most until a moment of the monotonic clock (nil: for ever). One thread at a time.
     ///
-    /// - Returns: no element twice; nothing when the time has passed or somebody has called `wake`.
+    /// - Returns: no element twice; nothing after the time has passed or a call of `wake`.
     func wait(untilMonotonicMicroseconds deadline: UInt64?) throws(StoreError) -> [WatchNews]
     /// Ends the wait that is on; if none is, the next one. Any thread.
     func wake()
