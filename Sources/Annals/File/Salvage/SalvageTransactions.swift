@@ -35,6 +35,8 @@ struct SalvageTransactions {
     private(set) var highest: UInt64 = 0
     /// The lowest number after which any frame stands.
     private(set) var lowest: UInt64 = .max
+    /// The end of the highest frame.
+    private var reached = UInt64(FormatLimits.pageBytes)
 
     /// Collects a frame whose header checks. `changes` are those in it, 0 if its content does not check. `record` is
     /// that of a good commit frame.
@@ -43,6 +45,7 @@ struct SalvageTransactions {
     ) {
         let end = offset + UInt64(header.frameBytes)
         let isOwn = header.isMember || header.kind == .transaction
+        reached = max(reached, end)
         lowest = min(lowest, header.number - (isOwn && header.number > 0 ? 1 : 0))
         if header.isMember { return collect(member: header, Stretch(start: offset, end: end), changes, isGood) }
         highest = max(highest, header.number)
@@ -109,7 +112,8 @@ struct SalvageTransactions {
     /// After the last frame. `mayBeCommitted` says whether something follows the last member that may have been its
     /// commit frame.
     mutating func finish(hints: [HintSlot], mayBeCommitted: (Run) throws(StoreError) -> Bool) throws(StoreError) {
-        for case .good(let hint) in hints { highest = max(highest, hint.number) }
+        // A hint tells only of frames that were not found: the others say it themselves.
+        for case .good(let hint) in hints where hint.durableEnd > reached { highest = max(highest, hint.number) }
         guard let run = open else { return }
         open = nil
         var isProved = false
