@@ -178,7 +178,8 @@ private struct SalvageRun {
         to unfinished: UnfinishedStore, _ environment: any Environment
     ) throws(StoreError) -> SalvageResult {
         guard let scan else { preconditionFailure("What is written was read before.") }
-        let definitions = schema.newest(&report.schemaChanges)
+        let isWhole = report.framesBad == 0 && report.bytesPassedOver == 0 && report.schemaVersionsMissing == 0
+        let definitions = schema.newest(isWhole: isWhole, &report.schemaChanges)
         let header = FileHeader(
             storeID: .random(environment), salt: environment.random(), created: environment.wallClockMicroseconds())
         var chosen = options.engine

@@ -55,8 +55,9 @@ struct SalvagedSchema {
     }
 
     /// The newest definition of each entity that is not removed, by ascending number. Together they make a valid
-    /// version. `changes` says what had to change for that.
-    func newest(_ changes: inout [String]) -> [EntityDefinition] {
+    /// version. `changes` says what had to change for that. `isWhole` is true if nothing of the file is missing: then
+    /// targets and inverses that are not found were never there, and nothing is lost with them.
+    func newest(isWhole: Bool, _ changes: inout [String]) -> [EntityDefinition] {
         var definitions: [EntityDefinition] = []
         var names = Set<IdentifierName>()
         for number in steps.keys.sorted() {
@@ -71,7 +72,10 @@ struct SalvagedSchema {
             }
             definitions.append(definition)
         }
-        return definitions.map { definition in withTargets(definition, among: definitions, &changes) }
+        var missing: [String] = []
+        definitions = definitions.map { definition in withTargets(definition, among: definitions, &missing) }
+        if !isWhole { changes += missing }
+        return definitions
     }
 
     /// A reference to an unknown entity may now be to any, and a missing inverse is removed.
