@@ -23,14 +23,11 @@ struct StandaloneWriter {
 
     func append(_ kind: FrameKind, _ table: [UInt8], _ appender: inout Appender) throws(StoreError) {
         let offset = appender.state.end
-        var bytes = [UInt8](repeating: 0, count: FrameField.bytes) + table
-        var result: Result<FrameHeader, StoreError> = .failure(StoreError(.closed, "Nothing was appended."))
-        bytes.withUnsafeMutableBytes { bytes in
-            do throws(StoreError) {
-                result = .success(
-                    try appender.append(copied: bytes, kind: kind, isMember: false, tableBytes: table.count))
-            } catch { result = .failure(error) }
-        }
-        target.indexes.note(try result.get(), at: offset)
+        var frame = ByteWriter(capacity: FrameField.bytes + table.count)
+        frame.appendZeros(FrameField.bytes)
+        frame.append(table)
+        let header = try appender.append(
+            copied: frame.mutableBytes(0..<frame.count), kind: kind, isMember: false, tableBytes: table.count)
+        target.indexes.note(header, at: offset)
     }
 }

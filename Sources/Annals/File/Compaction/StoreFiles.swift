@@ -94,16 +94,7 @@ package final class StoreFiles: @unchecked Sendable {
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
-        var engine = current
-        while true {
-            do {
-                let outcome = try engine.commit(author: author, context: context, durability: durability, body)
-                noteCommit(engine)
-                return outcome
-            } catch let error as StoreError where error.code == .storeReplaced {
-                engine = try successor(of: engine)
-            }
-        }
+        try committing { try $0.commit(author: author, context: context, durability: durability, body) }
     }
 
     /// `Engine.write` on the newest generation. The body runs once, since the lock's holder knows the generation.
@@ -111,10 +102,15 @@ package final class StoreFiles: @unchecked Sendable {
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
     ) throws -> (result: Result, transaction: AppendedTransaction?) {
+        try committing { try $0.write(author: author, context: context, durability: durability, body) }
+    }
+
+    @inline(__always)
+    private func committing<Result>(_ body: (Engine) throws -> Result) throws -> Result {
         var engine = current
         while true {
             do {
-                let outcome = try engine.write(author: author, context: context, durability: durability, body)
+                let outcome = try body(engine)
                 noteCommit(engine)
                 return outcome
             } catch let error as StoreError where error.code == .storeReplaced {

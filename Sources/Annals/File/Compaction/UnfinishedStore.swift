@@ -157,10 +157,9 @@ package struct UnfinishedStore {
 extension FileSystem {
     /// Writes the header of an empty store, and its spare page.
     func write(_ header: FileHeader, to file: Descriptor) throws(StoreError) {
-        var failure: StoreError?
-        (header.encoded() + [UInt8](repeating: 0, count: FormatLimits.pageBytes)).withUnsafeBytes { bytes in
-            do throws(StoreError) { try writeAll(file, at: 0, bytes) } catch { failure = error }
+        let pages = header.encoded() + [UInt8](repeating: 0, count: FormatLimits.pageBytes)
+        try pages.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            try writeAll(file, at: 0, UnsafeRawBufferPointer(bytes))
         }
-        if let failure { throw failure }
     }
 }

@@ -111,12 +111,8 @@ struct CheckpointReader: Sendable {
 extension [UInt8] {
     /// The document in the first bytes. The rest is padding.
     fileprivate func withContent(_ bytes: Int) throws(StoreError) -> CheckpointContent {
-        var result: Result<CheckpointContent, StoreError> = .failure(StoreError(.damaged, "F29: no document."))
-        self.withUnsafeBytes { all in
-            do throws(StoreError) {
-                result = .success(try CheckpointContent.decode(UnsafeRawBufferPointer(rebasing: all[..<bytes])))
-            } catch { result = .failure(error) }
+        try withUnsafeBufferPointer { (all) throws(StoreError) in
+            try CheckpointContent.decode(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(all)[..<bytes]))
         }
-        return try result.get()
     }
 }

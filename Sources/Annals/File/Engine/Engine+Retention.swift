@@ -67,19 +67,8 @@ extension Engine {
         if overflow { return now }
         let oldest = log.header.baseNumber
         // All from `recent` on are of the last hour. Transaction `before` is not.
-        var recent = view.number + 1
-        var before = oldest
-        var step: UInt64 = 1
-        while before + 1 < recent {
-            let probe = max(recent - min(step, recent), before + 1)
-            if try tracked(view).time(ofTransactionAfter: probe - 1) > hourAgo {
-                recent = probe
-                step *= 2
-            } else {
-                before = probe
-                step = 1
-            }
-        }
+        let recent = try firstTransaction(from: hourAgo + 1, after: oldest, searchesDown: true, in: view)
+        let before = recent - 1
         // The whole file is of the last hour.
         if before == oldest { return now }
         let earlier = try tracked(view).time(ofTransactionAfter: before - 1)
@@ -101,9 +90,9 @@ extension Engine {
         // Keeping nothing does not depend on the clock.
         if limits.microseconds == 0 { return view.number + 1 }
         if limits.microseconds < .max {
-            first = try firstTransaction(
-                youngerThan: limits.microseconds, at: now ?? log.environment.wallClockMicroseconds(), behind: horizon,
-                in: view)
+            let (limit, overflow) = (now ?? log.environment.wallClockMicroseconds()).subtractingReportingOverflow(
+                Int64(clamping: limits.microseconds))
+            if !overflow { first = try firstTransaction(from: limit, after: horizon, in: view) }
         }
         if limits.bytes < .max {
             let space = try space(in: view)
@@ -115,28 +104,20 @@ extension Engine {
         return first
     }
 
-    /// Searches by doubling and halving, as times rise with numbers. Near a clock step the result may be some
-    /// transactions off.
+    /// The first transaction after `number` that is not older than `time`. Searches by doubling and halving from one
+    /// end, as times rise with numbers. Near a clock step the result may be some transactions off.
     private func firstTransaction(
-        youngerThan age: UInt64, at now: Int64, behind horizon: UInt64, in view: View
+        from time: Int64, after number: UInt64, searchesDown: Bool = false, in view: View
     ) throws(StoreError) -> UInt64 {
-        let (limit, overflow) = now.subtractingReportingOverflow(Int64(clamping: age))
-        if overflow { return horizon + 1 }
         // All up to `old` are too old, `young` is not.
-        var old = horizon
-        var young = view.number + 1
-        var step: UInt64 = 1
+        var (old, young, step) = (number, view.number + 1, UInt64(1))
         while old + 1 < young {
-            let probe = min(old + step, young - 1)
-            if try tracked(view).time(ofTransactionAfter: probe - 1) < limit {
-                old = probe
-                step *= 2
-            } else {
-                young = probe
-                step = 1
-            }
+            let probe = searchesDown ? max(young - min(step, young), old + 1) : min(old + step, young - 1)
+            let isOld = try tracked(view).time(ofTransactionAfter: probe - 1) < time
+            if isOld { old = probe } else { young = probe }
+            step = isOld == searchesDown ? 1 : step * 2
         }
-        return old + 1
+        return young
     }
 
     // MARK: Space

@@ -11,9 +11,7 @@ extension PendingTransaction {
     /// Inserts an object under a reserved ID, with a value for each attribute of its entity's newest layout.
     package func insert(reserved object: ObjectID, _ values: [StoredValue]) throws(StoreError) {
         let layout = try layout(object.entityNumber)
-        guard values.count == layout.count else {
-            throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
-        }
+        try requireCount(values.count, layout)
         try builder.requireUsable()
         try builder.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
             _ = try RowWriter.write(layout, &row, &bytes, builder) { (writer) throws(StoreError) in

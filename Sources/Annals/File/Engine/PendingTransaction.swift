@@ -135,7 +135,7 @@ package final class PendingTransaction {
         }
     }
 
-    private func requireCount(_ count: Int, _ layout: RowLayout) throws(StoreError) {
+    func requireCount(_ count: Int, _ layout: RowLayout) throws(StoreError) {
         guard count == layout.count else {
             throw StoreError(.invalidArgument, "A row has not one value for each attribute.")
         }

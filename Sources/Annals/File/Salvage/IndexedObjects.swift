@@ -101,23 +101,17 @@ struct IndexedObjects {
 /// Where good nodes stand.
 struct SalvagedNodes {
     /// Where the nodes of each frame begin and end; ascending.
-    private var stretches: [(start: UInt64, end: UInt64)] = []
+    private var stretches: [SalvageTransactions.Stretch] = []
     private(set) var count = 0
 
     mutating func note(_ frame: FrameView) {
         guard NodesField.fits(frame) else { return }
-        stretches.append((frame.end - UInt64(frame.body.count), frame.end))
+        stretches.append(.init(start: frame.end - UInt64(frame.body.count), end: frame.end))
         count += frame.body.count / IndexNode.bytes
     }
 
     func contains(_ offset: UInt64) -> Bool {
-        var low = 0
-        var high = stretches.count
-        while low < high {
-            let middle = (low + high) / 2
-            if stretches[middle].end <= offset { low = middle + 1 } else { high = middle }
-        }
-        guard low < stretches.count, stretches[low].start <= offset else { return false }
-        return (offset - stretches[low].start) % UInt64(IndexNode.bytes) == 0
+        guard let stretch = stretches.stretch(with: offset) else { return false }
+        return (offset - stretch.start) % UInt64(IndexNode.bytes) == 0
     }
 }

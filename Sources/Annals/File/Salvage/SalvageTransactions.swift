@@ -126,16 +126,18 @@ struct SalvageTransactions {
         settle(run, by: run.number)
     }
 
-    func isDropped(_ offset: UInt64) -> Bool { Self.has(dropped, offset) }
-    func isIncomplete(_ offset: UInt64) -> Bool { Self.has(incomplete, offset) }
+    func isDropped(_ offset: UInt64) -> Bool { dropped.stretch(with: offset) != nil }
+    func isIncomplete(_ offset: UInt64) -> Bool { incomplete.stretch(with: offset) != nil }
+}
 
-    private static func has(_ stretches: [Stretch], _ offset: UInt64) -> Bool {
-        var low = 0
-        var high = stretches.count
+extension [SalvageTransactions.Stretch] {
+    /// The stretch that contains an offset. They are in ascending order.
+    func stretch(with offset: UInt64) -> SalvageTransactions.Stretch? {
+        var (low, high) = (0, count)
         while low < high {
             let middle = (low + high) / 2
-            if stretches[middle].end <= offset { low = middle + 1 } else { high = middle }
+            if self[middle].end <= offset { low = middle + 1 } else { high = middle }
         }
-        return low < stretches.count && stretches[low].start <= offset
+        return low < count && self[low].start <= offset ? self[low] : nil
     }
 }

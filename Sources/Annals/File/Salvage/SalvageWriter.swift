@@ -38,7 +38,7 @@ final class SalvageWriter {
     }
 
     func writeSchema() throws(StoreError) {
-        let loose = definitions.map(\.asked.nothing)
+        let loose = definitions.map(\.withoutRules)
         guard !loose.isEmpty else { return }
         try write { (transaction) throws(StoreError) in try transaction.changeSchema(loose) }
     }
@@ -126,10 +126,10 @@ final class SalvageWriter {
         }
         if try change(to: wanted) { return }
         // First without unique keys, then with each one that is possible.
-        var kept = wanted.map(\.asked.nothingUnique)
+        var kept = wanted.map(\.withoutUniqueness)
         guard try change(to: kept) else {
             schemaChanges.append("Nothing is indexed or unique now: some object's value is too long for an index.")
-            _ = try change(to: wanted.map(\.asked.noIndex))
+            _ = try change(to: wanted.map(\.withoutIndexes))
             return
         }
         for index in wanted.indices {
@@ -182,44 +182,29 @@ private enum UniquePart {
 }
 
 extension EntityDefinition {
-    /// The same definition with fewer rules.
-    fileprivate struct RelaxedDefinition {
-        let definition: EntityDefinition
-
-        private func with(_ removed: AttributeFlags, _ added: AttributeFlags = []) -> EntityDefinition {
-            var definition = definition
-            for index in definition.attributes.indices {
-                definition.attributes[index].flags.subtract(removed)
-                definition.attributes[index].flags.formUnion(added)
-            }
-            return definition
-        }
-
-        var nothing: EntityDefinition {
-            var loose = with([.unique, .indexed], .optional)
-            loose.keys = []
-            return loose
-        }
-
-        var noIndex: EntityDefinition {
-            var plain = with([.unique, .indexed])
-            plain.keys = []
-            return plain
-        }
-
-        /// With an index instead of uniqueness.
-        var nothingUnique: EntityDefinition {
-            var plain = definition
-            for index in plain.attributes.indices where plain.attributes[index].flags.contains(.unique) {
-                plain.attributes[index].flags.remove(.unique)
-                plain.attributes[index].flags.insert(.indexed)
-            }
-            for index in plain.keys.indices { plain.keys[index].isUnique = false }
-            return plain
-        }
+    fileprivate var withoutIndexes: EntityDefinition {
+        var plain = self
+        for index in attributes.indices { plain.attributes[index].flags.subtract([.unique, .indexed]) }
+        plain.keys = []
+        return plain
     }
 
-    fileprivate var asked: RelaxedDefinition { RelaxedDefinition(definition: self) }
+    fileprivate var withoutRules: EntityDefinition {
+        var loose = withoutIndexes
+        for index in attributes.indices { loose.attributes[index].flags.insert(.optional) }
+        return loose
+    }
+
+    /// With an index instead of uniqueness.
+    fileprivate var withoutUniqueness: EntityDefinition {
+        var plain = self
+        for index in attributes.indices where attributes[index].flags.contains(.unique) {
+            plain.attributes[index].flags.remove(.unique)
+            plain.attributes[index].flags.insert(.indexed)
+        }
+        for index in keys.indices { plain.keys[index].isUnique = false }
+        return plain
+    }
 
     fileprivate var uniqueParts: [UniquePart] {
         attributes.indices.filter { attributes[$0].flags.contains(.unique) }.map { .attribute($0) }
