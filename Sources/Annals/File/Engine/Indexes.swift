@@ -84,6 +84,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         try core.file.requireReach(frame.end)
         core.file.beginReading()
         defer { core.file.endReading() }
+        if case .member = accepted { core.file.adopt(frame, counts: false) } else { core.file.adopt(frame, counts: true) }
         switch accepted {
         case .member:
             // Members of a transaction that did not end never counted.

@@ -217,6 +217,12 @@ package struct FrameView {
 
     package var end: UInt64 { offset + UInt64(header.frameBytes) }
 
+    /// All of it, header included. Only of a frame that was made from all of its bytes.
+    var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(
+            start: table.baseAddress.unsafelyUnwrapped - FrameField.bytes, count: Int(header.frameBytes))
+    }
+
     func tableMatches(salt: UInt64) -> Bool { FrameHeader.tableChecksum(table, salt: salt) == header.tableChecksum }
 
     func checksumsMatch(salt: UInt64) -> Bool {

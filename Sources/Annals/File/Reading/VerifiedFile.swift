@@ -6,10 +6,11 @@
 //     end.
 // V3  Through a mapping, everything from `trustedStart` to `readableEnd` is trusted: this handle read and verified it
 //     as whole frames, or wrote it.
-// V4  By copies, every block whose bit is set, and the range `tail`, stand in the private memory.
+// V4  By copies, every block whose bit is set, and the ranges `tail` and `adopted`, stand in the private memory.
 // V5  An edge of a block is set when the frame over the block's first byte, or over its last one, was verified: most
 //     frames reach into blocks that other frames share, and would be verified again for each.
-// V6  Nothing at or above `readableEnd` is ever looked at, whatever an offset in the file says.
+// V6  Nothing at or above `readableEnd` is ever lent, whatever an offset in the file says.
+// V7  Only frames that count are lent from what was adopted: others may take the place of an unfinished transaction.
 
 internal import Synchronization
 
@@ -51,6 +52,8 @@ final class VerifiedFile: @unchecked Sendable {
     /// The highest frames that were verified one after the other, from `start` to `end`. What is read next mostly
     /// stands right above: the way there begins here instead of at a landmark, so reading forward is linear.
     private var run: (start: UInt64, end: UInt64, checksum: UInt64)?
+    /// The frames that were handed over last, one after the other.
+    private var adopted: AdoptedFrames?
 
     /// With a mapping reads go through it, otherwise through copies. Throws `outOfMemory` if there are no addresses for
     /// either.
@@ -129,7 +132,7 @@ final class VerifiedFile: @unchecked Sendable {
 
     private func forgetCopies() {
         tail = 0..<0
-        run = nil
+        (run, adopted) = (nil, nil)
         marks.clear()
         copies?.clear()
         copiedBytes = 0
@@ -194,6 +197,31 @@ final class VerifiedFile: @unchecked Sendable {
         return UnsafeRawBufferPointer(start: base + Int(truncatingIfNeeded: offset), count: count)
     }
 
+    // MARK: Adopting
+
+    /// Keeps a copy of a frame that was just verified in private memory and stands at or above the end, so that reading
+    /// by copies does not read it again. Nothing to do for a mapping. The addresses must reach that far.
+    ///
+    /// `counts` says that it ends a transaction or stands alone: then it may be lent once the end has reached it.
+    func adopt(_ frame: FrameView, counts: Bool) {
+        guard let copies, frame.offset >= readableEnd else { return }
+        monitor.withLock {
+            noteAdopted()
+            copies.bytes.slice(Int(frame.offset), frame.bytes.count).copyMemory(from: frame.bytes)
+            copiedBytes += UInt64(frame.bytes.count)
+            if adopted?.append(frame, counts: counts) != true { adopted = AdoptedFrames(frame, counts: counts) }
+        }
+    }
+
+    /// Marks what was adopted and counts by now. With `monitor` locked.
+    private func noteAdopted() {
+        let limit = readableEnd
+        guard let adopted, let (end, checksum) = adopted.counted, end <= limit, tail.upperBound < end else { return }
+        noteVerified(
+            from: tail.upperBound >= adopted.start ? tail.lowerBound : adopted.start, to: end, limit: limit)
+        if let run, (adopted.start...end).contains(run.end) { self.run = (run.start, end, checksum) }
+    }
+
     // MARK: Verifying
 
     @inline(never)
@@ -205,6 +233,7 @@ final class VerifiedFile: @unchecked Sendable {
                 path: path, offset: offset)
         }
         try monitor.withLock { () throws(StoreError) in
+            noteAdopted()
             var block = offset >> Self.blockBits
             while block << Self.blockBits < end.partialValue {
                 if !has(.verified, block), !isTrusted(block, to: end.partialValue) { try verifyBlock(block) }

@@ -1,0 +1,27 @@
+// Frames that others appended and this handle has copied, one after the other.
+
+/// Where they stand. The copies themselves are kept elsewhere.
+struct AdoptedFrames {
+    typealias Border = (end: UInt64, checksum: UInt64)
+
+    let start: UInt64
+    /// Where those end that count; nil if none does yet. Above may be the beginning of a transaction.
+    private(set) var counted: Border?
+    private var last: Border
+
+    init(_ frame: FrameView, counts: Bool) {
+        start = frame.offset
+        last = (frame.end, frame.header.checksum)
+        counted = counts ? last : nil
+    }
+
+    /// Adds a frame that follows the last one, or the last one that counts. False if it follows neither: by their
+    /// checksums, because an unfinished transaction may have been replaced by another one of the same length.
+    mutating func append(_ frame: FrameView, counts: Bool) -> Bool {
+        let before: Border = (frame.offset, frame.header.previousChecksum)
+        guard before == last || counted.map({ $0 == before }) ?? false else { return false }
+        last = (frame.end, frame.header.checksum)
+        if counts { counted = last }
+        return true
+    }
+}
