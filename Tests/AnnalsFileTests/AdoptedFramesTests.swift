@@ -15,8 +15,8 @@ import Testing
         }
     }
 
-    /// A transaction fails, or its process ends, at its `write`-th write. The reader looks before every write, and then.
-    /// Another transaction of the same length takes its place. False if there are not so many writes.
+    /// A transaction fails, or its process ends, at its `write`-th write. The reader looks before every write, and
+    /// after that. Another transaction of the same length takes its place. False if there are not so many writes.
     private func replace(at write: Int, isKilled: Bool, writerIsReader: Bool) throws -> Bool {
         var machine = EngineMachine()
         machine.options.log.limits.maximumFrameBytes = 4096

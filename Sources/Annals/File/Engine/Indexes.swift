@@ -84,7 +84,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         try core.file.requireReach(frame.end)
         core.file.beginReading()
         defer { core.file.endReading() }
-        if case .member = accepted { core.file.adopt(frame, counts: false) } else { core.file.adopt(frame, counts: true) }
+        let isMember = if case .member = accepted { true } else { false }
+        core.file.adopt(frame, counts: !isMember)
         switch accepted {
         case .member:
             // Members of a transaction that did not end never counted.
