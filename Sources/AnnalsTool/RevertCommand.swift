@@ -62,6 +62,7 @@ enum RevertCommand {
             case .requiredMissing: "a value\(names) is required now, and there was none"
             case .entityRemoved: "its entity is not in the schema any more"
             case .attributeReplaced: "the attribute\(names) has another type now, and the old value does not fit"
+            case .referenceMissing: "objects\(names) that it referred to no longer exist"
             case .valuesLost: "history no longer has the old values"
             }
         return "\(conflict.kind.rawValue) \(conflict.entity) \(conflict.object): \(reason)."

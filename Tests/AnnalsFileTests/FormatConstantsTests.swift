@@ -55,6 +55,7 @@ import Testing
             "maximumInlineValueBytes": UInt64(FormatLimits.maximumInlineValueBytes),
             "maximumInlineRowBytes": UInt64(FormatLimits.maximumInlineRowBytes),
             "maximumValueBytes": UInt64(FormatLimits.maximumValueBytes),
+            "maximumListElements": UInt64(FormatLimits.maximumListElements),
             "maximumAttributes": UInt64(FormatLimits.maximumAttributes),
             "maximumEntities": UInt64(FormatLimits.maximumEntities),
             "maximumSchemaVersions": UInt64(FormatLimits.maximumSchemaVersions),

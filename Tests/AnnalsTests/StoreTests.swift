@@ -308,7 +308,7 @@ import Testing
         let types = AttributeType.allCases.map { AttributeDescription($0.rawValue, $0) }
         let store = try folder.open([EntityDescription("All", attributes: types)])
         let handle = try store.entity("All")
-        let other = try #require(ObjectID("1:5"))
+        let (other, _) = try store.commit { try $0.insert("All", [:]) }
         let uuid = UUID()
         let id = try store.commit { transaction in
             try transaction.insert(handle) { (row) throws(StoreError) in

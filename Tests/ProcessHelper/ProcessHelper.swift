@@ -37,6 +37,8 @@ import Glibc
             case ("rounds", 3): try RoundsWriter.run(arguments[1], count: integer(arguments[2]))
             case ("addresses", 2): try FewAddresses.run(arguments[1])
             case ("fork", 2): try ForkedWatcher.run(arguments[1])
+            case ("folders", 4):
+                try SharedFolders.run(arguments[1], seed: integer(arguments[2]), operations: integer(arguments[3]))
             default:
                 throw Wrong(
                     "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED "
@@ -44,7 +46,8 @@ import Glibc
                         + "reader STORE LOG SEED mapped|copied, consumer STORE LOG NUMBER, "
                         + "watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
                         + "cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE, hold STORE, "
-                        + "rounds STORE COUNT, addresses STORE, or fork STORE")
+                        + "rounds STORE COUNT, addresses STORE, fork STORE, "
+                        + "or folders STORE SEED OPERATIONS")
             }
         } catch {
             Lines.write("process-helper \(arguments.first ?? ""): \(error)\n", to: 2)

@@ -117,12 +117,12 @@ def read_rows(store, offset, level, first, below, found):
 def indexes_of(entity):
     """The attributes of each index, and whether it is unique."""
     types = {a.number: a.type for a in entity.attributes}
-    wanted = [((a.number,), a.flags >> 2 & 1) for a in entity.attributes if a.flags & 6 or a.type == 10]
-    wanted += [(numbers, flags & 1) for flags, numbers in entity.keys]
+    wanted = [((a.number,), a.flags >> 2 & 1 if a.type < 11 else 0)
+              for a in entity.attributes if a.flags & 6 or a.type >= 10]
+    wanted += [(numbers, flags & 1) for flags, numbers in entity.keys if all(types[n] < 11 for n in numbers)]
     found = {}
     for numbers, unique in wanted:
-        if all(types[n] < 11 for n in numbers):
-            found[numbers] = found.get(numbers, 0) | unique
+        found[numbers] = found.get(numbers, 0) | unique
     return list(found.items())
 
 
@@ -142,7 +142,8 @@ def ordered_indexes(store, reader, entities, f):
         need(len(found) == entries, "F31: how many entries an index has")
         need(all(a < b for a, b in zip(found, found[1:])), "F31: entries that do not ascend")
         live = {n: at for n, at in entities.get(entity, {}).items() if not at & 1}
-        need(found == sorted((key(store, entity, numbers, at), entity << 48 | n) for n, at in live.items()),
+        need(found == sorted((its_key, entity << 48 | n) for n, at in live.items()
+                             for its_key in keys(store, entity, numbers, at)),
              "F31: an index that differs from the rows")
 
 
@@ -173,12 +174,15 @@ def read_ordered(store, offset, below, level):
             yield entry
 
 
-def key(store, entity_number, numbers, at):
-    """The key that a row has in an index."""
+def keys(store, entity_number, numbers, at):
+    """The keys that a row has in an index: of a list, one for each element."""
     distance = u16(store.data, at)
     entity, values, _ = store.row(at - 8 * distance, at, len(store.data), entity_number, deletion=False)
     by_number = {a.number: (a.type, values[a.name]) for a in entity.attributes}
     newest = {a.number: a for a in store.versions[-1][entity_number].attributes}
+    if newest[numbers[0]].type >= 11:
+        kind, value = by_number.get(numbers[0], (None, None))
+        return [component(10, {"object": element}) for elements in (value or {}).values() for element in elements]
     whole = b""
     for number in numbers:
         if number in by_number:
@@ -187,11 +191,11 @@ def key(store, entity_number, numbers, at):
             a = newest[number]
             whole += component(a.type, None if a.default is None else decode(a.type, a.default))
     if len(whole) <= 240:
-        return whole
+        return [whole]
     h = 0
     for i in range(0, len(whole), 4096):
         h = hash64(whole[i:i + 4096], h)
-    return whole[:240] + struct.pack(">QQ", len(whole), h)
+    return [whole[:240] + struct.pack(">QQ", len(whole), h)]
 
 
 def component(kind, value):

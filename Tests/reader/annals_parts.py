@@ -134,7 +134,7 @@ def decode(kind, raw):
             need(sign != 2 and mantissa % 10, "F22: a decimal in another form")
             need(exponent >= -128 and mantissa * 10 ** max(0, exponent - 127) < 1 << 128, "F22: a decimal out of range")
         return {"decimal": "nan" if sign == 2 else f"{'-' * sign}{mantissa}e{exponent}"}
-    need(len(raw) % 8 == 0, "F22: the size of a list of objects")
+    need(len(raw) % 8 == 0 and len(raw) <= 8 * 8000, "F22: the size of a list of objects")
     ids = [u64(raw, i) for i in range(0, len(raw), 8)]
     if name == "objects":
         need(all(a < b for a, b in zip(ids, ids[1:])), "F22: objects that do not ascend")

@@ -375,6 +375,7 @@ class Store:
                 content, begin = row[begin:end], end
                 if is_large:
                     need(len(content) == 24, "F21: the size of a reference")
+                    need(a.type < 11, "F22: a list of objects that does not stand in its row")
                     content = self.large(content)
                 value = decode(a.type, content) if present else None
                 if is_large:

@@ -2,7 +2,7 @@
 //
 // Invariants:
 // AP1  Nothing is written for an object with a conflict, except as the policy says.
-// AP2  A written reference names an object that is or was here, or that this transaction inserts.
+// AP2  A written reference names an object that is here, or that this transaction inserts.
 // AP3  References may name objects that come later in the transaction: IDs are assigned first.
 
 internal import FoundationEssentials
@@ -31,6 +31,8 @@ struct ApplyPlan {
     private var aliases: [ForeignObject: ObjectID] = [:]
     /// The object of each change, by the change's index; nil if the change is left out.
     private var targets: [ObjectID?] = []
+    /// The objects that this transaction inserts, or inserts again.
+    private var arriving: Set<ObjectID> = []
     /// Objects that lose keys in this transaction: these keys are free.
     var givesUpKeys: [ObjectID: Set<UInt16>] = [:]
     var deleted: Set<ObjectID> = []
@@ -57,6 +59,9 @@ struct ApplyPlan {
         for change in transaction.changes { try noteKeysGivenUp(change) }
         targets.reserveCapacity(transaction.changes.count)
         for change in transaction.changes { targets.append(try target(of: change)) }
+        for case (let change, let target?) in zip(transaction.changes, targets) where change.kind == .insert {
+            arriving.insert(target)
+        }
         var touched: Set<ObjectID> = []
         for (change, target) in zip(transaction.changes, targets) {
             guard let target else { continue }
@@ -182,7 +187,7 @@ struct ApplyPlan {
 
     private mutating func insert(_ change: ExportedChange, _ target: ObjectID) throws(StoreError) {
         let layout = try layout(of: target)
-        let (values, unknown) = try values(change, change.values, layout)
+        let (values, unknown) = try existing(try values(change, change.values, layout), layout)
         let isNew = inserted[foreign(change.object)] == target
         let isAlias = aliases[foreign(change.object)] == target
         if !unknown.isEmpty { conflict(change, target, .unknownReference, names(unknown, layout)) }
@@ -222,7 +227,7 @@ struct ApplyPlan {
     private mutating func update(_ change: ExportedChange, _ target: ObjectID) throws(StoreError) {
         let layout = try layout(of: target)
         let now = try current(target, layout)
-        let (values, unknown) = try values(change, change.values, layout)
+        let (values, unknown) = try existing(try values(change, change.values, layout), layout)
         if !unknown.isEmpty { conflict(change, target, .unknownReference, names(unknown, layout)) }
         let before = try change.before.map { (before) throws(StoreError) in
             try self.values(change, before, layout).values
@@ -231,8 +236,10 @@ struct ApplyPlan {
         var changedHere: [Int] = []
         for (index, (position, value)) in values.enumerated() {
             guard let value, value != now[position] else { continue }
-            // If the exported state left out a reference to a deleted object, the value is absent here.
-            if before.map({ $0[index].value ?? .absent }) != now[position] {
+            // If the exported state left out a reference to a deleted object, the value is absent here. Neither side
+            // counts references to what was deleted here.
+            let known = try before.map { (before) throws(StoreError) in try existing(before[index].value ?? .absent) }
+            if try known != existing(now[position]) {
                 changedHere.append(position)
                 if policy == .ours { continue }
             }
@@ -329,6 +336,45 @@ struct ApplyPlan {
             result.append((position, translated))
         }
         return (result, unknown)
+    }
+
+    /// The values without references to objects that were deleted here. Under the rules `noAction` and `nullify` that
+    /// is what the deletion would have made of them. Under the others it is a contradiction, as if they were unknown.
+    private func existing(
+        _ given: (values: [(position: Int, value: StoredValue?)], unknown: [Int]), _ layout: RowLayout
+    ) throws(StoreError) -> (values: [(position: Int, value: StoredValue?)], unknown: [Int]) {
+        var (values, unknown) = given
+        for (index, (position, value)) in values.enumerated() where layout.slots[position].type.isReference {
+            guard let value else { continue }
+            let left = try existing(value)
+            if left == value { continue }
+            values[index].value = left
+            let rule = layout.entity.attributes[position].deleteRule
+            guard rule == .cascade || rule == .deny else { continue }
+            if left == .absent { values[index].value = nil }
+            if !unknown.contains(position) { unknown.append(position) }
+        }
+        return (values, unknown)
+    }
+
+    private func existing(_ value: StoredValue) throws(StoreError) -> StoredValue {
+        switch value {
+        case .object(let object): try exists(object) ? value : .absent
+        case .orderedObjects(let objects): .orderedObjects(try existing(objects))
+        case .objects(let objects): .objects(try existing(objects))
+        default: value
+        }
+    }
+
+    private func existing(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
+        var existing: [ObjectID] = []
+        for object in objects where try exists(object) { existing.append(object) }
+        return existing
+    }
+
+    private func exists(_ object: ObjectID) throws(StoreError) -> Bool {
+        if arriving.contains(object) { return true }
+        return try isHere(object)
     }
 
     private mutating func position(of name: IdentifierName, in layout: RowLayout) -> Int? {

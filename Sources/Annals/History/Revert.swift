@@ -22,6 +22,8 @@ public struct RevertConflict: Hashable, Sendable {
         case insertedSince
         /// Another object now has the values of the unique attribute or key.
         case keyTaken(by: ObjectID)
+        /// The attributes referred to objects that no longer exist, under the rule `cascade` or `deny`.
+        case referenceMissing
         /// The attributes were null before, and are required now.
         case requiredMissing
         /// The schema no longer has the entity.
@@ -60,7 +62,7 @@ extension Store {
     ///
     /// A value is restored only if it is still the one that the transaction wrote. If the old value is there already,
     /// nothing is done. The outcome lists the conflicts. If there are some, nothing is written, unless the policy says
-    /// otherwise. References to objects that this deletes stay as they are.
+    /// otherwise. What refers to objects that this deletes follows its delete rule.
     ///
     /// Runs under the writer lock. Takes memory for the changes and old values of the transaction, except for long
     /// values.
@@ -186,6 +188,7 @@ extension RevertConflict {
             case .requiredMissing: .requiredMissing
             case .entityRemoved: .entityRemoved
             case .attributeReplaced: .attributeReplaced
+            case .referenceMissing: .referenceMissing
             case .valuesLost: .valuesLost
             }
     }

@@ -82,7 +82,8 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
     public var target: String?
     /// For references only: the attribute of `target` that refers back; nil for none.
     public var inverse: String?
-    /// What happens to this object when the object that it refers to is deleted.
+    /// What happens to this object when an object that it refers to is deleted. Core Data has it the other way round:
+    /// there the rule stands at the object that is deleted.
     public var deleteRule: DeleteRule
 
     /// Describes an attribute. By default it is optional and has no index.

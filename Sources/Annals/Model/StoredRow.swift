@@ -24,10 +24,14 @@ public struct RowView: ~Copyable {
     private let isCurrent: Bool
     private let view: Unmanaged<View>
     private let layout: Unmanaged<RowLayout>
+    /// Whether it is read as part of a state: then a reference to an object that is not in that state is null. In
+    /// history, it is what was written.
+    private let isOfState: Bool
 
     @inline(__always)
-    init(_ id: ObjectID, _ row: UnsafePointer<RowImage>, view: View, layout: RowLayout) {
+    init(_ id: ObjectID, _ row: UnsafePointer<RowImage>, view: View, layout: RowLayout, isOfState: Bool = false) {
         self.id = id
+        self.isOfState = isOfState
         self.row = row
         isCurrent = row.pointee.isLike(layout)
         self.view = .passUnretained(view)
@@ -41,9 +45,10 @@ public struct RowView: ~Copyable {
 
     /// Whether the attribute has a value, and is not null.
     public func isPresent(at position: Int) -> Bool {
-        if isCurrent { return row.pointee.isPresent(position) }
-        guard let place = place(of: position) else { return fallback(position) != .absent }
-        return row.pointee.isPresent(place)
+        guard let place = isCurrent ? position : place(of: position) else { return fallback(position) != .absent }
+        guard row.pointee.isPresent(place) else { return false }
+        guard isOfState, layout.takeUnretainedValue().slots[position].type == .object else { return true }
+        return (try? object(at: position)) != nil
     }
 
     /// The value, or nil for null. Throws `damaged`.
@@ -96,13 +101,17 @@ public struct RowView: ~Copyable {
         return row.pointee.uuid(at: place).map { UUID($0) }
     }
 
-    /// The reference, or nil for null. Throws `damaged`.
+    /// The reference, or nil for null. In a snapshot, a reference to an object that does not exist is null. Throws
+    /// `damaged`.
     public func object(at position: Int) throws(StoreError) -> ObjectID? {
-        guard let place = isCurrent ? position : place(of: position) else {
-            if case .object(let object) = fallback(position) { return object }
-            return nil
+        var reference: ObjectID?
+        if let place = isCurrent ? position : place(of: position) {
+            reference = try row.pointee.object(at: place)
+        } else if case .object(let object) = fallback(position) {
+            reference = object
         }
-        return try row.pointee.object(at: place)
+        guard isOfState, let object = reference else { return reference }
+        return try view.takeUnretainedValue().has(object) ? object : nil
     }
 
     /// The text of a string or of JSON, or nil for null. Throws `damaged`.
@@ -157,10 +166,17 @@ public struct RowView: ~Copyable {
         return true
     }
 
-    /// The value, of any type. Throws `damaged`, and `valueOutOfRange` for a decimal that `Decimal` cannot represent.
+    /// The value, of any type. In a snapshot, references to objects that do not exist are null, and lists do not
+    /// contain them. Throws `damaged`, and `valueOutOfRange` for a decimal that `Decimal` cannot represent.
     public func value(at position: Int) throws(StoreError) -> Value {
-        guard let place = isCurrent ? position : place(of: position) else { return try Value(fallback(position)) }
-        return try Value(try whole(place))
+        guard let place = isCurrent ? position : place(of: position) else {
+            return try Value(shown(fallback(position)))
+        }
+        return try Value(try shown(try whole(place)))
+    }
+
+    private func shown(_ value: StoredValue) throws(StoreError) -> StoredValue {
+        isOfState ? try view.takeUnretainedValue().withoutMissing(value) : value
     }
 
     // MARK: All values

@@ -58,14 +58,14 @@ struct IndexRange {
                 .invalidArgument, "A bound has more values than its key has attributes: leave out the last values.")
         }
         for (value, attribute) in zip(bound.values, attributes) {
-            guard value.isNull || value.type == attribute.type else {
+            guard value.isNull || value.type == attribute.type.keyType else {
                 throw StoreError(
                     .typeMismatch,
-                    "The bound for “\(attribute.name)” must be of the type \(attribute.type).")
+                    "The bound for “\(attribute.name)” must be of the type \(attribute.type.keyType).")
             }
         }
         let values = try fileValues(bound)
-        let types = attributes.map(\.type)
+        let types = attributes.map(\.type.keyType)
         let made = try { () throws(StoreError) in
             switch bound {
             case .unbounded, .including: try IndexKey.bound(values: values, types: types, isIncluded: true)
@@ -82,7 +82,7 @@ struct IndexRange {
     ) throws(StoreError) -> [UInt8] {
         let values = try fileValues(bound)
         var writer = ByteWriter()
-        try IndexKey.append(values: values, types: attributes.map(\.type), to: &writer)
+        try IndexKey.append(values: values, types: attributes.map(\.type.keyType), to: &writer)
         return Array(writer.bytes)
     }
 

@@ -264,8 +264,7 @@ public final class Transaction {
         values.reserveCapacity(handle.attributes.count)
         for attribute in handle.layout.entity.attributes {
             if let place = stored.layout.position(ofAttribute: attribute.number) {
-                let value = try pending.value(stored, at: place)
-                values.append(try Value(value))
+                values.append(try Value(try pending.withoutMissing(try pending.value(stored, at: place))))
             } else {
                 values.append(try Value(attribute.valueBeforeItExisted))
             }

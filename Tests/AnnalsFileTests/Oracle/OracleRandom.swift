@@ -119,8 +119,8 @@ struct OracleRandom {
         var flags = AttributeFlags()
         if chance(2, in: 3) { flags.insert(.optional) }
         if chance(1, in: 3) { flags.insert(.preservedOnDeletion) }
-        if type.isIndexable, chance(1, in: 3) { flags.insert(.indexed) }
-        if type.isIndexable, type != .bool, type != .object, chance(1, in: isNew ? 5 : 40) { flags.insert(.unique) }
+        if !type.isObjectList, chance(1, in: 3) { flags.insert(.indexed) }
+        if !type.isObjectList, type != .bool, type != .object, chance(1, in: isNew ? 5 : 40) { flags.insert(.unique) }
         var content: [UInt8]?
         if chance(1, in: 3), !flags.contains(.unique) { content = defaultContent(type) }
         nextAttribute += 1
@@ -135,7 +135,7 @@ struct OracleRandom {
     }
 
     private mutating func addKey(_ entity: inout EntityDefinition) {
-        let indexable = entity.attributes.filter { $0.type.isIndexable }.map(\.number).shuffled(using: &generator)
+        let indexable = entity.attributes.filter { !$0.type.isObjectList }.map(\.number).shuffled(using: &generator)
         guard indexable.count >= 2 else { return }
         entity.keys.append(KeyDefinition(isUnique: chance(1, in: 6), attributes: Array(indexable.prefix(2 + below(2)))))
     }
@@ -173,7 +173,7 @@ struct OracleRandom {
     }
 
     private mutating func toggle(_ attribute: inout AttributeDefinition) {
-        let isIndexable = attribute.type.isIndexable
+        let isIndexable = !attribute.type.isObjectList
         let all: [AttributeFlags] = isIndexable ? [.optional, .preservedOnDeletion, .indexed, .unique] : [.optional]
         let flag = all[below(all.count)]
         if attribute.flags.contains(flag) { attribute.flags.remove(flag) } else { attribute.flags.insert(flag) }

@@ -135,6 +135,7 @@ extension OracleRun {
             throw OracleFailure("entity \(entity) as of \(number) has other indexes")
         }
         guard let id = random.element(ids) else { return }
+        if definition.isList(id) { return try compareElements(view, id, number, definition) }
         var keyed = model.objects(of: entity, asOf: number).map {
             (key: ModelKey.key($0.row, id, definition).key, object: $0.object, row: $0.row)
         }
@@ -169,6 +170,23 @@ extension OracleRun {
             expected.dropFirst(start.offset).prefix(limit).map { ($0.object, $0.row) },
             "index \(id.attributes) of entity \(entity) as of \(number) after \(start)")
         if let sample = samples[0] { try compareFirst(view, id, definition, types, sample, keyed.map { ($0.0, $0.1) }) }
+    }
+
+    /// Who refers to an object in a list.
+    private func compareElements(_ view: View, _ id: IndexID, _ number: Int, _ entity: EntityDefinition) throws {
+        let rows = model.objects(of: id.entity, asOf: number)
+        let elements = rows.map { ($0.object, keyValues($0.row, id, entity).first?.elements ?? []) }
+        guard let target = random.element(elements.flatMap(\.1)) else { return }
+        var found: [ObjectID] = []
+        try view.forEachReferring(to: target, id) { (object) in
+            found.append(object)
+            return true
+        }
+        let expected = elements.filter { $0.1.contains(target) }.map(\.0)
+        guard found.sorted() == expected.sorted() else {
+            throw OracleFailure("\(found) refer to \(target) as of \(number), not \(expected)")
+        }
+        counts.comparisons += found.count
     }
 
     private struct RangeStart {
@@ -326,6 +344,22 @@ extension IndexBound {
         case .including(let bound): key.starts(with: bound) || key.lexicographicallyPrecedes(bound)
         case .excluding(let bound): !key.starts(with: bound) && key.lexicographicallyPrecedes(bound)
         case .unbounded, .beside: true
+        }
+    }
+}
+
+extension EntityDefinition {
+    /// Whether the index has an entry for each element of a list.
+    func isList(_ id: IndexID) -> Bool {
+        attributes.contains { [$0.number] == id.attributes && $0.type.isObjectList }
+    }
+}
+
+extension StoredValue {
+    fileprivate var elements: [ObjectID] {
+        switch self {
+        case .orderedObjects(let objects), .objects(let objects): objects
+        default: []
         }
     }
 }

@@ -25,7 +25,7 @@ enum Samples {
         case .json: [.json("null"), .json("{\"a\":[1,\"\u{e9}\"]}")]
         case .object: [.object(object(1)), .object(ObjectID(rawValue: .max)!)]
         case .orderedObjects: [.orderedObjects([]), .orderedObjects([object(3), object(1), object(2)])]
-        case .objects: [.objects([]), .objects([object(1)]), .objects((1...8192).map { object($0) })]
+        case .objects: [.objects([]), .objects([object(1)]), .objects((1...8000).map { object($0) })]
         }
     }
 

@@ -1,5 +1,5 @@
-// F30 and F31: the indexes of checkpoints hold what the log says, no more and no less. F34: unique keys are unique at
-// the end.
+// F30 and F31: the indexes of checkpoints hold what the log says, no more and no less. F34 and F35: at the end, unique
+// keys are unique, and references lead to objects.
 //
 // Invariants:
 // CI1  Of each checkpoint, changes above it are passed over: `newest` is the newest version of the object at hand as of
@@ -31,6 +31,7 @@ final class IndexChecker {
     private let memoryBytes: Int
     private let nodes: ExternalSorter<NodeRecord>
     private let liveRows: ExternalSorter<LiveRowRecord>
+    private let references: ExternalSorter<ReferenceRecord>
     private var checked: [CheckedCheckpoint]
     private var findings: FindingList
     /// The indexes of the newest schema.
@@ -51,6 +52,7 @@ final class IndexChecker {
         self.memoryBytes = memoryBytes
         self.nodes = nodes
         liveRows = ExternalSorter(files, directory: options.spillDirectory, memoryBytes: memoryBytes)
+        references = ExternalSorter(files, directory: options.spillDirectory, memoryBytes: memoryBytes)
         findings = FindingList(maximum: options.maximumFindings)
         checked = checkpoints.map { found in
             let window = ByteWindow(files, file, stepBytes: FormatLimits.maximumNodeFrameBytes)
@@ -71,9 +73,11 @@ final class IndexChecker {
     }
 
     private func settleEnd() throws(StoreError) {
-        guard let newest, newest.kind != .delete, let object = ObjectID(rawValue: newest.object),
-            !end.indexes(of: object.entityNumber).isEmpty
-        else { return }
+        guard let newest, newest.kind != .delete, let object = ObjectID(rawValue: newest.object) else { return }
+        if end.hasReferences, !end.referring(to: object.entityNumber).isEmpty {
+            try references.append(ReferenceRecord(object: object))
+        }
+        if end.indexes(of: object.entityNumber).isEmpty { return }
         try liveRows.append(
             LiveRowRecord(offset: newest.row, object: newest.object, checkpoint: LiveRowRecord.theEnd))
     }
@@ -86,8 +90,11 @@ final class IndexChecker {
         }
         try settleEnd()
         try checkOrdered()
+        try ReferenceRecord.check(references, end, into: &findings)
         try NodeRecord.check(nodes, into: &findings)
-        for finding in findings.kept { all.add(finding.rule, at: finding.offset, finding.sentence) }
+        for finding in findings.kept {
+            all.add(finding.rule, at: finding.offset, finding.sentence, isDamage: finding.isDamage)
+        }
     }
 
     // MARK: The row index
@@ -189,10 +196,12 @@ final class IndexChecker {
             for number in shape.indexes(of: object.entityNumber) where isComplete(place, number) {
                 key.truncate()
                 do throws(StoreError) {
-                    _ = try shape.indexes[number].appendKey(of: row, to: &key, large: Self.noLargeKeys)
-                    try entries.append(
-                        IndexEntryRecord(
-                            checkpoint: place, index: number, object: object, key: key.bytes, isOfRow: true))
+                    try shape.indexes[number].forEachKey(of: row, in: &key, large: Self.noLargeKeys) {
+                        (bytes, _) throws(StoreError) in
+                        try entries.append(
+                            IndexEntryRecord(
+                                checkpoint: place, index: number, object: object, key: bytes, isOfRow: true))
+                    }
                 } catch  where error.isAboutContent {
                     findings.add(error.at(offset: record.offset), rule: "F31")
                     faultyRow = record.offset
@@ -214,10 +223,17 @@ final class IndexChecker {
             let index = end.indexes[number]
             key.truncate()
             do throws(StoreError) {
-                let hasAbsent = try index.appendKey(of: row, to: &key, large: Self.noLargeKeys)
-                if hasAbsent || !index.id.isUnique { continue }
-                try unique.append(
-                    UniqueKeyRecord(index: number, object: object.rawValue, row: offset, key: key.bytes))
+                if index.reference != nil {
+                    for target in try index.elements(of: row, large: Self.noLargeKeys) {
+                        try references.append(ReferenceRecord(to: target, from: offset, index: number))
+                    }
+                }
+                try index.forEachKey(of: row, in: &key, large: Self.noLargeKeys) {
+                    (bytes, hasAbsent) throws(StoreError) in
+                    if hasAbsent || !index.id.isUnique { return }
+                    try unique.append(
+                        UniqueKeyRecord(index: number, object: object.rawValue, row: offset, key: bytes))
+                }
             } catch  where error.isAboutContent {
                 // A checkpoint's index may have shown it just before: rows come in the order of their offsets.
                 if faultyRow != offset { findings.add(error.at(offset: offset), rule: "F31") }

@@ -116,3 +116,44 @@ struct IndexEntryRecord: SortRecord {
         checkpoint == other.checkpoint && index == other.index && object == other.object && mark ^ other.mark == 1
     }
 }
+
+/// A live object, or a reference to one.
+struct ReferenceRecord: SortRecord {
+    private let object: UInt64
+    /// The offset of the row that refers to it; 0 for the object itself.
+    private let row: UInt64
+    private let index: UInt64
+
+    init(object: ObjectID) { (self.object, row, index) = (object.rawValue, 0, 0) }
+
+    init(to target: ObjectID, from row: UInt64, index: Int) {
+        (object, self.row, self.index) = (target.rawValue, row, UInt64(index))
+    }
+
+    static func < (left: ReferenceRecord, right: ReferenceRecord) -> Bool {
+        if left.object != right.object { return left.object < right.object }
+        return left.row != right.row ? left.row < right.row : left.index < right.index
+    }
+
+    /// Reports references to no object, and to objects of a wrong entity: nothing is damaged by them.
+    static func check(
+        _ references: ExternalSorter<ReferenceRecord>, _ shape: StoreShape, into findings: inout FindingList
+    ) throws(StoreError) {
+        var live: UInt64 = 0
+        try references.drain { record throws(StoreError) in
+            if record.row == 0 {
+                live = record.object
+                return
+            }
+            let index = shape.indexes[Int(record.index)]
+            guard let object = ObjectID(rawValue: record.object), let reference = index.reference else { return }
+            let isOfEntity = reference.mayRefer(to: object)
+            guard !isOfEntity || record.object != live else { return }
+            findings.add(
+                "F35", at: record.row,
+                "“\(reference.name)” of “\(index.layout.entity.name)” refers to \(object), which "
+                    + (isOfEntity ? "does not exist: it reads as null." : "is not of its target's entity."),
+                isDamage: false)
+        }
+    }
+}

@@ -69,17 +69,41 @@ extension TransactionBuilder {
         case .string(let text), .json(let text): content.append(text: text)
         case .data(let bytes): content.append(bytes)
         case .orderedObjects(let objects):
-            guard ObjectList.isDistinct(objects) else {
-                throw StoreError(.invalidArgument, "An ordered list names an object twice.")
-            }
+            try ObjectList.require(value)
             for object in objects { content.append(object.rawValue) }
-        case .objects(let objects): for object in ObjectList.set(objects) { content.append(object.rawValue) }
+        case .objects(let objects):
+            try ObjectList.require(value)
+            for object in ObjectList.set(objects) { content.append(object.rawValue) }
         default: break
         }
         var done = 0
         return try addLargeValue(bytes: UInt64(content.count)) { buffer throws(StoreError) in
             let count = min(buffer.count, content.count - done)
             buffer.copyMemory(from: content.bytes.slice(done, count))
+            done += count
+            return count
+        }
+    }
+
+    /// The values of a row of this transaction, to be written in another one. That gets copies of large values.
+    func values(of row: RowImage, for other: TransactionBuilder) throws(StoreError) -> [StoredValue] {
+        var values: [StoredValue] = []
+        values.reserveCapacity(row.count)
+        for position in 0..<row.count {
+            var value = try row.value(at: position)
+            if case .large(let reference) = value, let content = try pendingContent(of: reference) {
+                value = try other.addLargeValue(content)
+            }
+            values.append(value)
+        }
+        return values
+    }
+
+    private func addLargeValue(_ content: [UInt8]) throws(StoreError) -> StoredValue {
+        var done = 0
+        return try addLargeValue(bytes: UInt64(content.count)) { (buffer) throws(StoreError) in
+            let count = min(buffer.count, content.count - done)
+            buffer.copyBytes(from: content[done..<done + count])
             done += count
             return count
         }

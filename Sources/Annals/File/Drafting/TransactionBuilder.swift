@@ -32,6 +32,8 @@ package final class TransactionBuilder {
     @exclusivity(unchecked) private(set) var baseSchemaVersion: UInt16
     @exclusivity(unchecked) private(set) var changesSchema = false
     @exclusivity(unchecked) var frames: [PreparedFrame] = []
+    /// Whether its references must lead to objects. Salvage keeps those that lead to what is lost.
+    @exclusivity(unchecked) var checksReferences = true
     /// What consumers have seen when this is committed.
     @exclusivity(unchecked) package var advances: [ConsumerAdvance] = []
     /// How many large values it has.
@@ -84,7 +86,7 @@ package final class TransactionBuilder {
             self.catalog = catalog
             baseSchemaVersion = catalog.newestVersion
         }
-        (changes, completed, isCommitted) = (0, nil, false)
+        (changes, completed, isCommitted, checksReferences) = (0, nil, false, true)
         if !advances.isEmpty { advances = [] }
         let expected = max(1, min(expectedChanges, limits.maximumFrameBytes / 32))
         headroom = FrameField.bytes + TransactionField.bytes + expected * 2 * ChangeField.bytes
@@ -98,6 +100,28 @@ package final class TransactionBuilder {
     }
 
     private static let maximumKeptBytes = 1 << 19
+
+    /// Whether all changes stand in the frame in the making, and so can still be changed.
+    var isOneFrame: Bool { !frames.contains { if case .part = $0.content { true } else { false } } }
+
+    /// A transaction without changes for the same log, with everything else that this one has.
+    func successor() throws(StoreError) -> TransactionBuilder {
+        let next = TransactionBuilder(
+            limits: limits, catalog: catalog, salt: salt, spool: spool.another(),
+            expectedChanges: Int(clamping: changes))
+        next.setOrigin(author: author, context: context)
+        (next.advances, next.checksReferences) = (advances, checksReferences)
+        (next.baseSchemaVersion, next.changesSchema) = (baseSchemaVersion, changesSchema)
+        for frame in frames {
+            guard case .schema = frame.content else { continue }
+            try spool.withBytes(at: frame.spoolOffset, count: Int(frame.frameBytes)) { (bytes) throws(StoreError) in
+                next.scratch.truncate()
+                next.scratch.append(bytes)
+                try next.spoolScratch(tableBytes: Int(frame.tableBytes), content: .schema)
+            }
+        }
+        return next
+    }
 
     // MARK: Schema
 

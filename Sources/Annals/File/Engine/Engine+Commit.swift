@@ -53,7 +53,10 @@ extension Engine {
             }
             // The transaction's time is the moment in which it is appended, however long the body took.
             appender.forgetTime()
-            if pending.hasChanges { return try append(pending, &appender) }
+            if pending.hasChanges {
+                try pending.applyDeleteRules()
+                return try append(pending, &appender)
+            }
             if !pending.builder.advances.isEmpty {
                 try pending.beforeAppending?()
                 advancesEnd = try append(pending.builder.advances, &appender)
@@ -89,11 +92,18 @@ extension Engine {
     private func commit(
         _ pending: PendingTransaction, _ durability: Durability
     ) throws(StoreError) -> AppendedTransaction {
-        pending.complete()
+        try pending.complete()
         if pending.builder.changesSchema { return try commitSchema(pending, durability) }
+        let base = pending.base.number
         let appended = try log.whileAppending(durability) { (appender) throws(StoreError) in
+            let isNewest = appender.state.lastNumber == base
             try pending.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
-            return try append(pending, &appender)
+            do throws(StoreError) {
+                return try append(pending, &appender)
+            } catch  where !isNewest && (error.code == .referenceMissing || error.code == .deleteDenied) {
+                // Others have deleted what it refers to, or refer to what it deletes: its body has not seen that.
+                throw StoreError(.conflict, error.message)
+            }
         }
         try finish(appended, durability)
         return appended.transaction

@@ -104,6 +104,7 @@ extension IndexBuild {
         _ change: ChangeView, _ place: Int, _ isInserting: Bool, _ core: ReadCore
     ) throws(StoreError) {
         let index = indexes[place].shape
+        if index.isOfList { return try applyElements(change, place, isInserting, core) }
         keys.truncate()
         var (hasOld, hasNew, hasAbsent) = (false, false, false)
         if change.kind != .insert, case .row(let offset) = change.previous {
@@ -126,6 +127,36 @@ extension IndexBuild {
             note(duplicate: change.object, of: other, place)
         }
         try indexes[place].content.insert(new, change.object, core.file)
+    }
+
+    /// The same for the elements of a list that one row has and the other has not.
+    private func applyElements(
+        _ change: ChangeView, _ place: Int, _ isInserting: Bool, _ core: ReadCore
+    ) throws(StoreError) {
+        var before: Set<ObjectID> = []
+        var after: Set<ObjectID> = []
+        if change.kind != .insert, case .row(let offset) = change.previous {
+            before = try elements(at: offset, place, core)
+        }
+        if change.kind != .delete, let row = change.rowOffset {
+            after = try elements(at: change.frameOffset + UInt64(row), place, core)
+        }
+        for element in (isInserting ? after.subtracting(before) : before.subtracting(after)).sorted() {
+            keys.truncate()
+            IndexKey.append(element: element, to: &keys)
+            if isInserting {
+                try indexes[place].content.insert(keys.bytes, change.object, core.file)
+            } else {
+                try indexes[place].content.remove(keys.bytes, change.object, core.file)
+            }
+        }
+    }
+
+    private func elements(at offset: UInt64, _ place: Int, _ core: ReadCore) throws(StoreError) -> Set<ObjectID> {
+        let index = indexes[place].shape
+        return Set(
+            try index.elements(
+                of: try core.row(at: offset, index.id.entity, shape), large: IndexShape.noLargeKeys))
     }
 
     /// In a read section in which history is read.

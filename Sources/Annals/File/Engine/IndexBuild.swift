@@ -107,9 +107,11 @@ final class IndexBuild {
             totals: nil, ordered: [])
         try rows.scan(entity: index.id.entity) { (object, row) throws(StoreError) in
             keys.truncate()
-            let hasAbsent = try index.appendKey(of: row, to: &keys, large: IndexShape.noLargeKeys)
-            try sorter.append(keys.bytes, object, hasAbsent: hasAbsent)
-            try note(keyBytes: keys.count)
+            try index.forEachKey(of: row, in: &keys, large: IndexShape.noLargeKeys) {
+                (key, hasAbsent) throws(StoreError) in
+                try sorter.append(key, object, hasAbsent: hasAbsent)
+                try note(keyBytes: key.count)
+            }
             return true
         }
         // Before anything is written: an index that cannot exist must not make the store grow.

@@ -21,6 +21,7 @@ struct OrderedChanges: ~Copyable {
         _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowImage?, to new: RowImage?,
         large: IndexKey.LargeValueReader
     ) throws(StoreError) {
+        if index.isOfList { return try noteElements(number, index, object, from: old, to: new, large: large) }
         let start = keys.count
         var oldHasAbsent = false
         var newHasAbsent = false
@@ -49,6 +50,40 @@ struct OrderedChanges: ~Copyable {
         }
     }
 
+    /// Notes the elements of a list that one row has and the other has not.
+    private mutating func noteElements(
+        _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowImage?, to new: RowImage?,
+        large: IndexKey.LargeValueReader
+    ) throws(StoreError) {
+        var before: Set<ObjectID> = []
+        var after: Set<ObjectID> = []
+        if let old { before = Set(try index.elements(of: old, large: large)) }
+        if let new { after = Set(try index.elements(of: new, large: large)) }
+        for (elements, isInsert) in [(before.subtracting(after), false), (after.subtracting(before), true)] {
+            for element in elements.sorted() {
+                let start = keys.count
+                IndexKey.append(element: element, to: &keys)
+                entries.append(
+                    Entry(
+                        index: number, object: object, isInsert: isInsert, hasAbsent: false, start: start,
+                        count: keys.count - start))
+            }
+        }
+    }
+
+    /// Hands out each object that a reference names now and did not before, with the object that refers to it and the
+    /// number of the index.
+    func forEachNewTarget(
+        _ shape: StoreShape,
+        _ body: (_ target: ObjectID, _ object: ObjectID, _ index: Int) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        for entry in entries where entry.isInsert && !entry.hasAbsent && shape.indexes[entry.index].reference != nil {
+            let key = keys.bytes.slice(entry.start, entry.count)
+            guard let target = IndexKey.element(ofKey: key) else { continue }
+            try body(target, entry.object, entry.index)
+        }
+    }
+
     /// Removes all old keys first, so that objects may exchange keys. Then inserts, calling `check` for each key of a
     /// unique index.
     func apply(
@@ -72,7 +107,8 @@ struct OrderedChanges: ~Copyable {
 extension Indexes {
     /// Notes a change for the indexes of its entity. `row` is the row that it wrote.
     func note(
-        _ change: ChangeView, row: UnsafeRawBufferPointer?, _ state: OrderedState, in changes: inout OrderedChanges
+        _ change: ChangeView, row: UnsafeRawBufferPointer?, _ state: OrderedState, in changes: inout OrderedChanges,
+        large: IndexKey.LargeValueReader
     ) throws(StoreError) {
         let entity = change.object.entityNumber
         let shape = state.shape
@@ -91,7 +127,7 @@ extension Indexes {
                 if case .row(let offset) = change.previous, change.kind != .insert {
                     old = try core.row(at: offset, entity, shape)
                 }
-                try changes.note(number, index, change.object, from: old, to: new, large: IndexShape.noLargeKeys)
+                try changes.note(number, index, change.object, from: old, to: new, large: large)
             }
         }
     }
@@ -109,7 +145,12 @@ extension Indexes {
     /// Applies another process's change to the ordered indexes. Its writer has ensured that keys are unique.
     func maintainOrdered(_ change: ChangeView, row: UnsafeRawBufferPointer?) throws(StoreError) {
         var changes = OrderedChanges()
-        try note(change, row: row, OrderedState(shape: shape, ordered: ordered), in: &changes)
+        try note(change, row: row, OrderedState(shape: shape, ordered: ordered), in: &changes) {
+            (_, _) throws(StoreError) in
+            throw StoreError(
+                .damaged,
+                "F31: a value that an index is over does not stand in its row. Restore the store from a backup.")
+        }
         if changes.isEmpty { return }
         try changes.apply(to: &ordered, shape, core.file) { (_, _, _, _) in }
     }
@@ -166,17 +207,21 @@ extension Indexes {
         var changes = OrderedChanges()
         try transaction.forEachEntry(withRows: true) { (change, row) throws(StoreError) in
             if !next.shape.indexes(of: change.object.entityNumber).isEmpty {
-                try note(change, row: row, next, in: &changes)
+                try note(change, row: row, next, in: &changes, large: IndexShape.noLargeKeys)
             }
             return true
         }
-        if changes.isEmpty { return next }
-        try changes.apply(to: &next.ordered, next.shape, core.file) {
-            (content, index, key, object) throws(StoreError) in
-            // In a shortened key, its length and hash stand for the rest.
-            if let other = try content.first(key, core.file), other != object {
-                throw Self.uniqueViolation(index, by: other)
+        if !changes.isEmpty {
+            try changes.apply(to: &next.ordered, next.shape, core.file) {
+                (content, index, key, object) throws(StoreError) in
+                // In a shortened key, its length and hash stand for the rest.
+                if let other = try content.first(key, core.file), other != object {
+                    throw Self.uniqueViolation(index, by: other)
+                }
             }
+        }
+        if next.shape.hasReferences, transaction.checksReferences {
+            try requireReferences(changes, transaction, next)
         }
         return next
     }
@@ -213,12 +258,13 @@ extension Indexes {
         let rows = View(
             end: .max, number: 0, tag: 0, time: 0, shape: shape, core: core, totals: nil, ordered: [])
         try rows.scan(entity: index.id.entity) { (object, row) throws(StoreError) in
-            key.truncate()
-            let hasAbsent = try index.appendKey(of: row, to: &key, large: IndexShape.noLargeKeys)
-            if index.id.isUnique, !hasAbsent, let other = try built.first(key.bytes, core.file) {
-                duplicates.append((object, other))
+            try index.forEachKey(of: row, in: &key, large: IndexShape.noLargeKeys) {
+                (bytes, hasAbsent) throws(StoreError) in
+                if index.id.isUnique, !hasAbsent, let other = try built.first(bytes, core.file) {
+                    duplicates.append((object, other))
+                }
+                try built.insert(bytes, object, core.file)
             }
-            try built.insert(key.bytes, object, core.file)
             return duplicates.count < 10
         }
         guard duplicates.isEmpty else { throw Self.violation(index, duplicates) }

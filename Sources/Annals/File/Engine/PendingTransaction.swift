@@ -12,11 +12,15 @@ package final class PendingTransaction {
     /// The state that it reads, without its own changes. Nil while it is written, so that the next state can reuse the
     /// view.
     @exclusivity(unchecked) private var heldBase: View?
-    let builder: TransactionBuilder
+    @exclusivity(unchecked) private(set) var builder: TransactionBuilder
     private let numbers: ObjectNumberSupply
-    @exclusivity(unchecked) private var shape: StoreShape
+    @exclusivity(unchecked) private(set) var shape: StoreShape
     /// Existing objects that were changed or deleted here.
     @exclusivity(unchecked) var changed = Set<UInt64>()
+    /// Objects that were deleted here and that others may refer to.
+    @exclusivity(unchecked) private(set) var deleted: [ObjectID] = []
+    /// The same.
+    @exclusivity(unchecked) private var deletedSet = Set<UInt64>()
     /// Objects that were inserted and deleted here, and so never existed.
     @exclusivity(unchecked) private var vanished = Set<UInt64>()
     /// By entity, except that of `lastDrawn`: the numbers drawn for it. Those below `next` are inserted objects.
@@ -57,6 +61,7 @@ package final class PendingTransaction {
         if shape !== base.shape { shape = base.shape }
         if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
         if !vanished.isEmpty { vanished = [] }
+        if !deleted.isEmpty { (deleted, deletedSet) = ([], []) }
         if beforeAppending != nil { beforeAppending = nil }
     }
 
@@ -81,6 +86,12 @@ package final class PendingTransaction {
     package var context: String? {
         get { builder.context }
         set { builder.context = newValue }
+    }
+
+    /// Whether its references must lead to objects, and deletions follow the rules of what refers.
+    package var checksReferences: Bool {
+        get { builder.checksReferences }
+        set { builder.checksReferences = newValue }
     }
 
     /// The schema, with this transaction's own changes.
@@ -261,7 +272,10 @@ package final class PendingTransaction {
     /// Deletes an object. Attributes preserved on deletion stay readable in the history. Throws `objectNotFound`.
     package func delete(_ object: ObjectID) throws(StoreError) {
         let layout = try layout(object.entityNumber)
-        if isChangedHere(object) { return try deleteAgain(object, layout) }
+        if isChangedHere(object) {
+            try deleteAgain(object, layout)
+            return noteDeleted(object)
+        }
         try base.core.reading { () throws(StoreError) in
             guard let offset = try base.core.visibleRow(object, below: base.end) else { throw notFound(object) }
             let preserved = try preserved(layout) { () throws(StoreError) in
@@ -270,7 +284,18 @@ package final class PendingTransaction {
             try builder.delete(object, preserved: preserved, previous: .row(offset: offset))
         }
         changed.insert(object.rawValue)
+        noteDeleted(object)
     }
+
+    private func noteDeleted(_ object: ObjectID) {
+        if !shape.hasReferences || shape.referring(to: object.entityNumber).isEmpty { return }
+        deleted.append(object)
+        deletedSet.insert(object.rawValue)
+    }
+
+    func noteVanished(_ object: ObjectID) { vanished.insert(object.rawValue) }
+
+    func replaceBuilder(with new: TransactionBuilder) { builder = new }
 
     private func deleteAgain(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) {
         let first = try removeChange(object)
@@ -280,8 +305,7 @@ package final class PendingTransaction {
         }
         // An object inserted here never existed. One that was deleted before and inserted here again stays deleted.
         guard first.kind == .update, let previous = first.previous else {
-            vanished.insert(object.rawValue)
-            return
+            return noteVanished(object)
         }
         do throws(StoreError) {
             try bytes.withRowView(layout) { (old) throws(StoreError) in
@@ -294,7 +318,7 @@ package final class PendingTransaction {
     }
 
     /// The row of a deletion; nil if nothing is preserved.
-    private func preserved(
+    func preserved(
         _ layout: RowLayout, _ row: () throws(StoreError) -> RowImage
     ) throws(StoreError) -> [StoredValue]? {
         guard layout.slots.contains(where: { $0.isPreservedOnDeletion }) else { return nil }
@@ -345,6 +369,28 @@ package final class PendingTransaction {
         let type = row.slot(at: position).type
         guard let value = content.withUnsafeBytes({ StoredValue($0, type) }) else { throw row.malformed(position) }
         return value
+    }
+
+    /// The value without references to objects that do not exist for this transaction.
+    package func withoutMissing(_ value: StoredValue) throws(StoreError) -> StoredValue {
+        switch value {
+        case .object(let object): try has(object) ? value : .absent
+        case .orderedObjects(let objects): .orderedObjects(try existing(objects))
+        case .objects(let objects): .objects(try existing(objects))
+        default: value
+        }
+    }
+
+    private func existing(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
+        var existing: [ObjectID] = []
+        for object in objects where try has(object) { existing.append(object) }
+        return existing
+    }
+
+    /// Only of objects that others may refer to.
+    private func has(_ object: ObjectID) throws(StoreError) -> Bool {
+        guard isChangedHere(object) else { return try base.has(object) }
+        return !deletedSet.contains(object.rawValue) && !vanished.contains(object.rawValue)
     }
 
     /// Whether this transaction has inserted, updated or deleted the object.
@@ -401,7 +447,10 @@ package final class PendingTransaction {
     // MARK: Committing
 
     /// Ends all changes. Does the work that does not depend on others before they are locked out.
-    func complete() { _ = builder.lastFrame() }
+    func complete() throws(StoreError) {
+        try applyDeleteRules()
+        _ = builder.lastFrame()
+    }
 
     /// Throws `conflict` if a version that this transaction replaces is no longer the newest, or a number is taken.
     /// With the writer lock.

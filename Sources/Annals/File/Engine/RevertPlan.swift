@@ -5,6 +5,7 @@
 // U1  A step writes only what the transaction wrote. Attributes that it did not touch keep their present value.
 // U2  A value is set back only if it is still the one that the transaction wrote.
 // U3  The steps together leave unique keys unique.
+// U4  The steps together write references only to objects that exist after them.
 
 /// Why a part of a transaction cannot be undone.
 package struct RevertObstacle: Equatable, Sendable {
@@ -18,6 +19,8 @@ package struct RevertObstacle: Equatable, Sendable {
         case insertedSince
         /// That object has the value of a unique attribute or key.
         case keyTaken(by: ObjectID)
+        /// The attributes referred to objects that do not exist any more.
+        case referenceMissing
         /// The attributes had no value, and must have one now.
         case requiredMissing
         /// The entity is no longer in the schema.
@@ -39,7 +42,7 @@ package struct RevertObstacle: Equatable, Sendable {
 /// The steps that undo one transaction in the state from which a pending one begins. All are in memory, except long
 /// values.
 package struct RevertPlan {
-    private enum Step {
+    enum Step {
         case delete
         /// By ascending position.
         case update([(position: Int, value: StoredValue)])
@@ -54,11 +57,11 @@ package struct RevertPlan {
         }
     }
 
-    private let base: View
-    private var steps: [ObjectID: Step] = [:]
+    let base: View
+    var steps: [ObjectID: Step] = [:]
     private var kinds: [ObjectID: ChangeKind] = [:]
     /// The objects, in the reverse of the order in which the transaction changed them.
-    private var order: [ObjectID] = []
+    private(set) var order: [ObjectID] = []
     package private(set) var obstacles: [RevertObstacle] = []
 
     /// `base` contains `transaction`, which changes no schema.
@@ -74,7 +77,14 @@ package struct RevertPlan {
         }
         order = plan.reversed().map(\.1)
         for (kind, object) in plan { kinds[object] = kind }
-        try keepKeysUnique()
+        // A reference may lead to an object that another one's key keeps from being inserted again, and the other way
+        // round.
+        repeat { try keepKeysUnique() } while try keepReferences()
+    }
+
+    mutating func stop(_ object: ObjectID, _ reason: RevertObstacle.Reason, _ attributes: [UInt16]) {
+        obstacles.append(
+            RevertObstacle(object: object, kind: kinds[object] ?? .update, reason: reason, attributes: attributes))
     }
 
     /// Writes the steps that have no obstacle.

@@ -269,9 +269,7 @@ public struct RowWriter: ~Copyable {
     private mutating func setBytes(of value: StoredValue, at position: Int) throws(StoreError) {
         let slot = try slot(position)
         guard value.fits(slot.type) else { throw wrongType() }
-        if case .orderedObjects(let objects) = value, !ObjectList.isDistinct(objects) {
-            throw refused("An ordered list names an object twice.")
-        }
+        try ObjectList.require(value)
         var content = ByteWriter(capacity: max(64, value.variableBytes))
         value.appendContent(to: &content)
         try append(content.bytes, slot, at: position)

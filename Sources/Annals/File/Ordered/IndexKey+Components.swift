@@ -40,7 +40,7 @@ extension IndexKey {
     static func append(
         _ value: StoredValue, _ type: AttributeType, _ writer: inout ByteWriter
     ) throws(StoreError) -> Bool {
-        guard type.isIndexable else { throw listRefused() }
+        guard !type.isObjectList else { throw listRefused() }
         guard value.fits(type) else {
             throw refused("A value is not of the type of the attribute that the index is over.")
         }
@@ -63,6 +63,17 @@ extension IndexKey {
         return true
     }
 
+    /// Appends the key of one element of a list of objects.
+    package static func append(element: ObjectID, to writer: inout ByteWriter) {
+        OrderedKey.append(object: element.rawValue, to: &writer)
+    }
+
+    /// The object that the key of a reference, or of an element of a list, names; nil for the key of no object.
+    static func element(ofKey key: UnsafeRawBufferPointer) -> ObjectID? {
+        guard key.count == 9, key[0] == OrderedKey.present else { return nil }
+        return ObjectID(rawValue: UInt64(bigEndian: key.integer(at: 1, as: UInt64.self)))
+    }
+
     private static func append(_ decimal: DecimalValue, _ writer: inout ByteWriter) {
         guard !decimal.isNotANumber else { return OrderedKey.appendDecimalNotANumber(to: &writer) }
         OrderedKey.append(
@@ -71,6 +82,6 @@ extension IndexKey {
 
     @inline(never)
     private static func listRefused() -> StoreError {
-        refused("Lists of objects cannot be indexed. Index the attribute that refers back.")
+        refused("A list of objects has no key: look for one of its elements.")
     }
 }

@@ -14,24 +14,23 @@ package struct IndexID: Hashable, Sendable {
         self.isUnique = isUnique
     }
 
-    /// The indexes of an entity: one for each attribute that is indexed or unique or refers to one object, and one for
+    /// The indexes of an entity: one for each attribute that is indexed or unique or refers to objects, and one for
     /// each key; none twice. Keys and options with the same attributes in the same order share one index, unique if any
-    /// of them is.
+    /// of them is. The index of a list of objects has an entry for each of its elements, and is never unique.
     ///
-    /// In the order of the attributes, then of the keys. Attributes that cannot be indexed are passed over:
-    /// `requireIndexable` refuses them when a schema is made.
+    /// In the order of the attributes, then of the keys. Keys with lists are skipped: `requireIndexable` refuses them
+    /// when a schema is made.
     package static func all(of entity: EntityDefinition) -> [IndexID] {
         guard entity.state == .present else { return [] }
         var wanted: [IndexID] = []
         for attribute in entity.attributes where attribute.isInIndex {
-            let isUnique = attribute.flags.contains(.unique)
+            let isUnique = attribute.flags.contains(.unique) && !attribute.type.isObjectList
             wanted.append(IndexID(entity: entity.number, attributes: [attribute.number], isUnique: isUnique))
         }
-        for key in entity.keys {
+        let single = entity.attributes.compactMap { $0.type.isObjectList ? nil : $0.number }.sorted()
+        for key in entity.keys where key.attributes.allSatisfy(single.hasSorted) {
             wanted.append(IndexID(entity: entity.number, attributes: key.attributes, isUnique: key.isUnique))
         }
-        let indexable = entity.attributes.compactMap { $0.type.isIndexable ? $0.number : nil }.sorted()
-        wanted.removeAll { !$0.attributes.allSatisfy(indexable.hasSorted) }
         // No two attributes have the same number: only keys ask for the same again.
         if entity.keys.isEmpty { return wanted }
         var places: [[UInt16]: Int] = [:]
@@ -47,15 +46,15 @@ package struct IndexID: Hashable, Sendable {
         return indexes
     }
 
-    /// Throws `invalidArgument` if the definition has an index over a list of objects.
+    /// Throws `invalidArgument` if the definition asks for more of a list of objects than the index of its elements.
     package static func requireIndexable(_ entity: EntityDefinition) throws(StoreError) {
         let inKeys = Set(entity.keys.flatMap(\.attributes))
-        for attribute in entity.attributes where !attribute.type.isIndexable {
-            guard !attribute.isInIndex, !inKeys.contains(attribute.number) else {
+        for attribute in entity.attributes where attribute.type.isObjectList {
+            guard attribute.flags.isDisjoint(with: [.indexed, .unique]), !inKeys.contains(attribute.number) else {
                 throw StoreError(
                     .invalidArgument,
                     "The attribute \"\(attribute.name)\" of \"\(entity.name)\" is a list of objects: it can be neither "
-                        + "indexed nor unique, nor part of a key. Index the attribute that refers back.")
+                        + "indexed nor unique, nor part of a key. Its elements have an index by themselves.")
             }
         }
     }
@@ -70,8 +69,7 @@ package struct IndexID: Hashable, Sendable {
         var columns: [IndexColumn] = []
         columns.reserveCapacity(attributes.count)
         for number in attributes {
-            guard let attribute = entity.attributes.first(where: { $0.number == number }), attribute.type.isIndexable
-            else {
+            guard let attribute = entity.attributes.first(where: { $0.number == number }) else {
                 throw StoreError(.invalidArgument, "An index is over an attribute that the entity does not have.")
             }
             if let position = layout.position(ofAttribute: number) {
@@ -92,13 +90,8 @@ package enum IndexColumn: Sendable {
     case value(StoredValue, AttributeType)
 }
 
-extension AttributeType {
-    /// Whether an ordered index can hold values of the type: they are one value, with an order.
-    package var isIndexable: Bool { !isObjectList }
-}
-
 extension AttributeDefinition {
     fileprivate var isInIndex: Bool {
-        flags.contains(.indexed) || flags.contains(.unique) || type == .object
+        flags.contains(.indexed) || flags.contains(.unique) || type.isReference
     }
 }

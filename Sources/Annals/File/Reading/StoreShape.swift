@@ -14,6 +14,9 @@ final class StoreShape: @unchecked Sendable {
     let reservedEntities: Set<UInt16>
     /// What is not kept of history, by entity; mostly nothing.
     let historyGaps: [HistoryGap]
+    /// By entity, the numbers of the indexes of attributes that may refer to its objects; under 0 those that may refer
+    /// to any.
+    private let referring: [UInt16: [Int]]
 
     /// At index n where in `newest` the entity with the number n is, plus 1; 0 if it is not. Numbers alone, because
     /// a file may use the highest ones and change its schema thousands of times.
@@ -55,6 +58,9 @@ final class StoreShape: @unchecked Sendable {
         }
         newest = layouts
         self.indexes = indexes
+        referring = Dictionary(
+            grouping: indexes.indices.filter { indexes[$0].reference != nil },
+            by: { indexes[$0].reference?.target ?? 0 })
         reservedEntities = reserved.isEmpty ? [] : Set(reserved)
     }
 
@@ -94,57 +100,12 @@ final class StoreShape: @unchecked Sendable {
     /// Which indexes an entity has, by their numbers in `indexes`.
     @inline(__always)
     func indexes(of entity: UInt16) -> Range<Int> { known[place(entity)].indexes }
-}
 
-/// An ordered index, and where its attributes stand in the newest layout.
-struct IndexShape: Sendable {
-    let id: IndexID
-    let layout: RowLayout
-    let positions: [Int]
-    let types: [AttributeType]
+    /// Whether any attribute refers to objects.
+    var hasReferences: Bool { !referring.isEmpty }
 
-    static func all(of layout: RowLayout) -> [IndexShape] {
-        IndexID.all(of: layout.entity).map { id in
-            let positions = id.attributes.compactMap { layout.position(ofAttribute: $0) }
-            return IndexShape(
-                id: id, layout: layout, positions: positions, types: positions.map { layout.slots[$0].type })
-        }
-    }
-
-    /// Appends the key of a row of any schema version; returns whether a component is absent.
-    func appendKey(
-        of row: RowImage, to writer: inout ByteWriter, large: IndexKey.LargeValueReader
-    ) throws(StoreError) -> Bool {
-        if row.isLike(layout) {
-            return try IndexKey.append(row: row, positions: positions, to: &writer, large: large)
-        }
-        let columns = try id.columns(in: row.layout, of: layout.entity)
-        return try IndexKey.append(row: row, columns: columns, to: &writer, large: large)
-    }
-
-    /// Whether rows from before an attribute existed have the same keys in both.
-    func hasSameDefaults(as other: IndexShape) -> Bool {
-        zip(positions, other.positions).allSatisfy { (position, place) in
-            layout.entity.attributes[position].defaultValue == other.layout.entity.attributes[place].defaultValue
-        }
-    }
-
-    /// Names of the attributes, for messages.
-    var attributeNames: String { attributes.map { "“\($0)”" }.joined(separator: ", ") }
-
-    /// The names of the attributes of the key, in its order.
-    var attributes: [String] { positions.map { layout.entity.attributes[$0].name.text } }
-}
-
-extension IndexShape {
-    /// What an indexed value that stands in value frames is refused with; no writer makes such rows.
-    static func noLargeKeys(
-        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
-    ) throws(StoreError) {
-        throw StoreError(
-            .tooLarge,
-            "A value of an indexed or unique attribute has at most \(FormatLimits.maximumInlineValueBytes) bytes, and "
-                + "stands in its row."
-        )
+    /// The numbers of the indexes of attributes that may refer to objects of an entity.
+    func referring(to entity: UInt16) -> [Int] {
+        referring.isEmpty ? [] : (referring[entity] ?? []) + (referring[0] ?? [])
     }
 }

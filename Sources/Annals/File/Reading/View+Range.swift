@@ -18,7 +18,8 @@ extension View {
     ///
     /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes,
     /// and while an index is still to be built: linear in the entity's objects, and the keys of all rows in the range
-    /// are in memory. Throws `invalidArgument` if the entity has no such index.
+    /// are in memory. The index of a list of objects is read for one element at a time. Throws `invalidArgument` if
+    /// the entity has no such index, or the range is of several elements.
     ///
     /// - Parameters:
     ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the
@@ -31,8 +32,9 @@ extension View {
     ) throws(StoreError) {
         let number = try indexNumber(id)
         let indexShape = shape.indexes[number]
+        try requireOneElement(indexShape, lower, upper)
         var range = EntryRange(lower: lower, upper: upper, offset: max(0, offset), isReversed: reversed)
-        if let object { range.begin(after: try place(of: object, indexShape)) }
+        if let object { range.begin(after: try place(of: object, indexShape, lower)) }
         if number < ordered.count, let index = ordered[number] {
             try readRange(index, indexShape, &range, body)
         } else {
@@ -46,6 +48,7 @@ extension View {
         _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded
     ) throws(StoreError) -> UInt64 {
         let number = try indexNumber(id)
+        try requireOneElement(shape.indexes[number], lower, upper)
         if number < ordered.count, let index = ordered[number] {
             return try core.reading { () throws(StoreError) in try index.count(from: lower, to: upper, core.file) }
         }
@@ -64,14 +67,31 @@ extension View {
         return number
     }
 
-    /// The keys of an object in an index.
-    private func place(of object: ObjectID, _ index: IndexShape) throws(StoreError) -> EntryPlace {
+    /// An object may have several elements, and would be in their range as often.
+    private func requireOneElement(
+        _ index: IndexShape, _ lower: IndexBound, _ upper: IndexBound
+    ) throws(StoreError) {
+        guard index.isOfList else { return }
+        if case .including(let key) = lower, case .including(key) = upper { return }
+        throw StoreError(
+            .invalidArgument,
+            "The index of a list of objects is read for one element at a time: give one as both ends.")
+    }
+
+    /// The keys of an object in an index. For the index of a list, it is that of the element which is looked for.
+    private func place(
+        of object: ObjectID, _ index: IndexShape, _ lower: IndexBound
+    ) throws(StoreError) -> EntryPlace {
         guard object.entityNumber == index.id.entity else {
             throw StoreError(
                 .invalidArgument, "A range continues after an object of its own entity: give the ID of one.")
         }
         var place: EntryPlace?
         _ = try withRow(object) { (row) throws(StoreError) in
+            if index.isOfList, case .including(let key) = lower {
+                place = EntryPlace(keptKey: key, wholeKey: key, object: object)
+                return
+            }
             var kept = ByteWriter(capacity: 512)
             _ = try index.appendKey(of: row, to: &kept, large: IndexShape.noLargeKeys)
             place = EntryPlace(keptKey: Array(kept.bytes), wholeKey: try fullKey(row, index), object: object)
@@ -207,8 +227,8 @@ extension View {
         _ index: IndexShape, _ range: EntryRange, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         var found: [(key: [UInt8], object: ObjectID)] = []
-        try forEachKey(index, range.lower, range.upper) { (_, object, row) throws(StoreError) in
-            let key = try fullKey(row, index)
+        try forEachKey(index, range.lower, range.upper) { (kept, object, row) throws(StoreError) in
+            let key = index.isOfList ? kept : try fullKey(row, index)
             if let place = range.place, !place.isBefore(key, object, range.isReversed) { return }
             found.append((key, object))
         }
@@ -232,10 +252,11 @@ extension View {
     ) throws(StoreError) {
         var kept = ByteWriter(capacity: 512)
         try scan(entity: index.id.entity) { (object, row) throws(StoreError) in
-            kept.truncate()
-            _ = try index.appendKey(of: row, to: &kept, large: IndexShape.noLargeKeys)
-            let bytes = Array(kept.bytes)
-            if lower.isBelow(bytes, object), upper.isAbove(bytes, object) { try body(bytes, object, row) }
+            try index.forEachKey(of: row, in: &kept, large: IndexShape.noLargeKeys) {
+                (key, _) throws(StoreError) in
+                let bytes = Array(key)
+                if lower.isBelow(bytes, object), upper.isAbove(bytes, object) { try body(bytes, object, row) }
+            }
             return true
         }
     }

@@ -65,6 +65,9 @@ extension RowImage {
             guard content.isEmpty, !isLarge else {
                 throw damaged("an absent value has bytes.", Int(slot(at: position).offset))
             }
+        } else if type.isObjectList {
+            guard !isLarge, content.count <= FormatLimits.maximumListElements * 8, StoredForm.isCanonical(content, type)
+            else { throw malformed(position) }
         } else if isLarge {
             hasReferences = true
             guard reference(content, type) != nil else {

@@ -121,9 +121,10 @@ package enum RowEncoder {
             data.withUnsafeBytes { row.append($0, at: position, in: &writer) }
             return bytes
         case .orderedObjects(let objects):
-            guard ObjectList.isDistinct(objects) else { throw refused("An ordered list names an object twice.") }
+            try ObjectList.require(value)
             return try append(objects, position, to: &row, &writer)
         case .objects(let objects):
+            try ObjectList.require(value)
             return try append(ObjectList.set(objects), position, to: &row, &writer)
         case .large(let reference):
             row.append(reference: reference, at: position, in: &writer)

@@ -29,7 +29,12 @@ final class SalvageWriter {
 
     private func write(_ body: (PendingTransaction) throws(StoreError) -> Void) throws(StoreError) {
         do {
-            _ = try engine.write(author: options.author, context: options.context, durability: .relaxed, body)
+            _ = try engine.write(author: options.author, context: options.context, durability: .relaxed) {
+                (transaction) in
+                // What is lost stays referred to: a later look at the damaged file may still bring it back.
+                transaction.checksReferences = false
+                try body(transaction)
+            }
         } catch let error as StoreError {
             throw error
         } catch {
@@ -68,7 +73,7 @@ final class SalvageWriter {
         for position in row.values.indices {
             if case .large(let reference) = row.values[position] {
                 let type = attributes[position].type
-                if try values.isWhole(reference, type) {
+                if !type.isObjectList, try values.isWhole(reference, type) {
                     row.values[position] = try values.copy(reference, into: transaction.builder)
                     bytes += Int(clamping: reference.valueBytes)
                 } else {

@@ -106,7 +106,7 @@ extension EntityDefinition {
     fileprivate var withoutListIndexes: EntityDefinition {
         var definition = self
         var lists = Set<UInt16>()
-        for index in attributes.indices where !attributes[index].type.isIndexable {
+        for index in attributes.indices where attributes[index].type.isObjectList {
             definition.attributes[index].flags.subtract([.indexed, .unique])
             lists.insert(attributes[index].number)
         }

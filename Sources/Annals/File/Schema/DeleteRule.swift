@@ -1,14 +1,18 @@
 // What becomes of a reference when its target is deleted.
 
-/// What becomes of the objects that refer to a deleted one.
+/// What becomes of the objects that refer to a deleted one. The rule stands at the attribute that refers.
+///
+/// Rules are evaluated once, when the body of a transaction has ended: what the body itself deletes or changes by then
+/// no longer refers. What they change belongs to the transaction, and each object is in it once.
 public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
-    /// They keep the ID of an object that is no more.
+    /// They stay as they are. Their reference leads to nothing, and reads as null.
     case noAction
-    /// Their reference becomes absent, or loses the object.
+    /// Their reference becomes null, or their list loses the object. If the attribute is required, the commit throws
+    /// `requiredMissing`.
     case nullify
-    /// They are deleted too.
+    /// They are deleted too, and what refers to them follows its own rules.
     case cascade
-    /// The object is not deleted while they are there.
+    /// The commit throws `deleteDenied` while they are there.
     case deny
 
     /// The rule's number in the file: FileFormat.md, "Schema".

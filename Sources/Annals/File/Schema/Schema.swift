@@ -77,6 +77,9 @@ package struct AttributeDefinition: Hashable, Sendable {
     }
 
     package var isOptional: Bool { flags.contains(.optional) }
+
+    /// Whether a reference of this attribute may lead to objects of that one's entity.
+    package func mayRefer(to object: ObjectID) -> Bool { target == 0 || target == object.entityNumber }
 }
 
 /// A compound key: its attributes, in order.

@@ -17,6 +17,9 @@ struct Spool: ~Copyable {
         self.limit = limit
     }
 
+    /// An empty one of the same kind.
+    func another() -> Spool { Spool(files, directory: directory, limit: limit) }
+
     deinit { if let file { files.close(file) } }
 
     var count: UInt64 { fileBytes + UInt64(memory.count) }

@@ -184,6 +184,10 @@ extension StoreError.Code {
     public static let objectNotFound = Self(rawValue: "objectNotFound")
     /// Another object has the value of a unique attribute or key already.
     public static let uniqueViolation = Self(rawValue: "uniqueViolation")
+    /// A reference names an object that does not exist, or one of another entity.
+    public static let referenceMissing = Self(rawValue: "referenceMissing")
+    /// Objects refer to a deleted one under the rule `deny`; `objects` names them. Nothing has changed.
+    public static let deleteDenied = Self(rawValue: "deleteDenied")
     /// A required attribute has no value.
     public static let requiredMissing = Self(rawValue: "requiredMissing")
     /// A value is not of its attribute's type.

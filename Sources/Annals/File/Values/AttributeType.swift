@@ -92,4 +92,7 @@ public enum AttributeType: String, CaseIterable, Sendable, Hashable, Codable {
 
     /// Whether the value is a list of object IDs.
     package var isObjectList: Bool { self == .orderedObjects || self == .objects }
+
+    /// The type of the keys in an index over one attribute of this type.
+    package var keyType: AttributeType { isObjectList ? .object : self }
 }

@@ -10,6 +10,7 @@ package enum FormatLimits {
     package static let maximumInlineValueBytes = 65536
     package static let maximumInlineRowBytes = 262_144
     package static let maximumValueBytes = 1_099_511_627_776
+    package static let maximumListElements = 8000
     package static let maximumAttributes = 1000
     package static let maximumEntities = 65535
     package static let maximumSchemaVersions = 65535

@@ -141,6 +141,28 @@ package enum ObjectList {
         return set
     }
 
+    /// Throws `tooLarge` or `invalidArgument` if an attribute cannot hold the list.
+    static func require(_ value: StoredValue) throws(StoreError) {
+        switch value {
+        case .orderedObjects(let objects):
+            try requireCount(objects)
+            guard isDistinct(objects) else {
+                throw StoreError(.invalidArgument, "An ordered list names an object twice: name each once.")
+            }
+        case .objects(let objects): try requireCount(objects)
+        default: break
+        }
+    }
+
+    private static func requireCount(_ objects: [ObjectID]) throws(StoreError) {
+        guard objects.count <= FormatLimits.maximumListElements else {
+            throw StoreError(
+                .tooLarge,
+                "A list of objects has at most \(FormatLimits.maximumListElements) of them, and this one has "
+                    + "\(objects.count): let the others refer to this object instead.")
+        }
+    }
+
     package static func isDistinct(_ objects: [ObjectID]) -> Bool {
         isStrictlyAscending(objects) || set(objects).count == objects.count
     }

@@ -1,0 +1,212 @@
+// What becomes of the objects that refer to deleted ones: worked out when a transaction's body has ended.
+//
+// Invariants:
+// DR1  An object is deleted if the body deleted it, or if it refers to a deleted one under `cascade`.
+// DR2  An object that is not deleted loses its references to deleted ones under `nullify`, all in one change.
+//      What the transaction itself has written loses them under `noAction` too: it refers to no deleted object.
+// DR3  Nothing changes if an object that is not deleted refers to a deleted one under `deny`.
+
+/// The consequences of a transaction's deletions. It is read with the transaction's own changes included.
+struct DeleteRules {
+    /// What is deleted because of the rules, in the order in which it was found.
+    private(set) var deleted: [ObjectID] = []
+    /// By object, which attributes lose which references.
+    private(set) var nullified: [ObjectID: [UInt16: Set<ObjectID>]] = [:]
+    private var all: Set<ObjectID>
+    private var denied: [(object: ObjectID, by: ObjectID, index: Int)] = []
+    /// What the changed rows of the transaction refer to.
+    private let own: OwnReferences
+    private let shape: StoreShape
+    private let base: View
+
+    init(_ pending: PendingTransaction, _ shape: StoreShape) throws(StoreError) {
+        self.shape = shape
+        base = pending.base
+        all = Set(pending.deleted)
+        own = try OwnReferences(pending, shape)
+        var open = pending.deleted
+        while let object = open.popLast() {
+            for number in shape.referring(to: object.entityNumber) {
+                let rule = shape.indexes[number].reference?.deleteRule ?? .noAction
+                try forEachReferring(to: object, number, isOwn: rule == .noAction, pending) { (referrer) in
+                    if all.contains(referrer) { return }
+                    switch rule {
+                    case .cascade:
+                        all.insert(referrer)
+                        deleted.append(referrer)
+                        open.append(referrer)
+                    case .nullify, .noAction:
+                        let attribute = shape.indexes[number].id.attributes[0]
+                        nullified[referrer, default: [:]][attribute, default: []].insert(object)
+                    case .deny: denied.append((object, referrer, number))
+                    }
+                }
+            }
+        }
+        try requireAllowed()
+        for object in deleted { nullified[object] = nil }
+    }
+
+    private func forEachReferring(
+        to object: ObjectID, _ number: Int, isOwn: Bool, _ pending: PendingTransaction, _ body: (ObjectID) -> Void
+    ) throws(StoreError) {
+        if !isOwn {
+            try base.forEachReferring(to: object, shape.indexes[number].id) { (referrer) in
+                if !pending.isChangedHere(referrer) { body(referrer) }
+                return true
+            }
+        }
+        for referrer in own.referring(to: object, number) { body(referrer) }
+    }
+
+    private func requireAllowed() throws(StoreError) {
+        let left = denied.filter { !all.contains($0.by) }
+        guard let first = left.first else { return }
+        let referrers = left.filter { $0.object == first.object && $0.index == first.index }.map(\.by)
+        throw Indexes.denied(first.object, Array(referrers.prefix(100)), shape.indexes[first.index])
+    }
+}
+
+/// Which objects that a transaction has inserted or updated refer to which.
+private struct OwnReferences {
+    private struct Key: Hashable {
+        let target: ObjectID
+        let index: Int
+    }
+
+    private var referrers: [Key: [ObjectID]] = [:]
+
+    init(_ pending: PendingTransaction, _ shape: StoreShape) throws(StoreError) {
+        var found: [Key: [ObjectID]] = [:]
+        try pending.builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+            let entity = change.object.entityNumber
+            guard change.kind != .delete, let bytes, let layout = shape.newestLayout(entity) else { return true }
+            for number in shape.indexes(of: entity) where shape.indexes[number].reference != nil {
+                let row = try RowImage(bytes, layout: layout)
+                for target in try shape.indexes[number].elements(of: row, large: IndexShape.noLargeKeys) {
+                    found[Key(target: target, index: number), default: []].append(change.object)
+                }
+            }
+            return true
+        }
+        referrers = found
+    }
+
+    func referring(to target: ObjectID, _ index: Int) -> [ObjectID] {
+        referrers[Key(target: target, index: index)] ?? []
+    }
+}
+
+extension PendingTransaction {
+    /// Deletes and changes what the rules of references to deleted objects say. After the body, once. Throws
+    /// `deleteDenied`, and `requiredMissing` if a required reference would become null.
+    func applyDeleteRules() throws(StoreError) {
+        guard !deleted.isEmpty, checksReferences else { return }
+        let rules = try DeleteRules(self, shape)
+        if rules.deleted.isEmpty, rules.nullified.isEmpty { return }
+        let amended = Set(rules.deleted).union(rules.nullified.keys).filter { isChangedHere($0) }
+        if !amended.isEmpty {
+            // A change in a frame that is complete cannot be folded: then the transaction is written anew.
+            if builder.isOneFrame {
+                try apply(rules) { amended.contains($0) }
+            } else {
+                try rewrite(rules, amended)
+            }
+        }
+        try apply(rules) { !amended.contains($0) }
+    }
+
+    private func apply(_ rules: DeleteRules, where isMeant: (ObjectID) -> Bool) throws(StoreError) {
+        for object in rules.deleted where isMeant(object) { try delete(object) }
+        // In an order that does not depend on the process.
+        for object in rules.nullified.keys.sorted() where isMeant(object) {
+            let losses = rules.nullified[object, default: [:]]
+            let layout = try layout(object.entityNumber)
+            var values: [(position: Int, value: StoredValue)] = []
+            _ = try withRow(object) { (row) throws(StoreError) in
+                values = try Self.values(of: row, without: losses, layout)
+            }
+            try update(object, values)
+        }
+    }
+
+    /// What the attributes with losses are without them. Throws `requiredMissing`.
+    static func values(
+        of row: RowImage, without losses: [UInt16: Set<ObjectID>], _ layout: RowLayout
+    ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
+        var values: [(position: Int, value: StoredValue)] = []
+        for (attribute, lost) in losses {
+            guard let position = layout.position(ofAttribute: attribute),
+                let place = row.layout.position(ofAttribute: attribute)
+            else { continue }
+            switch try row.value(at: place) {
+            case .object:
+                guard layout.slots[position].isOptional else { throw Self.required(position, layout) }
+                values.append((position, .absent))
+            case .orderedObjects(let objects):
+                values.append((position, .orderedObjects(objects.filter { !lost.contains($0) })))
+            case .objects(let objects): values.append((position, .objects(objects.filter { !lost.contains($0) })))
+            default: break
+            }
+        }
+        return values
+    }
+
+    private static func required(_ position: Int, _ layout: RowLayout) -> StoreError {
+        let name = layout.entity.attributes[position].name.text
+        return StoreError(
+            .requiredMissing,
+            "“\(name)” of “\(layout.entity.name)” is required, and the object that it refers to is deleted: let it "
+                + "refer to another one, delete its object too, or make the attribute optional.",
+            ObjectFacts(layout.entity.name.text, [name]))
+    }
+
+    // MARK: A transaction of many frames
+
+    /// Writes the transaction anew: each change as it is, those of `amended` as the rules say. Linear in its size.
+    private func rewrite(_ rules: DeleteRules, _ amended: Set<ObjectID>) throws(StoreError) {
+        let old = builder
+        let new = try old.successor()
+        let gone = Set(rules.deleted)
+        try old.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+            let object = change.object
+            let layout = try layout(object.entityNumber)
+            let row = try bytes.map { (bytes) throws(StoreError) in try RowImage(bytes, layout: layout) }
+            if gone.contains(object) {
+                try delete(change, row, layout, in: new)
+                return true
+            }
+            var values = try row.map { (row) throws(StoreError) in try old.values(of: row, for: new) }
+            if let row, let losses = rules.nullified[object], amended.contains(object) {
+                for (position, value) in try Self.values(of: row, without: losses, layout) { values?[position] = value }
+            }
+            switch change.kind {
+            case .insert, .base: try new.insert(object, values ?? [], afterDeletion: change.previous)
+            case .update:
+                guard let previous = change.previous else { return true }
+                var positions = layout.slots.indices.filter { change.contains(attributePosition: $0) }
+                for attribute in rules.nullified[object, default: [:]].keys {
+                    if let position = layout.position(ofAttribute: attribute) { positions.append(position) }
+                }
+                try new.update(object, values ?? [], positions: positions, previous: previous)
+            case .delete:
+                guard let previous = change.previous else { return true }
+                try new.delete(object, preserved: values, previous: previous)
+            }
+            return true
+        }
+        replaceBuilder(with: new)
+    }
+
+    /// What is deleted now and was inserted or updated before.
+    private func delete(
+        _ change: ChangeView, _ row: RowImage?, _ layout: RowLayout, in new: TransactionBuilder
+    ) throws(StoreError) {
+        // One that was inserted here never existed. One that had been deleted before stays deleted.
+        guard change.kind == .update, let previous = change.previous, let row else {
+            return noteVanished(change.object)
+        }
+        let preserved = try preserved(layout) { row }
+        try new.delete(change.object, preserved: preserved, previous: previous)
+    }
+}

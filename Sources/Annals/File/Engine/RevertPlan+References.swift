@@ -1,0 +1,76 @@
+// References that undoing a transaction would write again, and whose objects are gone by now.
+
+extension RevertPlan {
+    /// Takes references to objects that will not exist out of the steps. A step that is removed may have inserted what
+    /// others refer to, so this repeats until nothing changes. Returns whether a step was removed, or a part of one.
+    mutating func keepReferences() throws(StoreError) -> Bool {
+        guard base.shape.hasReferences else { return false }
+        let before = obstacles.count
+        var isSettled = false
+        while !isSettled {
+            isSettled = true
+            for object in order {
+                guard let layout = base.shape.newestLayout(object.entityNumber), let step = steps[object] else {
+                    continue
+                }
+                switch step {
+                case .delete: continue
+                case .insert(let row):
+                    var left = row
+                    let lost = try existing(row.indices.map { ($0, row[$0]) }, layout) { left[$0] = $1 }
+                    if !lost.isEmpty { stop(object, .referenceMissing, lost) }
+                    steps[object] = lost.isEmpty ? .insert(left) : nil
+                    if !lost.isEmpty { isSettled = false }
+                case .update(let changes):
+                    var left = changes
+                    let lost = try existing(changes.map { ($0.position, $0.value) }, layout) { (position, value) in
+                        for index in left.indices where left[index].position == position { left[index].value = value }
+                    }
+                    if !lost.isEmpty { stop(object, .referenceMissing, lost) }
+                    steps[object] = Step.update(left).without(lost, layout)
+                }
+            }
+        }
+        return obstacles.count > before
+    }
+
+    /// Hands out what values are without references to objects that are gone, where that is what their deletion would
+    /// have made of them. Returns the attributes where it would not.
+    private func existing(
+        _ values: [(Int, StoredValue)], _ layout: RowLayout, _ replace: (Int, StoredValue) -> Void
+    ) throws(StoreError) -> [UInt16] {
+        var lost: [UInt16] = []
+        for (position, value) in values where layout.slots[position].type.isReference {
+            let left: StoredValue
+            switch value {
+            case .object(let object): left = try willExist(object) ? value : .absent
+            case .orderedObjects(let objects): left = .orderedObjects(try existing(objects))
+            case .objects(let objects): left = .objects(try existing(objects))
+            default: continue
+            }
+            if left == value { continue }
+            let attribute = layout.entity.attributes[position]
+            let mayLose = attribute.deleteRule == .nullify || attribute.deleteRule == .noAction
+            if mayLose, left != .absent || attribute.isOptional {
+                replace(position, left)
+            } else {
+                lost.append(attribute.number)
+            }
+        }
+        return lost
+    }
+
+    private func existing(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
+        var existing: [ObjectID] = []
+        for object in objects where try willExist(object) { existing.append(object) }
+        return existing
+    }
+
+    private func willExist(_ object: ObjectID) throws(StoreError) -> Bool {
+        switch steps[object] {
+        case .insert: true
+        case .delete: false
+        case .update, nil: try base.has(object)
+        }
+    }
+}

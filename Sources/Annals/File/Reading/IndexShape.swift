@@ -1,0 +1,103 @@
+// An ordered index as the newest schema defines it: which keys a row has in it.
+
+/// An ordered index, and where its attributes stand in the newest layout.
+struct IndexShape: Sendable {
+    let id: IndexID
+    let layout: RowLayout
+    let positions: [Int]
+    let types: [AttributeType]
+
+    /// The attribute whose references the index is over; nil for other indexes.
+    var reference: AttributeDefinition? {
+        types.count == 1 && types[0].isReference ? layout.entity.attributes[positions[0]] : nil
+    }
+
+    /// Whether it has an entry for each element of a list of objects, and none for a list without any.
+    var isOfList: Bool { types.count == 1 && types[0].isObjectList }
+
+    static func all(of layout: RowLayout) -> [IndexShape] {
+        IndexID.all(of: layout.entity).map { id in
+            let positions = id.attributes.compactMap { layout.position(ofAttribute: $0) }
+            return IndexShape(
+                id: id, layout: layout, positions: positions, types: positions.map { layout.slots[$0].type })
+        }
+    }
+
+    /// Hands out the keys of a row of any schema version: one, or one for each element of a list, in the list's order.
+    /// `writer` is as before when it returns.
+    func forEachKey(
+        of row: RowImage, in writer: inout ByteWriter, large: IndexKey.LargeValueReader,
+        _ body: (_ key: UnsafeRawBufferPointer, _ hasAbsent: Bool) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let start = writer.count
+        guard isOfList else {
+            let hasAbsent = try appendKey(of: row, to: &writer, large: large)
+            try body(writer.bytes.slice(start, writer.count - start), hasAbsent)
+            return writer.truncate(to: start)
+        }
+        for element in try elements(of: row, large: large) {
+            IndexKey.append(element: element, to: &writer)
+            try body(writer.bytes.slice(start, writer.count - start), false)
+            writer.truncate(to: start)
+        }
+    }
+
+    /// The objects that a row refers to, of an index over references.
+    func elements(of row: RowImage, large: IndexKey.LargeValueReader) throws(StoreError) -> [ObjectID] {
+        let value: StoredValue
+        if row.isLike(layout) {
+            value = try row.value(at: positions[0])
+        } else {
+            switch try id.columns(in: row.layout, of: layout.entity)[0] {
+            case .position(let position): value = try row.value(at: position)
+            case .value(let before, _): value = before
+            }
+        }
+        switch value {
+        case .object(let object): return [object]
+        case .orderedObjects(let objects), .objects(let objects): return objects
+        case .large(let reference):
+            // A list always stands in its row.
+            try large(reference) { (_) in }
+            return []
+        default: return []
+        }
+    }
+
+    /// Appends the key of a row of any schema version; returns whether a component is absent. Not for lists.
+    func appendKey(
+        of row: RowImage, to writer: inout ByteWriter, large: IndexKey.LargeValueReader
+    ) throws(StoreError) -> Bool {
+        if row.isLike(layout) {
+            return try IndexKey.append(row: row, positions: positions, to: &writer, large: large)
+        }
+        let columns = try id.columns(in: row.layout, of: layout.entity)
+        return try IndexKey.append(row: row, columns: columns, to: &writer, large: large)
+    }
+
+    /// Whether rows from before an attribute existed have the same keys in both.
+    func hasSameDefaults(as other: IndexShape) -> Bool {
+        zip(positions, other.positions).allSatisfy { (position, place) in
+            layout.entity.attributes[position].defaultValue == other.layout.entity.attributes[place].defaultValue
+        }
+    }
+
+    /// Names of the attributes, for messages.
+    var attributeNames: String { attributes.map { "“\($0)”" }.joined(separator: ", ") }
+
+    /// The names of the attributes of the key, in its order.
+    var attributes: [String] { positions.map { layout.entity.attributes[$0].name.text } }
+}
+
+extension IndexShape {
+    /// What an indexed value that stands in value frames is refused with; no writer makes such rows.
+    static func noLargeKeys(
+        _ reference: LargeValueReference, _ visit: (UnsafeRawBufferPointer) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        throw StoreError(
+            .tooLarge,
+            "A value of an indexed or unique attribute has at most \(FormatLimits.maximumInlineValueBytes) bytes, and "
+                + "stands in its row."
+        )
+    }
+}

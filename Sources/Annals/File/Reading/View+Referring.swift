@@ -1,0 +1,57 @@
+// References in one state: who refers to an object, and which objects there are to refer to.
+
+extension View {
+    /// Whether there is such an object, or nobody knows. Constant time, without reading its row.
+    func has(_ object: ObjectID) throws(StoreError) -> Bool {
+        if unknownEntities.contains(object.entityNumber) { return true }
+        guard shape.has(object.entityNumber) else { return false }
+        return try core.reading { () throws(StoreError) in try core.visibleRow(object, below: end) != nil }
+    }
+
+    /// The value without references to objects that do not exist.
+    @inline(__always)
+    func withoutMissing(_ value: StoredValue) throws(StoreError) -> StoredValue {
+        switch value {
+        case .object, .orderedObjects, .objects: try onlyExisting(value)
+        default: value
+        }
+    }
+
+    @inline(never)
+    private func onlyExisting(_ value: StoredValue) throws(StoreError) -> StoredValue {
+        switch value {
+        case .object(let object): return try has(object) ? value : .absent
+        case .orderedObjects(let objects): return .orderedObjects(try existing(objects))
+        case .objects(let objects): return .objects(try existing(objects))
+        default: return value
+        }
+    }
+
+    private func existing(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
+        var existing: [ObjectID] = []
+        for object in objects where try has(object) { existing.append(object) }
+        return existing
+    }
+
+    /// Hands out the objects whose attribute refers to an object, each once, until `body` returns false. `id` is the
+    /// index over that attribute; nothing if this state's schema does not have it.
+    ///
+    /// Reads only the index. For a state without it: linear in the entity's objects.
+    package func forEachReferring(
+        to target: ObjectID, _ id: IndexID, _ body: (ObjectID) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        guard let number = shape.indexes(of: id.entity).first(where: { shape.indexes[$0].id == id }) else { return }
+        guard number < ordered.count, let index = ordered[number] else {
+            return try scan(entity: id.entity) { (object, row) throws(StoreError) in
+                let elements = try shape.indexes[number].elements(of: row, large: IndexShape.noLargeKeys)
+                return elements.contains(target) ? try body(object) : true
+            }
+        }
+        var key = ByteWriter(capacity: 16)
+        IndexKey.append(element: target, to: &key)
+        let bound = IndexBound.including(Array(key.bytes))
+        try core.reading { () throws(StoreError) in
+            try index.forEach(from: bound, to: bound, core.file) { (_, object) throws(StoreError) in try body(object) }
+        }
+    }
+}
