@@ -36,7 +36,7 @@ struct SharedFolders {
         var folders = SharedFolders(store: store, random: Random(state: seed))
         for operation in 1...operations {
             try folders.step()
-            if operation % 1000 == 0 { try folders.requireNothingMissing() }
+            if operation % 10_000 == 0 { try folders.requireNothingMissing() }
         }
         let counts = folders.counts
         Lines.write(
