@@ -111,6 +111,10 @@ public final class Transaction {
     @discardableResult
     public func insert(_ entity: EntityHandle, _ values: [Value]) throws -> ObjectID {
         try requireCurrent(entity)
+        return try insert(entity.number, try row(entity, values))
+    }
+
+    private func row(_ entity: EntityHandle, _ values: [Value]) throws(StoreError) -> [StoredValue] {
         guard values.count == entity.attributes.count else {
             throw StoreError(
                 .invalidArgument,
@@ -119,7 +123,7 @@ public final class Transaction {
         var row: [StoredValue] = []
         row.reserveCapacity(values.count)
         for (position, value) in values.enumerated() { row.append(try entity.validated(value, position)) }
-        return try insert(entity.number, row)
+        return row
     }
 
     private func insert(_ entity: UInt16, _ row: [StoredValue]) throws(StoreError) -> ObjectID {
@@ -135,6 +139,25 @@ public final class Transaction {
         _ entity: EntityHandle, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws -> ObjectID {
         try open().insert(entity.layout, set)
+    }
+
+    /// Returns the ID of an object that this transaction may insert later. Objects can so refer to each other in
+    /// circles.
+    ///
+    /// An ID that is not used is lost: no object ever gets it. Throws `StoreError`: `schemaChanged`, `tooLarge`.
+    public func reserveID(of entity: EntityHandle) throws -> ObjectID {
+        try requireCurrent(entity)
+        return try open().reserve(entity: entity.number)
+    }
+
+    /// Inserts an object under an ID that this transaction has reserved, with a value for each attribute, in the order
+    /// of the handle.
+    ///
+    /// Throws `StoreError`: `invalidArgument` if the ID was not reserved here or has been used, and as
+    /// `insert(_:_:)` with a handle.
+    public func insert(_ entity: EntityHandle, _ values: [Value], as object: ObjectID) throws {
+        try requireCurrent(entity)
+        try open().insert(reserved: object, try row(entity, values))
     }
 
     // MARK: Updating

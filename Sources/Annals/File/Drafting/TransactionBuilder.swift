@@ -123,6 +123,23 @@ package final class TransactionBuilder {
         return next
     }
 
+    /// Becomes what its successor is. The owner keeps this object: a reference that can change costs each row.
+    func exchangeContent(with next: TransactionBuilder) {
+        (changes, next.changes) = (next.changes, changes)
+        swap(&frames, &next.frames)
+        swap(&advances, &next.advances)
+        (values, next.values) = (next.values, values)
+        swap(&spool, &next.spool)
+        swap(&table, &next.table)
+        swap(&body, &next.body)
+        (headroom, next.headroom) = (next.headroom, headroom)
+        (changesInFrame, next.changesInFrame) = (next.changesInFrame, changesInFrame)
+        swap(&relocations, &next.relocations)
+        swap(&completed, &next.completed)
+        (isBroken, next.isBroken) = (next.isBroken, isBroken)
+        swap(&scratch, &next.scratch)
+    }
+
     // MARK: Schema
 
     /// Defines a new schema version. Only once, and before any change.

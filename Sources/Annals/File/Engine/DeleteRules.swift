@@ -195,7 +195,7 @@ extension PendingTransaction {
             }
             return true
         }
-        replaceBuilder(with: new)
+        old.exchangeContent(with: new)
     }
 
     /// What is deleted now and was inserted or updated before.

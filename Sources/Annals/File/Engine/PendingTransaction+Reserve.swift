@@ -1,22 +1,39 @@
 // Object numbers before there are objects. Objects of a transaction may refer to each other in circles.
 
 extension PendingTransaction {
-    /// Returns the ID of an object that this transaction will insert. The object must be inserted, once, and not be
-    /// read before.
+    /// Returns the ID of an object that this transaction may insert, once. Until then it does not exist.
     package func reserve(entity: UInt16) throws(StoreError) -> ObjectID {
         _ = try layout(entity)
-        return try drawNumber(entity)
+        let object = try drawNumber(entity)
+        reserved.insert(object.rawValue)
+        return object
     }
 
     /// Inserts an object under a reserved ID, with a value for each attribute of its entity's newest layout.
     package func insert(reserved object: ObjectID, _ values: [StoredValue]) throws(StoreError) {
         let layout = try layout(object.entityNumber)
         try requireCount(values.count, layout)
-        try builder.requireUsable()
-        try builder.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
-            _ = try RowWriter.write(layout, &row, &bytes, builder) { (writer) throws(StoreError) in
-                for (position, value) in values.enumerated() { try writer.set(stored: value, at: position) }
-            }
+        try insert(reserved: object, layout) { (writer) throws(StoreError) in
+            for (position, value) in values.enumerated() { try writer.set(stored: value, at: position) }
         }
+    }
+
+    /// Inserts an object under a reserved ID, whose attributes `set` sets. Throws `invalidArgument` unless the ID was
+    /// reserved here and is still free.
+    package func insert(
+        reserved object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        try requireNewest(layout)
+        try builder.requireUsable()
+        guard object.entityNumber == layout.number, reserved.contains(object.rawValue) else {
+            throw StoreError(
+                .invalidArgument,
+                "\(object) was not reserved for “\(layout.entity.name)” in this transaction, or is inserted already: "
+                    + "reserve an ID, and insert under it once.")
+        }
+        try builder.insert(object, layout: layout) { (row, bytes) throws(StoreError) in
+            _ = try RowWriter.write(layout, &row, &bytes, builder, set)
+        }
+        reserved.remove(object.rawValue)
     }
 }

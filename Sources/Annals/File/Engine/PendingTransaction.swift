@@ -12,7 +12,7 @@ package final class PendingTransaction {
     /// The state that it reads, without its own changes. Nil while it is written, so that the next state can reuse the
     /// view.
     @exclusivity(unchecked) private var heldBase: View?
-    @exclusivity(unchecked) private(set) var builder: TransactionBuilder
+    let builder: TransactionBuilder
     private let numbers: ObjectNumberSupply
     @exclusivity(unchecked) private(set) var shape: StoreShape
     /// Existing objects that were changed or deleted here.
@@ -23,6 +23,8 @@ package final class PendingTransaction {
     @exclusivity(unchecked) private var deletedSet = Set<UInt64>()
     /// Objects that were inserted and deleted here, and so never existed.
     @exclusivity(unchecked) private var vanished = Set<UInt64>()
+    /// Numbers were drawn for them, but they are not inserted yet.
+    @exclusivity(unchecked) var reserved = Set<UInt64>()
     /// By entity, except that of `lastDrawn`: the numbers drawn for it. Those below `next` are inserted objects.
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
     @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
@@ -61,6 +63,7 @@ package final class PendingTransaction {
         if shape !== base.shape { shape = base.shape }
         if !changed.isEmpty { changed.removeAll(keepingCapacity: true) }
         if !vanished.isEmpty { vanished = [] }
+        if !reserved.isEmpty { reserved = [] }
         if !deleted.isEmpty { (deleted, deletedSet) = ([], []) }
         if beforeAppending != nil { beforeAppending = nil }
     }
@@ -258,7 +261,7 @@ package final class PendingTransaction {
     /// Takes the object's change out of the transaction.
     private func removeChange(_ object: ObjectID) throws(StoreError) -> RemovedChange {
         guard let change = try builder.removeChange(of: object) else {
-            if vanished.contains(object.rawValue) { throw notFound(object) }
+            if vanished.contains(object.rawValue) || reserved.contains(object.rawValue) { throw notFound(object) }
             throw StoreError(
                 .tooLarge,
                 "An object cannot be changed twice in a transaction of more than \(builder.limits.maximumFrameBytes) "
@@ -294,8 +297,6 @@ package final class PendingTransaction {
     }
 
     func noteVanished(_ object: ObjectID) { vanished.insert(object.rawValue) }
-
-    func replaceBuilder(with new: TransactionBuilder) { builder = new }
 
     private func deleteAgain(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) {
         let first = try removeChange(object)
@@ -391,6 +392,7 @@ package final class PendingTransaction {
     private func has(_ object: ObjectID) throws(StoreError) -> Bool {
         guard isChangedHere(object) else { return try base.has(object) }
         return !deletedSet.contains(object.rawValue) && !vanished.contains(object.rawValue)
+            && !reserved.contains(object.rawValue)
     }
 
     /// Whether this transaction has inserted, updated or deleted the object.

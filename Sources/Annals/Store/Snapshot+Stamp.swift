@@ -1,0 +1,41 @@
+// Whether an object has changed, without reading it.
+
+/// Stands for one version of one object in one file. Equal stamps of an object mean that it has not changed.
+///
+/// Compaction writes every version to a new place: afterwards stamps of the same version differ. So different stamps
+/// only mean that the object is to be looked at.
+public struct ObjectStamp: Hashable, Sendable {
+    private let generation: UInt64
+    private let version: UInt64
+
+    init(generation: UInt64, version: UInt64) { (self.generation, self.version) = (generation, version) }
+}
+
+extension Snapshot {
+    /// The stamp of an object in this state; nil if there is none. Constant time; reads the index, not the object.
+    ///
+    /// Throws `StoreError`: `damaged`, `closed`.
+    public func stamp(of object: ObjectID) throws -> ObjectStamp? { try version(of: object) }
+
+    private func version(of object: ObjectID) throws(StoreError) -> ObjectStamp? {
+        guard view.shape.has(object.entityNumber), !view.reservedEntities.contains(object.entityNumber) else {
+            return nil
+        }
+        try requireKnown(object.entityNumber)
+        let version = try view.core.reading { () throws(StoreError) in
+            try view.core.visibleRow(object, below: view.end)
+        }
+        return version.map { ObjectStamp(generation: engine.log.header.generation, version: $0) }
+    }
+
+    /// Whether an object is not the same in both states: changed, inserted or deleted in between.
+    ///
+    /// Constant time, without reading the object. If the store was compacted between the two states, the values are
+    /// compared. Throws `StoreError`: `damaged`, `closed`.
+    public func differs(_ object: ObjectID, from other: Snapshot) throws -> Bool {
+        let (mine, theirs) = (try version(of: object), try other.version(of: object))
+        if mine == theirs { return false }
+        guard mine != nil, theirs != nil, view.core !== other.view.core else { return true }
+        return try row(object) != other.row(object)
+    }
+}
