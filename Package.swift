@@ -32,6 +32,7 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "process-helper", dependencies: ["Annals"], path: "Tests/ProcessHelper", swiftSettings: settings),
+        .executableTarget(name: "sample-library", dependencies: ["Annals"], path: "Tests/Samples/Library"),
         .target(
             name: "SimulatedDisk", dependencies: ["Annals"], path: "Tests/SimulatedDisk", swiftSettings: settings),
         .target(
@@ -41,7 +42,7 @@ let package = Package(
             dependencies: ["Annals", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals", "crash-helper"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
-            name: "AnnalsTests", dependencies: ["Annals", "TestSupport", "annals", "process-helper"],
+            name: "AnnalsTests", dependencies: ["Annals", "TestSupport", "annals", "process-helper", "sample-library"],
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "CatchingErrors", dependencies: ["Annals"], path: "Tests/CatchingErrors", swiftSettings: settings),

@@ -30,19 +30,29 @@ extension SchemaPlan {
                 }
                 if let change = try addition(of: attribute, to: there, of: entity.name) { changes.append(change) }
             }
-            for key in entity.keys {
-                guard let there = present.keys.first(where: { $0.attributes == key.attributes }) else {
-                    changes.append(.addKey(key, to: entity.name))
-                    continue
-                }
-                guard key.isUnique && !there.isUnique else { continue }
-                changes += [.removeKey(there, from: entity.name), .addKey(key, to: entity.name)]
-            }
+            changes += additions(of: entity.keys, to: present.keys, of: entity.name)
         }
         return changes
     }
 
-    private static func addition(
+    /// The keys that are missing, or become unique.
+    static func additions(
+        of declared: [IndexDescription], to present: [IndexDescription], of entity: String
+    ) -> [SchemaChange] {
+        var changes: [SchemaChange] = []
+        for key in declared {
+            guard let there = present.first(where: { $0.attributes == key.attributes }) else {
+                changes.append(.addKey(key, to: entity))
+                continue
+            }
+            guard key.isUnique && !there.isUnique else { continue }
+            changes += [.removeKey(there, from: entity), .addKey(key, to: entity)]
+        }
+        return changes
+    }
+
+    /// What makes an attribute of the store hold a declared one; nil if it does. Throws `schemaMismatch`.
+    static func addition(
         of declared: AttributeDescription, to there: AttributeDescription, of entity: String
     ) throws(StoreError) -> SchemaChange? {
         guard declared.type == there.type else {

@@ -122,23 +122,26 @@ struct IndexRange {
     /// Bytes that compare as the values do, even for long values.
     private static func key(_ values: [StoredValue]) -> [UInt8] {
         var writer = ByteWriter()
-        for value in values {
-            switch value {
-            case .bool(let bool): OrderedKey.append(bool: bool, to: &writer)
-            case .int(let int): OrderedKey.append(int: int, to: &writer)
-            case .double(let double): OrderedKey.append(double: double, to: &writer)
-            case .string(let text), .json(let text): OrderedKey.append(string: text, to: &writer)
-            case .data(let data): data.withUnsafeBytes { OrderedKey.append(data: $0, to: &writer) }
-            case .date(let microseconds): OrderedKey.append(date: microseconds, to: &writer)
-            case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer)
-            case .object(let object): OrderedKey.append(object: object.rawValue, to: &writer)
-            case .decimal(let decimal) where decimal.isNotANumber: OrderedKey.appendDecimalNotANumber(to: &writer)
-            case .decimal(let decimal):
-                OrderedKey.append(
-                    decimal: decimal.mantissa, exponent: decimal.exponent, isNegative: decimal.isNegative, to: &writer)
-            default: OrderedKey.appendAbsent(to: &writer)
-            }
-        }
+        for value in values { append(value, to: &writer) }
         return Array(writer.bytes)
+    }
+
+    /// Appends bytes that compare as the value does.
+    static func append(_ value: StoredValue, to writer: inout ByteWriter) {
+        switch value {
+        case .bool(let bool): OrderedKey.append(bool: bool, to: &writer)
+        case .int(let int): OrderedKey.append(int: int, to: &writer)
+        case .double(let double): OrderedKey.append(double: double, to: &writer)
+        case .string(let text), .json(let text): OrderedKey.append(string: text, to: &writer)
+        case .data(let data): data.withUnsafeBytes { OrderedKey.append(data: $0, to: &writer) }
+        case .date(let microseconds): OrderedKey.append(date: microseconds, to: &writer)
+        case .uuid(let uuid): OrderedKey.append(uuid: uuid.high, uuid.low, to: &writer)
+        case .object(let object): OrderedKey.append(object: object.rawValue, to: &writer)
+        case .decimal(let decimal) where decimal.isNotANumber: OrderedKey.appendDecimalNotANumber(to: &writer)
+        case .decimal(let decimal):
+            OrderedKey.append(
+                decimal: decimal.mantissa, exponent: decimal.exponent, isNegative: decimal.isNegative, to: &writer)
+        default: OrderedKey.appendAbsent(to: &writer)
+        }
     }
 }

@@ -78,7 +78,7 @@ public final class Store: Sendable {
         identifier = UUID(engine.log.header.storeID)
         guard !entities.isEmpty else { return }
         do throws(StoreError) {
-            try add(entities)
+            try add { (catalog) throws(StoreError) in try SchemaPlan.additions(of: entities, to: catalog) }
         } catch {
             _ = try? abandon()
             throw error
@@ -114,11 +114,12 @@ public final class Store: Sendable {
         return try Engine.openOrCreate(path, options: chosen, files: files, environment: environment)
     }
 
-    /// Adds what the store lacks. Other processes may do the same at the same time: then the later one finds nothing to
-    /// add.
-    private func add(_ entities: [EntityDescription]) throws(StoreError) {
-        let catalog = try newest().view.catalog
-        guard try !SchemaPlan.additions(of: entities, to: catalog).isEmpty else { return }
+    /// Adds what the store lacks, by what `additions` says of a schema. Other processes may do the same at the same
+    /// time: then the later one finds nothing to add.
+    func add(
+        _ additions: @escaping (SchemaCatalog) throws(StoreError) -> [SchemaChange]
+    ) throws(StoreError) {
+        guard try !additions(try newest().view.catalog).isEmpty else { return }
         guard options.access == .readWrite else {
             throw StoreError(
                 .schemaMismatch,
@@ -128,8 +129,8 @@ public final class Store: Sendable {
         }
         do {
             _ = try generations.commit(author: nil, context: nil, durability: options.durability) { pending in
-                let changes = try SchemaPlan.additions(of: entities, to: pending.catalog)
-                let definitions = try SchemaPlan.definitions(for: changes, catalog: pending.catalog)
+                let definitions = try SchemaPlan.definitions(
+                    for: try additions(pending.catalog), catalog: pending.catalog)
                 if !definitions.isEmpty { try pending.changeSchema(definitions) }
             }
         } catch {

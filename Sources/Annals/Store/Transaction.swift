@@ -2,6 +2,12 @@
 
 internal import FoundationEssentials
 
+/// What a layer above keeps with a transaction.
+class TransactionAttachment {
+    /// Thrown when the body has ended.
+    var failure: StoreError? { nil }
+}
+
 /// The changes of one commit. Use it on one thread, and only until the body that received it returns. Using it later
 /// traps.
 public final class Transaction {
@@ -21,8 +27,19 @@ public final class Transaction {
         // it.
         let transaction = Transaction(pending, store)
         defer { transaction.isOver = true }
-        return try body(transaction)
+        let result = try body(transaction)
+        if let failure = transaction.failure() { throw failure }
+        return result
     }
+
+    /// The transaction while its body runs, for what is built upon it.
+    var draft: PendingTransaction { open() }
+
+    /// What the layers above keep with a transaction. The error that it has collected is thrown when the body has
+    /// ended.
+    @exclusivity(unchecked) var attachment: TransactionAttachment?
+
+    private func failure() -> StoreError? { attachment?.failure }
 
     /// `act` is called under the writer lock, just before the transaction is appended. If it throws, nothing is
     /// written.
@@ -216,7 +233,7 @@ public final class Transaction {
 
     /// Removes long values that have not changed. They are stored outside the row, where the engine does not compare
     /// them.
-    private static func withoutSameLargeValues(
+    static func withoutSameLargeValues(
         _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ pending: PendingTransaction
     ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         let isLong = changes.contains { $0.value.variableBytes > longValueBytes }
@@ -240,7 +257,7 @@ public final class Transaction {
     }
 
     /// A shorter value is stored outside its row only if the row is very long.
-    private static let longValueBytes = 4096
+    static let longValueBytes = 4096
 
     /// Updates an object whose values `set` sets one by one. This is the fastest way. Positions are those of the newest
     /// schema. Set the values in ascending order of position.

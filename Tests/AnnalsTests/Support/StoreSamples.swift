@@ -46,10 +46,12 @@ enum Sample {
 }
 
 /// Expects an error of the library with that code.
+@discardableResult
 func expect<Result>(
     _ code: StoreError.Code, sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> Result
-) {
+) -> StoreError? {
     let error = #expect(throws: StoreError.self, sourceLocation: sourceLocation) { _ = try body() }
     #expect(error?.code == code, "\(error?.description ?? "")", sourceLocation: sourceLocation)
     #expect(error?.message.hasSuffix(".") ?? true, "\(error?.message ?? "")", sourceLocation: sourceLocation)
+    return error
 }

@@ -21,6 +21,35 @@ extension UnsafeRawBufferPointer {
         }
         return memcmp(left, right, count) == 0
     }
+
+    /// Whether these bytes come before others, byte by byte; the beginning of longer ones comes before them.
+    func isBefore(_ other: UnsafeRawBufferPointer) -> Bool {
+        let shorter = Swift.min(count, other.count)
+        guard shorter > 0, let left = baseAddress, let right = other.baseAddress else { return count < other.count }
+        let difference = memcmp(left, right, shorter)
+        return difference == 0 ? count < other.count : difference < 0
+    }
+
+    /// Whether other bytes stand somewhere in these.
+    func contains(_ other: UnsafeRawBufferPointer) -> Bool {
+        guard other.count > 0, let part = other.baseAddress else { return true }
+        guard let start = baseAddress else { return false }
+        var offset = 0
+        while count &- offset >= other.count {
+            // Where the first byte stands next.
+            let left = count &- offset &- other.count &+ 1
+            guard let found = memchr(start + offset, Int32(other[0]), left) else { return false }
+            if memcmp(found, part, other.count) == 0 { return true }
+            offset = UnsafeRawPointer(found) - start + 1
+        }
+        return false
+    }
+
+    /// Whether there is such a byte.
+    func contains(byte: UInt8) -> Bool {
+        guard count > 0, let start = baseAddress else { return false }
+        return memchr(start, Int32(byte), count) != nil
+    }
 }
 
 extension UnsafeMutableRawBufferPointer {
@@ -59,7 +88,7 @@ extension UnsafeRawBufferPointer {
 
     /// Whether all bytes are below 128, so valid UTF-8. Most texts are, and this test is cheaper.
     @inline(__always)
-    private var isASCII: Bool {
+    var isASCII: Bool {
         guard let start = baseAddress else { return true }
         var bits: UInt64 = 0
         guard count >= 8 else {

@@ -290,6 +290,9 @@ package final class PendingTransaction {
         noteDeleted(object)
     }
 
+    /// Whether it has deleted an object that others may refer to.
+    var deletesAnything: Bool { !deleted.isEmpty }
+
     private func noteDeleted(_ object: ObjectID) {
         if !shape.hasReferences || shape.referring(to: object.entityNumber).isEmpty { return }
         deleted.append(object)

@@ -14,6 +14,11 @@ extension View {
         }
     }
 
+    /// Whether the schema of this state has the index.
+    func hasIndex(_ id: IndexID) -> Bool {
+        shape.indexes(of: id.entity).contains { shape.indexes[$0].id.attributes == id.attributes }
+    }
+
     /// Lends rows in the order of an index, or the other way round, until `body` returns false.
     ///
     /// Logarithmic to find the first one, then linear in the rows lent. For a state of the past, which has no indexes,

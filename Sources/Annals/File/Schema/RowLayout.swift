@@ -1,5 +1,7 @@
 // Where everything stands in the rows of one entity, worked out once for each definition of it.
 
+internal import Synchronization
+
 /// Where the fields of a row's header stand.
 package enum RowField {
     package static let entryDistance = 0
@@ -9,6 +11,9 @@ package enum RowField {
     /// Set in a variable slot whose value stands in value frames.
     package static let largeBit: UInt32 = 1 << 31
 }
+
+/// What a layer above keeps with a layout, so that it finds it without a lock.
+class RowLayoutAttachment: @unchecked Sendable {}
 
 /// The layout of an entity's rows. *Positions* are those of the attributes in the entity's list.
 ///
@@ -45,6 +50,8 @@ package final class RowLayout: @unchecked Sendable {
     private final class Family: Sendable {}
     /// Keeps the identifier from being used again.
     private let familyObject: Family
+    /// What the layers above have worked out for this layout.
+    let attachment = AtomicLazyReference<RowLayoutAttachment>()
 
     /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits. `earlier` is
     /// the layout of the entity's definition before this one.

@@ -169,6 +169,8 @@ extension StoreError.Code {
     public static let schemaChanged = Self(rawValue: "schemaChanged")
     /// The entities that a program declares contradict those of the store.
     public static let schemaMismatch = Self(rawValue: "schemaMismatch")
+    /// The types that a program declares as entities have mistakes; the message names all of them.
+    public static let modelInvalid = Self(rawValue: "modelInvalid")
     /// A schema change that cannot be made; the message says why and what can.
     public static let schemaRefused = Self(rawValue: "schemaRefused")
     /// The schema has no entity of that name.
@@ -188,6 +190,8 @@ extension StoreError.Code {
     public static let referenceMissing = Self(rawValue: "referenceMissing")
     /// Objects refer to a deleted one under the rule `deny`; `objects` names them. Nothing has changed.
     public static let deleteDenied = Self(rawValue: "deleteDenied")
+    /// A value is not as the schema asks for; `validationFailures` has all of the transaction. Nothing has changed.
+    public static let validationFailed = Self(rawValue: "validationFailed")
     /// A required attribute has no value.
     public static let requiredMissing = Self(rawValue: "requiredMissing")
     /// A value is not of its attribute's type.

@@ -1,0 +1,111 @@
+// The options of a property in a schema.
+
+/// What is special about a property of type `V`.
+public struct AttributeOption<E: Entity, V>: Sendable {
+    let option: PropertyOption<E>
+
+    init(_ option: PropertyOption<E>) { self.option = option }
+
+    /// No two objects have the same value. Any number of objects may have none. Objects are found fast by it.
+    public static var unique: Self { Self(.unique) }
+    /// Objects are found fast by ranges of the value, and sorted by it.
+    public static var indexed: Self { Self(.indexed) }
+    /// The history keeps the value when the object is deleted.
+    public static var preservedOnDeletion: Self { Self(.preservedOnDeletion) }
+    /// An optional property must have a value when it is saved.
+    public static var required: Self { Self(.required) }
+
+    /// What objects from before the attribute existed have, instead of the property's initial value.
+    public static func `default`(_ value: V) -> Self where V: Sendable { Self(.defaultValue(value)) }
+
+    /// The attribute was called so before. If the store has it under that name, it is renamed.
+    public static func renamed(from name: String) -> Self { Self(.renamed(name)) }
+
+    /// Saving computes the value from the others.
+    public static func derived(_ compute: @escaping @Sendable (E) -> V) -> Self {
+        Self(
+            .derived { entity, path in
+                guard let path = path as? WritableKeyPath<E, V> else { return }
+                entity[keyPath: path] = compute(entity)
+            })
+    }
+}
+
+// MARK: Validation
+
+extension AttributeOption {
+    /// The value must satisfy a condition of your own. The message is a whole sentence for people.
+    public static func check(_ message: String, _ isValid: @escaping @Sendable (V) -> Bool) -> Self {
+        Self(.check(message) { value in (value as? V).map(isValid) ?? false })
+    }
+
+    /// The value must lie in a range. See also the form for optional values.
+    public static func range(_ range: ClosedRange<V>) -> Self where V: Comparable & Sendable {
+        check("must be from \(range.lowerBound) to \(range.upperBound)") { range.contains($0) }
+    }
+
+    /// The value, if there is one, must lie in a range.
+    public static func range<W: Comparable & Sendable>(_ range: ClosedRange<W>) -> Self where V == W? {
+        check("must be from \(range.lowerBound) to \(range.upperBound)") { $0.map(range.contains) ?? true }
+    }
+
+    /// The text must have so many characters.
+    public static func length(_ range: ClosedRange<Int>) -> Self where V == String {
+        check(lengthMessage(range)) { range.contains($0.count) }
+    }
+
+    /// The text, if there is one, must have so many characters.
+    public static func length(_ range: ClosedRange<Int>) -> Self where V == String? {
+        check(lengthMessage(range)) { $0.map { range.contains($0.count) } ?? true }
+    }
+
+    private static func lengthMessage(_ range: ClosedRange<Int>) -> String {
+        "must have \(range.lowerBound) to \(range.upperBound) characters"
+    }
+
+    /// The whole text must match a regular expression, in the syntax of Swift's `Regex`.
+    public static func pattern(_ pattern: String) -> Self where V == String {
+        Self(.pattern(pattern) { value in (value as? V).map { matches($0, pattern) } ?? false })
+    }
+
+    /// The whole text, if there is one, must match a regular expression, in the syntax of Swift's `Regex`.
+    public static func pattern(_ pattern: String) -> Self where V == String? {
+        Self(.pattern(pattern) { value in (value as? V)??.wholly(matches: pattern) ?? true })
+    }
+
+    private static func matches(_ text: String, _ pattern: String) -> Bool { text.wholly(matches: pattern) }
+
+    /// A relationship must have so many objects.
+    public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == [Reference<T>] {
+        check(countMessage(range)) { range.contains($0.count) }
+    }
+
+    /// A relationship must have so many objects.
+    public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == Set<Reference<T>> {
+        check(countMessage(range)) { range.contains($0.count) }
+    }
+
+    private static func countMessage(_ range: ClosedRange<Int>) -> String {
+        "must have \(range.lowerBound) to \(range.upperBound) objects"
+    }
+}
+
+extension String {
+    fileprivate func wholly(matches pattern: String) -> Bool {
+        guard let regex = try? Regex(pattern) else { return false }
+        return (try? regex.wholeMatch(in: self)) != nil
+    }
+}
+
+/// An option without the type of its property.
+enum PropertyOption<E: Entity>: Sendable {
+    case unique
+    case indexed
+    case preservedOnDeletion
+    case required
+    case defaultValue(any Sendable)
+    case renamed(String)
+    case derived(@Sendable (inout E, PartialKeyPath<E>) -> Void)
+    case check(String, @Sendable (Any) -> Bool)
+    case pattern(String, @Sendable (Any) -> Bool)
+}

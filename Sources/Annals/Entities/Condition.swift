@@ -1,0 +1,160 @@
+// What a predicate asks of an object: parts that rows decide, and parts that only the object decides.
+
+internal import FoundationEssentials
+
+/// A condition on objects of one entity.
+indirect enum Condition {
+    case constant(Bool)
+    case test(PropertyTest)
+    /// The object itself is one of these.
+    case isOne(Set<ObjectID>)
+    case all([Condition])
+    case any([Condition])
+    case not(Condition)
+    /// The object that a property refers to satisfies another condition; otherwise `isMissing` decides.
+    case step(RelationshipStep, Condition, isMissing: Bool)
+    /// At least one of the objects on the other side, or in a list, satisfies a condition.
+    case anyOf(RelationshipStep, Condition)
+    /// How many objects are on the other side, or in a list.
+    case count(RelationshipStep, PropertyTest.Comparison, Int)
+    /// Evaluated on the object.
+    case evaluated(Evaluation)
+
+    /// A part of a predicate that rows do not decide.
+    struct Evaluation {
+        let evaluate: (ObjectID) throws -> Bool
+    }
+}
+
+/// A step from an object to others.
+struct RelationshipStep {
+    enum Way {
+        /// A property of the object refers to others, at this position.
+        case property(position: Int)
+        /// Others refer to the object through an index.
+        case referring(IndexID)
+    }
+
+    let name: String
+    let way: Way
+    /// Of the objects that the step leads to.
+    let target: RowLayout
+}
+
+/// Decides conditions about the rows of one state.
+struct ConditionReader {
+    let view: View
+
+    func matches(
+        _ condition: Condition, _ row: RowImage, _ object: ObjectID, _ layout: RowLayout
+    ) throws(StoreError) -> Bool {
+        switch condition {
+        case .constant(let isTrue): return isTrue
+        case .test(let test): return try test.matches(row, object, view, layout)
+        case .isOne(let objects): return objects.contains(object)
+        case .all(let parts):
+            for part in parts where try !matches(part, row, object, layout) { return false }
+            return true
+        case .any(let parts):
+            for part in parts where try matches(part, row, object, layout) { return true }
+            return false
+        case .not(let part): return try !matches(part, row, object, layout)
+        case .step(let step, let inner, let isMissing):
+            guard let target = try targets(step, row, object, layout).first else { return isMissing }
+            return try matches(inner, target, step.target) ?? isMissing
+        case .anyOf(let step, let inner):
+            for target in try targets(step, row, object, layout) {
+                if try matches(inner, target, step.target) ?? false { return true }
+            }
+            return false
+        case .count(let step, let comparison, let bound):
+            let test = PropertyTest(0, .int, step.name, comparison, [Value(bound)])
+            return test.matches(Value(try targets(step, row, object, layout).count))
+        case .evaluated(let evaluation):
+            do {
+                return try evaluation.evaluate(object)
+            } catch {
+                throw Self.undecided(error)
+            }
+        }
+    }
+
+    static func undecided(_ error: any Error) -> StoreError {
+        if let error = error as? StoreError { return error }
+        return StoreError(
+            .invalidArgument, "A predicate cannot be decided for an object: \(error). Change the predicate.")
+    }
+
+    /// Nil if there is no such object.
+    private func matches(
+        _ condition: Condition, _ object: ObjectID, _ layout: RowLayout
+    ) throws(StoreError) -> Bool? {
+        var isMatch: Bool?
+        _ = try view.withRow(object) { (row) throws(StoreError) in
+            isMatch = try matches(condition, row, object, layout)
+        }
+        return isMatch
+    }
+
+    private func targets(
+        _ step: RelationshipStep, _ row: RowImage, _ object: ObjectID, _ layout: RowLayout
+    ) throws(StoreError) -> [ObjectID] {
+        switch step.way {
+        case .property(let position):
+            let value = try withUnsafePointer(to: row) { (row) throws(StoreError) in
+                try RowView(object, row, view: view, layout: layout, isOfState: true).value(at: position)
+            }
+            return value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
+        case .referring(let index):
+            var objects: [ObjectID] = []
+            try view.forEachReferring(to: object, index) { (referrer) throws(StoreError) in
+                objects.append(referrer)
+                return true
+            }
+            return objects
+        }
+    }
+}
+
+extension Condition {
+    /// Both, without what is certain.
+    static func both(_ left: Condition, _ right: Condition) -> Condition {
+        switch (left, right) {
+        case (.constant(true), let other), (let other, .constant(true)): other
+        case (.constant(false), _), (_, .constant(false)): .constant(false)
+        default: .all(left.conjuncts + right.conjuncts)
+        }
+    }
+
+    /// The parts that must all hold.
+    var conjuncts: [Condition] {
+        if case .all(let parts) = self { parts } else { [self] }
+    }
+
+    /// Whether rows decide all of it.
+    var isTranslated: Bool {
+        switch self {
+        case .constant, .test, .isOne, .count: true
+        case .all(let parts), .any(let parts): parts.allSatisfy(\.isTranslated)
+        case .not(let part), .step(_, let part, _), .anyOf(_, let part): part.isTranslated
+        case .evaluated: false
+        }
+    }
+}
+
+extension Condition: CustomStringConvertible {
+    var description: String {
+        switch self {
+        case .constant(let isTrue): "\(isTrue)"
+        case .test(let test): "\(test)"
+        case .isOne(let objects): "the object is one of \(objects.count)"
+        case .all(let parts): parts.map { "(\($0))" }.joined(separator: " and ")
+        case .any(let parts): parts.map { "(\($0))" }.joined(separator: " or ")
+        case .not(let part): "not (\(part))"
+        case .step(let step, let inner, _): "\(step.name): \(inner)"
+        case .anyOf(let step, let inner): "any of \(step.name): \(inner)"
+        case .count(let step, _, _): "number of \(step.name)"
+        case .evaluated: "evaluated on the object"
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// What a program's own types need to be kept in a store, and how they refer to each other.
+
+/// A type whose values a store keeps: a plain struct whose stored properties all have initial values.
+///
+/// ```swift
+/// struct Folder: Entity {
+///     var name = ""
+/// }
+/// ```
+///
+/// That is a whole declaration. Every stored property is an attribute of the same name. A property that is optional may
+/// be null. Options, relationships and properties that are not kept are named in `schema`.
+public protocol Entity: Sendable {
+    /// A value with the initial values of all properties. A struct gets this for free.
+    init()
+    /// What is to be said of the properties, as a `static let`. Leave it out if there is nothing to say.
+    static var schema: Schema<Self> { get }
+}
+
+extension Entity {
+    /// The entity is called as the type is, and no property has options.
+    public static var schema: Schema<Self> { Schema() }
+}
+
+/// Names one object of an entity in a store. It costs nothing to keep and to copy, and says nothing about whether the
+/// object exists.
+///
+/// A property of the type `Reference<E>?` is a relationship to one object, one of the type `[Reference<E>]` to several
+/// in an order, and one of the type `Set<Reference<E>>` to several without.
+public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
+    /// The object's ID, for everything that is not typed.
+    public let id: ObjectID
+
+    /// Refers to an object by its ID. That the ID is one of this entity is checked where it is used.
+    public init(_ id: ObjectID) { self.id = id }
+
+    /// In the order in which the objects were inserted.
+    public static func < (left: Reference, right: Reference) -> Bool { left.id < right.id }
+}
+
+extension Reference: Codable {
+    public init(from decoder: any Decoder) throws { self.init(try ObjectID(from: decoder)) }
+
+    public func encode(to encoder: any Encoder) throws { try id.encode(to: encoder) }
+}
+
+extension Reference: CustomStringConvertible {
+    public var description: String { id.description }
+}
+
+/// The other side of a relationship: the objects that refer to this one. A place to read from. It holds nothing, and
+/// takes no space in the store.
+///
+/// Name it as the inverse of the relationship: `Relationship(\.folder, inverse: \.clips)`. A snapshot finds the objects
+/// through the index that every relationship has.
+public struct ToMany<E: Entity>: Hashable, Sendable {
+    /// So that no two properties are at the same place in a struct: places tell properties apart.
+    private let place: UInt8 = 0
+
+    /// The other side of a relationship.
+    public init() {}
+}

@@ -1,0 +1,391 @@
+// Where the properties of a type stand in the rows of one store: reading and writing whole values by address.
+//
+// Invariants:
+// EB1  Columns are in the order of their positions in the row, each property once.
+// EB2  A column's form and the attribute's type fit: a loop reads the slot of the type that the form is stored as.
+
+internal import FoundationEssentials
+internal import Synchronization
+
+/// A type's properties in the rows of one layout.
+///
+/// Sound although it is shared: nothing changes after `init`, the memory of the columns included.
+final class EntityBinding: @unchecked Sendable {
+    /// A property for loops: no reference in it.
+    private struct Column {
+        let position: Int
+        let offset: Int
+        let form: PropertyForm
+        let isOptional: Bool
+        /// Whether a new row that does not set it has a default.
+        let hasDefault: Bool
+    }
+
+    let model: EntityModel
+    private let columns: UnsafeMutablePointer<Column>
+    /// In the order of the columns.
+    let properties: [EntityModel.Property]
+    private let count: Int
+
+    /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
+    init(_ model: EntityModel, _ layout: RowLayout) throws(StoreError) {
+        self.model = model
+        var placed: [(position: Int, property: EntityModel.Property)] = []
+        for property in model.properties {
+            let attributes = layout.entity.attributes
+            guard let position = attributes.firstIndex(where: { isSameName($0.name.text, property.name) }),
+                attributes[position].type == property.codec.attributeType
+            else {
+                throw StoreError(
+                    .schemaMismatch,
+                    "The store has no attribute “\(property.name)” of “\(model.name)” of the type "
+                        + "\(property.codec.attributeType): open it with this entity in `entities:`.",
+                    ObjectFacts(model.name, [property.name]))
+            }
+            placed.append((position, property))
+        }
+        placed.sort { $0.position < $1.position }
+        properties = placed.map(\.property)
+        count = placed.count
+        columns = .allocate(capacity: max(1, count))
+        for (index, (position, property)) in placed.enumerated() {
+            (columns + index).initialize(
+                to: Column(
+                    position: position, offset: property.offset, form: property.codec.form,
+                    isOptional: property.codec.isOptional,
+                    hasDefault: layout.entity.attributes[position].defaultValue != nil))
+        }
+    }
+
+    deinit { columns.deallocate() }
+
+    /// The position in rows of a property, by its place in a value; nil if it is not kept.
+    func position(ofPropertyAt offset: Int) -> Int? {
+        for index in 0..<count where columns[index].offset == offset { return columns[index].position }
+        return nil
+    }
+
+    /// The position in rows of a property, by its index in `properties`.
+    func position(of index: Int) -> Int { columns[index].position }
+
+    // MARK: Reading
+
+    /// Sets the properties of the value at an address to what a row has. A property without a value in the row stays as
+    /// it is, unless it is optional.
+    func read(
+        _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, isOfState: Bool = true,
+        into value: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        guard row.isLike(layout), isOfState else {
+            return try readOther(row, object, view, layout, isOfState, into: value)
+        }
+        let cells = row.cells
+        for index in 0..<count {
+            let column = columns[index]
+            let place = value + column.offset
+            switch column.form {
+            case .string:
+                guard let bytes = cells.variableBytes(column.position) else {
+                    try readSlowly(row, object, view, layout, index, into: value)
+                    continue
+                }
+                guard let text = bytes.text else { throw malformed(row, column.position) }
+                if column.isOptional {
+                    place.assumingMemoryBound(to: String?.self).pointee = text
+                } else {
+                    place.assumingMemoryBound(to: String.self).pointee = text
+                }
+            case .int64:
+                let int = cells.int(column.position)
+                if column.isOptional {
+                    place.storeBytes(of: int, as: Int64?.self)
+                } else if let int {
+                    place.storeBytes(of: int, as: Int64.self)
+                }
+            case .double:
+                let double = cells.double(column.position)
+                if column.isOptional {
+                    place.storeBytes(of: double, as: Double?.self)
+                } else if let double {
+                    place.storeBytes(of: double, as: Double.self)
+                }
+            case .bool:
+                let bool = try row.bool(at: column.position)
+                if column.isOptional {
+                    place.storeBytes(of: bool, as: Bool?.self)
+                } else if let bool {
+                    place.storeBytes(of: bool, as: Bool.self)
+                }
+            case .date:
+                let date = cells.date(column.position).map(Microseconds.date)
+                if column.isOptional {
+                    place.storeBytes(of: date, as: Date?.self)
+                } else if let date {
+                    place.storeBytes(of: date, as: Date.self)
+                }
+            case .reference:
+                // The layout of a struct with one field is that of the field.
+                var target = try row.object(at: column.position)
+                if let named = target, try !view.has(named) { target = nil }
+                place.storeBytes(of: target, as: ObjectID?.self)
+            case .int8: try readInteger(Int8.self, cells, column, place)
+            case .int16: try readInteger(Int16.self, cells, column, place)
+            case .int32: try readInteger(Int32.self, cells, column, place)
+            case .uint8: try readInteger(UInt8.self, cells, column, place)
+            case .uint16: try readInteger(UInt16.self, cells, column, place)
+            case .uint32: try readInteger(UInt32.self, cells, column, place)
+            case .uint64: try readInteger(UInt64.self, cells, column, place)
+            case .float, .other: try readSlowly(row, object, view, layout, index, into: value)
+            }
+        }
+    }
+
+    @inline(__always)
+    private func readInteger<Integer: FixedWidthInteger & BitwiseCopyable>(
+        _ type: Integer.Type, _ cells: RowCells, _ column: Column, _ place: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        guard let int = cells.int(column.position) else {
+            if column.isOptional { place.storeBytes(of: nil, as: Integer?.self) }
+            return
+        }
+        guard let integer = Integer(exactly: int) else { throw outOfRange(column.position) }
+        if column.isOptional {
+            place.storeBytes(of: integer, as: Integer?.self)
+        } else {
+            place.storeBytes(of: integer, as: Integer.self)
+        }
+    }
+
+    /// A row of another schema version, or one of history, where references are what was written.
+    @inline(never)
+    private func readOther(
+        _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, _ isOfState: Bool,
+        into value: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        for index in 0..<count {
+            try readSlowly(row, object, view, layout, index, isOfState, into: value)
+        }
+    }
+
+    @inline(never)
+    private func readSlowly(
+        _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, _ index: Int, _ isOfState: Bool = true,
+        into value: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        let column = columns[index]
+        let stored = try withUnsafePointer(to: row) { (row) throws(StoreError) in
+            try RowView(object, row, view: view, layout: layout, isOfState: isOfState).value(at: column.position)
+        }
+        try store(stored, index, into: value)
+    }
+
+    /// Sets a property to a stored value. Null leaves a property that is not optional as it is.
+    func store(_ stored: Value, _ index: Int, into value: UnsafeMutableRawPointer) throws(StoreError) {
+        let property = properties[index]
+        if stored.isNull, !property.codec.isOptional { return }
+        if !property.codec.store(stored, at: value + property.offset) { throw outOfRange(columns[index].position) }
+    }
+
+    @inline(never)
+    private func malformed(_ row: RowImage, _ position: Int) -> StoreError {
+        StoreError(.damaged, "A text in a row is not valid UTF-8.", offset: row.fileOffset)
+    }
+
+    @inline(never)
+    private func outOfRange(_ position: Int) -> StoreError {
+        let property = properties.indices.first { columns[$0].position == position }.map { properties[$0] }
+        let name = property?.name ?? ""
+        return StoreError(
+            .valueOutOfRange,
+            "“\(name)” of “\(model.name)” has a value in the store that its type in the program does not have: use a "
+                + "wider type, or a newer version of the program.",
+            ObjectFacts(model.name, [name]))
+    }
+
+    // MARK: Writing
+
+    /// Sets all attributes of a row to the properties of the value at an address.
+    func write(_ value: UnsafeRawPointer, to row: inout RowWriter) throws(StoreError) {
+        for index in 0..<count {
+            let column = columns[index]
+            let (place, position) = (value + column.offset, column.position)
+            switch column.form {
+            case .string:
+                if column.isOptional {
+                    guard let text = place.assumingMemoryBound(to: String?.self).pointee else {
+                        try writeNull(column, to: &row)
+                        continue
+                    }
+                    try write(text, position, to: &row)
+                } else {
+                    try write(place.assumingMemoryBound(to: String.self).pointee, position, to: &row)
+                }
+            case .int64: try writeInteger(Int64.self, place, column, to: &row)
+            case .double:
+                let double = column.isOptional ? place.load(as: Double?.self) : place.load(as: Double.self)
+                guard let double else {
+                    try writeNull(column, to: &row)
+                    continue
+                }
+                try row.set(double: double, at: position)
+            case .bool:
+                let bool = column.isOptional ? place.load(as: Bool?.self) : place.load(as: Bool.self)
+                guard let bool else {
+                    try writeNull(column, to: &row)
+                    continue
+                }
+                try row.set(bool: bool, at: position)
+            case .date:
+                let date = column.isOptional ? place.load(as: Date?.self) : place.load(as: Date.self)
+                guard let date else {
+                    try writeNull(column, to: &row)
+                    continue
+                }
+                guard let microseconds = Microseconds.from(date) else { throw cannotStore(index) }
+                try row.set(microseconds: microseconds, at: position)
+            case .reference:
+                guard let target = place.load(as: ObjectID?.self) else {
+                    try writeNull(column, to: &row)
+                    continue
+                }
+                try row.set(object: target, at: position)
+            case .int8: try writeInteger(Int8.self, place, column, to: &row)
+            case .int16: try writeInteger(Int16.self, place, column, to: &row)
+            case .int32: try writeInteger(Int32.self, place, column, to: &row)
+            case .uint8: try writeInteger(UInt8.self, place, column, to: &row)
+            case .uint16: try writeInteger(UInt16.self, place, column, to: &row)
+            case .uint32: try writeInteger(UInt32.self, place, column, to: &row)
+            case .uint64:
+                let number = column.isOptional ? place.load(as: UInt64?.self) : place.load(as: UInt64.self)
+                if let number, number > UInt64(Int64.max) { throw cannotStore(index) }
+                try writeInteger(UInt64.self, place, column, to: &row)
+            case .float, .other:
+                let stored = try self.value(of: value, index)
+                if stored.isNull {
+                    try writeNull(column, to: &row)
+                } else {
+                    try row.set(stored, at: position)
+                }
+            }
+        }
+    }
+
+    /// The stored value of a property.
+    func value(of value: UnsafeRawPointer, _ index: Int) throws(StoreError) -> Value {
+        let property = properties[index]
+        do {
+            let stored = try property.codec.value(at: value + property.offset)
+            _ = try stored.storedValue()
+            return stored
+        } catch {
+            throw cannotStore(index, error)
+        }
+    }
+
+    /// All attributes with the properties of the value at an address, in ascending order.
+    func changes(_ value: UnsafeRawPointer) throws(StoreError) -> [(position: Int, value: StoredValue)] {
+        var changes: [(position: Int, value: StoredValue)] = []
+        changes.reserveCapacity(count)
+        for index in 0..<count {
+            changes.append((columns[index].position, try self.value(of: value, index).storedValue()))
+        }
+        return changes
+    }
+
+    /// Whether a property may be stored outside its row, where rows are not compared.
+    func mayHaveLongValues(_ value: UnsafeRawPointer) -> Bool {
+        for index in 0..<count {
+            let column = columns[index]
+            switch column.form {
+            case .string:
+                let place = value + column.offset
+                let bytes =
+                    column.isOptional
+                    ? place.assumingMemoryBound(to: String?.self).pointee?.utf8.count ?? 0
+                    : place.assumingMemoryBound(to: String.self).pointee.utf8.count
+                if bytes > Transaction.longValueBytes { return true }
+            case .other: if properties[index].codec.attributeType.isVariable { return true }
+            default: continue
+            }
+        }
+        return false
+    }
+
+    @inline(__always)
+    private func writeInteger<Integer: FixedWidthInteger & BitwiseCopyable>(
+        _ type: Integer.Type, _ place: UnsafeRawPointer, _ column: Column, to row: inout RowWriter
+    ) throws(StoreError) {
+        guard column.isOptional else {
+            return try row.set(int: Int64(truncatingIfNeeded: place.load(as: Integer.self)), at: column.position)
+        }
+        guard let integer = place.load(as: Integer?.self) else { return try writeNull(column, to: &row) }
+        try row.set(int: Int64(truncatingIfNeeded: integer), at: column.position)
+    }
+
+    @inline(__always)
+    private func write(_ text: String, _ position: Int, to row: inout RowWriter) throws(StoreError) {
+        let isWritten = text.utf8.withContiguousStorageIfAvailable {
+            row.storeNew(utf8: UnsafeRawBufferPointer($0), at: position)
+        }
+        if isWritten != true { try row.set(text: text, at: position) }
+    }
+
+    /// In a new row, what is not set is null, unless it has a default.
+    private func writeNull(_ column: Column, to row: inout RowWriter) throws(StoreError) {
+        if row.isNew, !column.hasDefault { return }
+        try row.setAbsent(at: column.position)
+    }
+
+    @inline(never)
+    private func cannotStore(_ index: Int, _ error: (any Error)? = nil) -> StoreError {
+        let name = properties[index].name
+        let reason = (error as? StoreError)?.message ?? error.map { "\($0)" } ?? "It is out of the range of the store."
+        return StoreError(
+            (error as? StoreError)?.code ?? .valueOutOfRange,
+            "“\(name)” of “\(model.name)” has a value that cannot be stored: \(reason)", ObjectFacts(model.name, [name])
+        )
+    }
+}
+
+// MARK: Kept with the layout
+
+/// The bindings of the types that read and write rows of one layout. Mostly there is one.
+///
+/// Sound although it is shared: `monitor` guards what changes.
+final class LayoutBindings: RowLayoutAttachment, @unchecked Sendable {
+    /// The type of the first binding: looking at it takes no lock.
+    let type: ObjectIdentifier
+    let first: EntityBinding
+    private let monitor = Monitor()
+    private var others: [ObjectIdentifier: EntityBinding] = [:]
+
+    init(_ type: ObjectIdentifier, _ first: EntityBinding) { (self.type, self.first) = (type, first) }
+
+    func binding(_ type: ObjectIdentifier) -> EntityBinding? { monitor.withLock { others[type] } }
+    func add(_ binding: EntityBinding, _ type: ObjectIdentifier) { monitor.withLock { others[type] = binding } }
+}
+
+extension RowLayout {
+    /// How values of a type stand in rows of this layout. Throws `modelInvalid`, `schemaMismatch`.
+    @inline(__always)
+    func binding<E: Entity>(_ type: E.Type) throws(StoreError) -> EntityBinding {
+        let key = ObjectIdentifier(type)
+        if let attached = attachment.load() {
+            // Nothing else is ever attached.
+            let bindings = unsafeDowncast(attached, to: LayoutBindings.self)
+            if bindings.type == key { return bindings.first }
+        }
+        return try newBinding(type, key)
+    }
+
+    @inline(never)
+    private func newBinding<E: Entity>(_ type: E.Type, _ key: ObjectIdentifier) throws(StoreError) -> EntityBinding {
+        if let known = (attachment.load() as? LayoutBindings)?.binding(key) { return known }
+        try E.model.requireValid()
+        let made = try EntityBinding(E.model, self)
+        let bindings = attachment.storeIfNil(LayoutBindings(key, made))
+        guard let bindings = bindings as? LayoutBindings, bindings.type != key else { return made }
+        bindings.add(made, key)
+        return made
+    }
+}

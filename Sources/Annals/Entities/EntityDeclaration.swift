@@ -1,0 +1,168 @@
+// The types that a program opens a store with, compared with each other and with the store.
+
+/// Models that belong together.
+struct EntityDeclaration {
+    let models: [EntityModel]
+
+    /// Throws `modelInvalid`, which names all mistakes.
+    init(_ types: [any Entity.Type]) throws(StoreError) {
+        models = types.map { $0.model }
+        var problems = models.flatMap(\.problems)
+        var names: Set<String> = []
+        for model in models where !names.insert(model.name).inserted {
+            problems.append("Two entities are called “\(model.name)”: give one another name, `Schema<…>(\"Name\")`.")
+        }
+        if problems.isEmpty { for model in models { problems += self.problems(of: model) } }
+        guard problems.isEmpty else { throw EntityModel.invalid(problems) }
+    }
+
+    private func model(of type: any Entity.Type) -> EntityModel? { models.first { $0.type == type } }
+
+    private func problems(of model: EntityModel) -> [String] {
+        var problems: [String] = []
+        for property in model.properties {
+            let title = "“\(property.name)” of “\(model.name)”"
+            if ReservedNames.ofObjects.contains(property.name) {
+                problems.append("\(title) is called as a member of every object is: choose another name.")
+            }
+            guard let target = property.codec.target else { continue }
+            guard let other = self.model(of: target) else {
+                problems.append("\(title) refers to \(target), which is not in `entities:`: add it there.")
+                continue
+            }
+            guard let inverse = property.inverse else { continue }
+            if !other.otherSides.contains(where: { $0.offset == inverse.offset }) {
+                problems.append("The inverse of \(title) is not a stored property of \(target): make it one.")
+            }
+        }
+        for side in model.otherSides {
+            let relationships = relationships(to: side, of: model)
+            let title = "“\(side.name)” of “\(model.name)”"
+            if self.model(of: side.target) == nil {
+                problems.append("\(title) reads \(side.target), which is not in `entities:`: add it there.")
+            } else if relationships.isEmpty {
+                problems.append(
+                    "\(title) is the other side of no relationship: write "
+                        + "Relationship(\\.…, inverse: \\.\(side.name)) in the schema of \(side.target).")
+            } else if relationships.count > 1 {
+                problems.append(
+                    "\(title) is the other side of \(relationships.map { "“\($0)”" }.joined(separator: " and ")): give "
+                        + "each of them a property of its own.")
+            }
+        }
+        return problems
+    }
+
+    /// The names of the properties that have a property as their other side.
+    private func relationships(to side: EntityModel.OtherSide, of model: EntityModel) -> [String] {
+        (self.model(of: side.target)?.properties ?? []).compactMap { property in
+            guard let inverse = property.inverse, inverse.target == model.type, inverse.offset == side.offset else {
+                return nil
+            }
+            return property.name
+        }
+    }
+
+    // MARK: The store
+
+    /// The changes that make a store's schema hold everything that is declared. Nothing is removed.
+    ///
+    /// Throws `schemaMismatch` if the store contradicts the declaration.
+    func additions(to catalog: SchemaCatalog) throws(StoreError) -> [SchemaChange] {
+        var changes: [SchemaChange] = []
+        for model in models {
+            guard let number = catalog.number(ofEntity: model.name),
+                let definition = catalog.entity(number, version: catalog.newestVersion)
+            else {
+                changes.append(.addEntity(model.description))
+                continue
+            }
+            try add(model, to: try EntityDescription(definition, catalog), &changes)
+        }
+        return changes
+    }
+
+    private func add(
+        _ model: EntityModel, to present: EntityDescription, _ changes: inout [SchemaChange]
+    ) throws(StoreError) {
+        var present = present
+        for property in model.properties {
+            var declared = property.description(isNew: false)
+            if present[property.name] == nil, let former = property.formerNames.first(where: { present[$0] != nil }) {
+                changes.append(.renameAttribute(former, of: model.name, to: property.name))
+                for place in present.attributes.indices where isSameName(present.attributes[place].name, former) {
+                    present.attributes[place].name = property.name
+                }
+            }
+            guard let there = present[property.name] else {
+                changes.append(.addAttribute(property.description(isNew: true, sampling: true), to: model.name))
+                continue
+            }
+            // What is optional in the program has no value in some objects.
+            if declared.isOptional, !there.isOptional {
+                changes.append(.changeAttribute(property.name, of: model.name, isOptional: true))
+            }
+            declared.isOptional = there.isOptional
+            if let change = try SchemaPlan.addition(of: declared, to: there, of: model.name) { changes.append(change) }
+        }
+        changes += SchemaPlan.additions(of: model.keys, to: present.keys, of: model.name)
+    }
+}
+
+/// Names that mean something else.
+enum ReservedNames {
+    /// The members of every object beside its properties.
+    static let ofObjects: Set<String> = ["reference", "update", "status"]
+}
+
+extension EntityModel {
+    /// The entity as a new one in a store.
+    var description: EntityDescription {
+        EntityDescription(
+            name, attributes: properties.map { $0.description(isNew: true) }, keys: keys, history: history)
+    }
+}
+
+extension EntityModel.Property {
+    /// The attribute in a store.
+    ///
+    /// - Parameters:
+    ///   - isNew: Whether to name the property's initial value as the default, for objects that others insert.
+    ///   - sampling: The same for an initial value that is different each time.
+    func description(isNew: Bool, sampling: Bool = false) -> AttributeDescription {
+        var value = defaultValue
+        if isNew, value == nil, !codec.isOptional, isInitialStable || sampling { value = initial }
+        return AttributeDescription(
+            name, codec.attributeType, isOptional: codec.isOptional && !isRequired, isIndexed: isIndexed,
+            isUnique: isUnique, isPreservedOnDeletion: isPreserved, defaultValue: value,
+            target: codec.target.map { $0.model.name }, deleteRule: deleteRule)
+    }
+}
+
+extension Store {
+    /// Opens a store for the entities of a program. Creates a missing one if `options.createsIfMissing` is true.
+    ///
+    /// Entities, attributes, indexes and keys that the store lacks are added in one transaction. Nothing is removed,
+    /// and what the program does not know of is kept. An attribute that the store requires and that is optional in the
+    /// program becomes optional.
+    ///
+    /// - Parameters:
+    ///   - path: The file. Its directory must exist.
+    ///   - entities: The types, with all that they refer to.
+    ///   - options: See `Options`.
+    ///
+    /// Throws `StoreError`: `modelInvalid`, which names all mistakes in the types; `schemaMismatch` if the store has
+    /// something else under the same name; and as the initializer that takes descriptions.
+    public convenience init(
+        at path: String, entities: [any Entity.Type], options: Options = Options()
+    ) throws {
+        let declaration = try EntityDeclaration(entities)
+        try self.init(at: path, options: options)
+        do throws(StoreError) {
+            try add { (catalog) throws(StoreError) in try declaration.additions(to: catalog) }
+        } catch {
+            _ = try? abandon()
+            throw error
+        }
+    }
+}

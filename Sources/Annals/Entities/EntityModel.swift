@@ -1,0 +1,122 @@
+// What is known of an entity's type: its stored properties, where they are in memory, and what its schema says of them.
+//
+// Invariants:
+// EM1  A model without problems knows every stored property, and `offset` is where it is in a value. This was compared
+//      with the size of the type and with every key path of its schema.
+// EM2  There is one model for each type in a process, whatever the stores.
+
+internal import FoundationEssentials
+
+/// Everything about an entity that does not depend on a store.
+final class EntityModel: Sendable {
+    /// A property that is kept in the store.
+    struct Property: Sendable {
+        let name: String
+        let offset: Int
+        let codec: any PropertyCodec
+        var isUnique = false
+        var isIndexed = false
+        var isPreserved = false
+        /// Whether an optional property must have a value.
+        var isRequired = false
+        /// What the schema says that old objects have.
+        var defaultValue: Value?
+        /// What a new value has; null for none.
+        var initial: Value
+        /// Whether every new value has the same.
+        var isInitialStable = true
+        var formerNames: [String] = []
+        var deleteRule = DeleteRule.noAction
+        var inverse: SchemaItemInverse?
+    }
+
+    /// The other side of a relationship.
+    struct OtherSide: Sendable {
+        let name: String
+        let offset: Int
+        let target: any Entity.Type
+    }
+
+    let type: any Entity.Type
+    let name: String
+    let properties: [Property]
+    let otherSides: [OtherSide]
+    let keys: [IndexDescription]
+    let history: HistoryPolicy
+    /// Whole sentences. Nothing else here counts if there are any.
+    let problems: [String]
+    /// Whether a new value must be made for each object that is read, because a property is not kept.
+    let hasTransients: Bool
+    let rules: any EntityRules
+
+    init(
+        type: any Entity.Type, name: String, properties: [Property], otherSides: [OtherSide], keys: [IndexDescription],
+        history: HistoryPolicy, problems: [String], hasTransients: Bool, rules: any EntityRules
+    ) {
+        self.type = type
+        self.name = name
+        self.properties = properties
+        self.otherSides = otherSides
+        self.keys = keys
+        self.history = history
+        self.problems = problems
+        self.hasTransients = hasTransients
+        self.rules = rules
+    }
+
+    /// The stored property at a place in a value; nil if there is none.
+    func property(at offset: Int?) -> Property? {
+        guard let offset else { return nil }
+        return properties.first { $0.offset == offset }
+    }
+
+    /// Throws `modelInvalid`, with all problems.
+    func requireValid() throws(StoreError) {
+        guard problems.isEmpty else { throw Self.invalid(problems) }
+    }
+
+    static func invalid(_ problems: [String]) -> StoreError {
+        StoreError(.modelInvalid, problems.joined(separator: "\n"))
+    }
+}
+
+/// The other side of a relationship, as a schema names it.
+struct SchemaItemInverse: Sendable {
+    let target: any Entity.Type
+    /// Where the property is in the other struct; nil if it is no stored property.
+    let offset: Int?
+}
+
+/// What happens to a value before it is saved. Addresses are of values of the entity's type.
+protocol EntityRules: Sendable {
+    var hasRules: Bool { get }
+    /// Computes what is derived.
+    func derive(_ address: UnsafeMutableRawPointer)
+    /// What is not as the schema asks for.
+    func failures(_ address: UnsafeRawPointer) -> [ValidationFailure]
+}
+
+// MARK: All models
+
+extension Entity {
+    /// The model of this type. Logarithmic in nothing: one lock and one look into a table.
+    static var model: EntityModel { EntityModels.shared.model(of: Self.self) }
+}
+
+/// Sound although it is shared: `monitor` guards the table.
+private final class EntityModels: @unchecked Sendable {
+    static let shared = EntityModels()
+    private let monitor = Monitor()
+    private var models: [ObjectIdentifier: EntityModel] = [:]
+
+    func model<E: Entity>(of type: E.Type) -> EntityModel {
+        if let known = monitor.withLock({ models[ObjectIdentifier(type)] }) { return known }
+        // Not under the lock: the program's own code makes the schema and the first value.
+        let made = EntityModelBuilder<E>().model()
+        return monitor.withLock {
+            if let known = models[ObjectIdentifier(type)] { return known }
+            models[ObjectIdentifier(type)] = made
+            return made
+        }
+    }
+}

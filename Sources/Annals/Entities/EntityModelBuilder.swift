@@ -1,0 +1,257 @@
+// Finds the stored properties of a type, and compares them with its schema. All mistakes are found at once.
+
+internal import FoundationEssentials
+
+/// Works out a model.
+struct EntityModelBuilder<E: Entity> {
+    /// A stored property, whatever its type.
+    private struct Field {
+        let name: String
+        let type: Any.Type
+        let offset: Int
+        var isTransient = false
+    }
+
+    private let schema = E.schema
+    private var fields: [Field] = []
+    private var problems: [String] = []
+    private var properties: [EntityModel.Property] = []
+    private var otherSides: [EntityModel.OtherSide] = []
+    private var keys: [IndexDescription] = []
+    private var rules = RulesOf<E>()
+
+    init() {}
+
+    consuming func model() -> EntityModel {
+        findFields()
+        var items: [Int: [SchemaItem<E>]] = [:]
+        for item in schema.items {
+            guard let index = field(item.path) else { continue }
+            items[index, default: []].append(item)
+        }
+        for (index, lines) in items {
+            if lines.contains(where: { if case .transient = $0.role { true } else { false } }) {
+                fields[index].isTransient = true
+            }
+            guard lines.count > 1 else { continue }
+            report("“\(fields[index].name)” of “\(schema.name)” has \(lines.count) lines in the schema: make them one.")
+        }
+        if problems.isEmpty {
+            let values = (E(), E())
+            for (index, field) in fields.enumerated() { add(field, items[index]?.first, values) }
+            keys = keys(schema.unique, isUnique: true) + keys(schema.indexed, isUnique: false)
+        }
+        if properties.isEmpty, problems.isEmpty {
+            report("“\(schema.name)” has no stored property: give it one, or leave it out.")
+        }
+        return EntityModel(
+            type: E.self, name: schema.name, properties: properties, otherSides: otherSides, keys: keys,
+            history: schema.history, problems: problems, hasTransients: fields.contains { $0.isTransient },
+            rules: rules)
+    }
+
+    private mutating func report(_ problem: String) { problems.append(problem) }
+
+    // MARK: Fields
+
+    /// The layout of structs is documented: in the order of their declaration, each at the next multiple of its
+    /// alignment (Swift's "Type Layout").
+    private mutating func findFields() {
+        let value = E()
+        let mirror = Mirror(reflecting: value)
+        guard mirror.displayStyle == .struct, !(value is any CustomReflectable) else {
+            return report("“\(schema.name)” must be a struct that does not describe itself (CustomReflectable).")
+        }
+        var offset = 0
+        for child in mirror.children {
+            let type = Swift.type(of: child.value)
+            let (size, alignment) = Self.layout(type)
+            offset = (offset + alignment - 1) / alignment * alignment
+            fields.append(Field(name: child.label ?? "", type: type, offset: offset))
+            offset += size
+        }
+        guard offset == MemoryLayout<E>.size else {
+            report(
+                "The stored properties of “\(schema.name)” cannot be found, because a value has "
+                    + "\(MemoryLayout<E>.size) bytes and they have \(offset): take out what is neither a plain "
+                    + "property nor one with a property wrapper.")
+            return
+        }
+    }
+
+    private static func layout<T>(_ type: T.Type) -> (size: Int, alignment: Int) {
+        (MemoryLayout<T>.size, MemoryLayout<T>.alignment)
+    }
+
+    /// The stored property that a key path of the schema leads to.
+    private mutating func field(_ path: any PartialKeyPath<E> & Sendable) -> Int? {
+        let offset = MemoryLayout<E>.offset(of: path)
+        guard let offset, let index = fields.firstIndex(where: { $0.offset == offset }) else {
+            if problems.isEmpty {
+                report(
+                    "\(path) in the schema of “\(schema.name)” is not a stored property: only stored properties, "
+                        + "without a property wrapper and without observers, have options.")
+            }
+            return nil
+        }
+        return index
+    }
+
+    // MARK: Properties
+
+    private mutating func add(_ field: Field, _ item: SchemaItem<E>?, _ values: (E, E)) {
+        if field.isTransient { return }
+        let title = "“\(field.name)” of “\(schema.name)”"
+        if let other = field.type as? any AnyToMany.Type {
+            otherSides.append(.init(name: field.name, offset: field.offset, target: other.target))
+            if item != nil { report("\(title) is the other side of a relationship: its options stand at that one.") }
+            return
+        }
+        if field.name.hasPrefix("_") || field.name.hasPrefix("$") {
+            return report(
+                "\(title) has a property wrapper or is lazy, which a store cannot keep: write Transient(\\.…) in the "
+                    + "schema, or make it a plain property.")
+        }
+        guard let codec = propertyCodec(of: field.type) else {
+            return report(
+                "\(title) has the type \(field.type), which a store cannot keep: make the type Codable, conform it to "
+                    + "AttributeValue, or write Transient(\\.\(field.name)) in the schema.")
+        }
+        var property: EntityModel.Property
+        do {
+            let initial = try (
+                Self.value(of: values.0, codec, field.offset), Self.value(of: values.1, codec, field.offset)
+            )
+            property = EntityModel.Property(
+                name: field.name, offset: field.offset, codec: codec, initial: initial.0,
+                isInitialStable: Self.isStable(initial))
+        } catch {
+            return report("\(title) has an initial value that cannot be stored: \(error)")
+        }
+        if codec.attributeType == .object, !codec.isOptional {
+            return report(
+                "\(title) must be optional, because a new value refers to nothing: write Reference<…>?, and add the "
+                    + "option .required if it must be set when it is saved.")
+        }
+        if codec.attributeType.isReference { property.deleteRule = .nullify }
+        if let item { apply(item, to: &property, title) }
+        properties.append(property)
+    }
+
+    private static func value(of value: E, _ codec: any PropertyCodec, _ offset: Int) throws -> Value {
+        try withUnsafePointer(to: value) { try codec.value(at: UnsafeRawPointer($0) + offset) }
+    }
+
+    /// Whether the values of two new objects say that all have the same: a moment ago is not the same for long.
+    private static func isStable(_ values: (Value, Value)) -> Bool {
+        if case .date(let date) = values.0, abs(date.timeIntervalSinceNow) < 60 { return false }
+        return values.0 == values.1
+    }
+
+    private mutating func apply(_ item: SchemaItem<E>, to property: inout EntityModel.Property, _ title: String) {
+        let type = property.codec.attributeType
+        if case .relationship(let rule, let inverse) = item.role {
+            guard type.isReference else {
+                return report("\(title) does not refer to objects: write Attribute instead of Relationship.")
+            }
+            property.deleteRule = rule
+            property.inverse = inverse.map { SchemaItemInverse(target: $0.target, offset: $0.offset) }
+        }
+        for option in item.options {
+            switch option {
+            case .unique: property.isUnique = true
+            case .indexed: property.isIndexed = true
+            case .preservedOnDeletion: property.isPreserved = true
+            case .required:
+                property.isRequired = true
+                if !property.codec.isOptional {
+                    report("\(title) is not optional, and so always has a value: take .required away.")
+                }
+            case .defaultValue(let value):
+                do {
+                    property.defaultValue = try property.codec.value(of: value)
+                } catch { report("\(title) has a default that cannot be stored: \(error)") }
+            case .renamed(let name): property.formerNames.append(name)
+            case .derived(let compute): rules.add(item.path, compute)
+            case .check(let message, let isValid): rules.add(property.name, item.path, message, isValid)
+            case .pattern(let pattern, let isValid):
+                if (try? Regex(pattern)) == nil {
+                    report("\(title) has the pattern “\(pattern)”, which is no regular expression.")
+                }
+                rules.add(property.name, item.path, "must match “\(pattern)”", isValid)
+            }
+        }
+        if type.isObjectList, property.isUnique || property.isIndexed {
+            report("\(title) is a list of objects, which has an index of its own: take .unique or .indexed away.")
+        }
+    }
+
+    // MARK: Keys
+
+    private mutating func keys(_ paths: [[Schema<E>.Property]], isUnique: Bool) -> [IndexDescription] {
+        var keys: [IndexDescription] = []
+        for path in paths {
+            var names: [String] = []
+            for part in path {
+                guard let index = field(part) else { continue }
+                let name = fields[index].name
+                guard let property = properties.first(where: { $0.name == name }),
+                    !property.codec.attributeType.isObjectList
+                else {
+                    report("“\(name)” of “\(schema.name)” cannot be part of a key: take it out of the key.")
+                    continue
+                }
+                names.append(name)
+            }
+            if names.count < 2 || Set(names).count < names.count {
+                report(
+                    "A key of “\(schema.name)” names fewer than two properties, or one twice: use an option instead.")
+            }
+            keys.append(IndexDescription(names, isUnique: isUnique))
+        }
+        return keys
+    }
+}
+
+/// Derivations and validations by key path.
+private struct RulesOf<E: Entity>: EntityRules {
+    private var derivations: [(any PartialKeyPath<E> & Sendable, @Sendable (inout E, PartialKeyPath<E>) -> Void)] = []
+    private var checks: [Check] = []
+
+    private struct Check: Sendable {
+        let attribute: String
+        let path: any PartialKeyPath<E> & Sendable
+        let message: String
+        let isValid: @Sendable (Any) -> Bool
+    }
+
+    var hasRules: Bool { !derivations.isEmpty || !checks.isEmpty }
+
+    mutating func add(
+        _ path: any PartialKeyPath<E> & Sendable, _ compute: @escaping @Sendable (inout E, PartialKeyPath<E>) -> Void
+    ) {
+        derivations.append((path, compute))
+    }
+
+    mutating func add(
+        _ attribute: String, _ path: any PartialKeyPath<E> & Sendable, _ message: String,
+        _ isValid: @escaping @Sendable (Any) -> Bool
+    ) {
+        checks.append(Check(attribute: attribute, path: path, message: message, isValid: isValid))
+    }
+
+    func derive(_ address: UnsafeMutableRawPointer) {
+        let entity = address.assumingMemoryBound(to: E.self)
+        for (path, compute) in derivations { compute(&entity.pointee, path) }
+    }
+
+    func failures(_ address: UnsafeRawPointer) -> [ValidationFailure] {
+        let entity = address.assumingMemoryBound(to: E.self)
+        return checks.compactMap { check in
+            let value = entity.pointee[keyPath: check.path as PartialKeyPath<E>]
+            guard !check.isValid(value) else { return nil }
+            return ValidationFailure(
+                entity: E.model.name, attribute: check.attribute, value: "\(value)", message: check.message)
+        }
+    }
+}

@@ -1,0 +1,142 @@
+// What an entity says of its properties, by key paths: the compiler checks names and types.
+
+/// The name of an entity and the options of its properties. A property needs a line only if it has options.
+///
+/// ```swift
+/// static let schema = Schema<Clip> {
+///     Attribute(\.url, .unique, .preservedOnDeletion)
+///     Attribute(\.rank, .indexed)
+///     Relationship(\.folder, inverse: \.clips, whenTargetIsDeleted: .cascade)
+/// }
+/// ```
+///
+/// Mistakes that the compiler does not see are reported when a store is opened, all at once (`modelInvalid`).
+public struct Schema<E: Entity>: Sendable {
+    /// A key path to any property.
+    public typealias Property = any PartialKeyPath<E> & Sendable
+
+    let name: String
+    let items: [SchemaItem<E>]
+    let unique: [[Property]]
+    let indexed: [[Property]]
+    let history: HistoryPolicy
+
+    /// Describes an entity.
+    ///
+    /// - Parameters:
+    ///   - name: The entity's name in the store; nil for the name of the type.
+    ///   - unique: Several properties whose values together are different for all objects, most significant first.
+    ///   - indexed: Several properties that together have an index, most significant first.
+    ///   - history: Whether changes are recorded. Used when the store does not have the entity yet.
+    ///   - items: A line for each property that has options.
+    public init(
+        _ name: String? = nil, unique: [[Property]] = [], indexed: [[Property]] = [], history: HistoryPolicy = .full,
+        @SchemaBuilder<E> _ items: () -> [SchemaItem<E>] = { [] }
+    ) {
+        self.name = name ?? "\(E.self)"
+        self.items = items()
+        self.unique = unique
+        self.indexed = indexed
+        self.history = history
+    }
+}
+
+/// Puts the lines of a schema together.
+@resultBuilder public struct SchemaBuilder<E: Entity> {
+    /// One line.
+    public static func buildExpression(_ item: SchemaItem<E>) -> SchemaItem<E> { item }
+    /// All lines.
+    public static func buildBlock(_ items: SchemaItem<E>...) -> [SchemaItem<E>] { items }
+}
+
+/// A line of a schema about a property that holds a value: `Attribute(\.rank, .indexed)`.
+public typealias Attribute = SchemaItem
+/// A line of a schema about a property that refers to objects.
+public typealias Relationship = SchemaItem
+
+/// A line of a schema: written as `Attribute`, `Relationship` or `Transient`.
+public struct SchemaItem<E: Entity>: Sendable {
+    enum Role: Sendable {
+        case attribute
+        case relationship(DeleteRule, inverse: Inverse?)
+        case transient
+    }
+
+    /// The other side of a relationship.
+    struct Inverse: Sendable {
+        let target: any Entity.Type
+        let path: any AnyKeyPath & Sendable
+        /// Where the property is in the other struct; nil if it is no stored property.
+        let offset: Int?
+    }
+
+    let path: any PartialKeyPath<E> & Sendable
+    let role: Role
+    let options: [PropertyOption<E>]
+
+    private init<V>(_ path: any KeyPath<E, V> & Sendable, _ role: Role, _ options: [AttributeOption<E, V>]) {
+        self.path = path
+        self.role = role
+        self.options = options.map(\.option)
+    }
+
+    /// Says what is special about a property. A property without options needs no line.
+    public init<V>(_ path: any WritableKeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...) {
+        self.init(path, .attribute, options)
+    }
+
+    /// A relationship to one object. Its other side is a property of the target.
+    ///
+    /// - Parameters:
+    ///   - path: The property that holds the reference.
+    ///   - options: As for an attribute.
+    ///   - inverse: The property of the target from which the objects on this side can be read.
+    ///   - rule: What becomes of the objects of **this** entity when the object that they refer to is deleted.
+    public init<T: Entity>(
+        _ path: any WritableKeyPath<E, Reference<T>?> & Sendable, _ options: AttributeOption<E, Reference<T>?>...,
+        inverse: any KeyPath<T, ToMany<E>> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
+    ) {
+        self.init(path, .relationship(rule, inverse: Self.inverse(inverse)), options)
+    }
+
+    /// A relationship to several objects in an order. See the initializer for a relationship to one.
+    public init<T: Entity>(
+        _ path: any WritableKeyPath<E, [Reference<T>]> & Sendable, _ options: AttributeOption<E, [Reference<T>]>...,
+        inverse: any KeyPath<T, ToMany<E>> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
+    ) {
+        self.init(path, .relationship(rule, inverse: Self.inverse(inverse)), options)
+    }
+
+    /// A relationship to several objects. See the initializer for a relationship to one.
+    public init<T: Entity>(
+        _ path: any WritableKeyPath<E, Set<Reference<T>>> & Sendable,
+        _ options: AttributeOption<E, Set<Reference<T>>>...,
+        inverse: any KeyPath<T, ToMany<E>> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
+    ) {
+        self.init(path, .relationship(rule, inverse: Self.inverse(inverse)), options)
+    }
+
+    /// A relationship without another side.
+    public init<V>(
+        _ path: any WritableKeyPath<E, V> & Sendable, _ options: AttributeOption<E, V>...,
+        whenTargetIsDeleted rule: DeleteRule
+    ) {
+        self.init(path, .relationship(rule, inverse: nil), options)
+    }
+
+    private static func inverse<T: Entity>(_ path: any KeyPath<T, ToMany<E>> & Sendable) -> Inverse {
+        Inverse(target: T.self, path: path, offset: MemoryLayout<T>.offset(of: path))
+    }
+
+    static func transient(_ path: any PartialKeyPath<E> & Sendable) -> Self {
+        Self(path: path, role: .transient, options: [])
+    }
+
+    private init(path: any PartialKeyPath<E> & Sendable, role: Role, options: [PropertyOption<E>]) {
+        (self.path, self.role, self.options) = (path, role, options)
+    }
+}
+
+// swift-format-ignore: AlwaysUseLowerCamelCase
+/// A line of a schema about a property that the store does not keep. In objects that are read it has its initial value.
+public func Transient<E: Entity>(_ path: any PartialKeyPath<E> & Sendable) -> SchemaItem<E> { .transient(path) }

@@ -1,0 +1,77 @@
+// History in a program's own types.
+
+internal import FoundationEssentials
+
+/// What history has kept of a deleted object: its properties that are preserved on deletion.
+public struct Tombstone<E: Entity>: Sendable {
+    /// The reference that the object had.
+    public let reference: Reference<E>
+    private let row: Row?
+
+    init(_ reference: Reference<E>, _ row: Row?) { (self.reference, self.row) = (reference, row) }
+
+    /// The value that a property had. Nil if it had none, if the property is not preserved on deletion, or if the value
+    /// is none of its type.
+    public subscript<V>(path: any KeyPath<E, V> & Sendable) -> V? {
+        value(MemoryLayout<E>.offset(of: path)) as? V
+    }
+
+    /// The value that an optional property had.
+    public subscript<V>(path: any KeyPath<E, V?> & Sendable) -> V? {
+        value(MemoryLayout<E>.offset(of: path)) as? V
+    }
+
+    private func value(_ offset: Int?) -> Any? {
+        guard let property = E.model.property(at: offset), let value = row?[property.name], !value.isNull else {
+            return nil
+        }
+        return property.codec.property(of: value)
+    }
+}
+
+extension HistoryChange {
+    /// What was kept of a deleted object. Nil if the change is no deletion, or one of another entity.
+    public func tombstone<E: Entity>(of type: E.Type) -> Tombstone<E>? {
+        guard kind == .delete, isSameName(entity, E.model.name) else { return nil }
+        return Tombstone(Reference(object), preserved)
+    }
+
+    /// The object before the change. Nil for an insert, if the change is of another entity, if values were not
+    /// requested, or if history no longer has it. A property that did not exist then has its initial value.
+    ///
+    /// Throws `StoreError`: `valueOutOfRange` if a value is none of its property's type.
+    public func before<E: Entity>(of type: E.Type) throws -> E? { try value(before) }
+
+    /// The object after the change. As `before(of:)`.
+    public func after<E: Entity>(of type: E.Type) throws -> E? { try value(after) }
+
+    /// The reference of the object; nil if it is of another entity.
+    public func reference<E: Entity>(to type: E.Type) -> Reference<E>? {
+        isSameName(entity, E.model.name) ? Reference(object) : nil
+    }
+
+    /// Whether an update changed a property. False for inserts, deletions and other entities.
+    public func changes<E: Entity>(_ path: any PartialKeyPath<E> & Sendable) -> Bool {
+        guard kind == .update, isSameName(entity, E.model.name),
+            let property = E.model.property(at: MemoryLayout<E>.offset(of: path))
+        else { return false }
+        return attributes.contains { isSameName($0, property.name) }
+    }
+
+    private func value<E: Entity>(_ row: Row?) throws -> E? {
+        guard let row, isSameName(entity, E.model.name) else { return nil }
+        try E.model.requireValid()
+        var value = E()
+        try withUnsafeMutablePointer(to: &value) { value in
+            for property in E.model.properties {
+                guard let stored = row[property.name], property.codec.isOptional || !stored.isNull else { continue }
+                if property.codec.store(stored, at: UnsafeMutableRawPointer(value) + property.offset) { continue }
+                throw StoreError(
+                    .valueOutOfRange,
+                    "“\(property.name)” of “\(E.model.name)” has a value in history that its type in the program does "
+                        + "not have.", ObjectFacts(E.model.name, [property.name]))
+            }
+        }
+        return value
+    }
+}

@@ -1,0 +1,418 @@
+// The expressions of the library's predicates, one after the other: which condition or operand each of them means.
+
+internal import FoundationEssentials
+
+// MARK: Logic
+
+extension PredicateExpressions.Conjunction: LogicalExpression {
+    var parts: LogicalParts { .both(lhs, rhs) }
+}
+
+extension PredicateExpressions.Disjunction: LogicalExpression {
+    var parts: LogicalParts { .either(lhs, rhs) }
+}
+
+extension PredicateExpressions.Negation: LogicalExpression {
+    var parts: LogicalParts { .not(wrapped) }
+}
+
+// MARK: Constants
+
+extension PredicateExpressions.Value: ConstantExpression {
+    var constant: Any { value }
+}
+
+extension PredicateExpressions.NilLiteral: ConstantExpression {
+    var constant: Any { Wrapped?.none as Any }
+}
+
+extension PredicateExpressions.ClosedRange: ConstantRange {
+    var bounds: RangeBounds? {
+        guard let lower = (lower as? any ConstantExpression)?.constant,
+            let upper = (upper as? any ConstantExpression)?.constant
+        else { return nil }
+        return RangeBounds(lower: lower, upper: upper, isUpperIncluded: true)
+    }
+}
+
+extension PredicateExpressions.Range: ConstantRange {
+    var bounds: RangeBounds? {
+        guard let lower = (lower as? any ConstantExpression)?.constant,
+            let upper = (upper as? any ConstantExpression)?.constant
+        else { return nil }
+        return RangeBounds(lower: lower, upper: upper, isUpperIncluded: false)
+    }
+}
+
+/// A range that a predicate looks in.
+struct RangeBounds {
+    var lower: Any?
+    var upper: Any?
+    var isUpperIncluded: Bool
+}
+
+protocol ConstantRange {
+    var bounds: RangeBounds? { get }
+}
+
+extension Swift.ClosedRange: ConstantRange {
+    var bounds: RangeBounds? { RangeBounds(lower: lowerBound, upper: upperBound, isUpperIncluded: true) }
+}
+
+extension Swift.Range: ConstantRange {
+    var bounds: RangeBounds? { RangeBounds(lower: lowerBound, upper: upperBound, isUpperIncluded: false) }
+}
+
+extension Swift.PartialRangeFrom: ConstantRange {
+    var bounds: RangeBounds? { RangeBounds(lower: lowerBound, upper: nil, isUpperIncluded: false) }
+}
+
+extension Swift.PartialRangeThrough: ConstantRange {
+    var bounds: RangeBounds? { RangeBounds(lower: nil, upper: upperBound, isUpperIncluded: true) }
+}
+
+extension Swift.PartialRangeUpTo: ConstantRange {
+    var bounds: RangeBounds? { RangeBounds(lower: nil, upper: upperBound, isUpperIncluded: false) }
+}
+
+// MARK: Operands
+
+extension PredicateTranslator {
+    func operand(_ expression: Any) -> PredicateOperand? {
+        (expression as? any OperandExpression)?.operand(self)
+    }
+
+    func constant(_ expression: Any) -> Any? { (expression as? any ConstantExpression)?.constant }
+
+    /// Whether an expression is the variable itself.
+    func isVariable(_ expression: Any) -> Bool {
+        (expression as? any VariableExpression)?.variable == variable
+    }
+}
+
+protocol VariableExpression {
+    var variable: PredicateExpressions.VariableID { get }
+}
+
+extension PredicateExpressions.Variable: VariableExpression {
+    var variable: PredicateExpressions.VariableID { key }
+}
+
+extension PredicateExpressions.KeyPath: OperandExpression {
+    func operand(_ translator: PredicateTranslator) -> PredicateOperand? {
+        if translator.isVariable(root) {
+            if let (index, _) = translator.property(keyPath) { return .property(index, isFolded: false, absent: nil) }
+            return Output.self is any AnyReference.Type ? .identity : nil
+        }
+        if keyPath as AnyKeyPath == \String.caseFolded, let inner = translator.operand(root) { return inner.folded }
+        if let kind, case .collectionCount = kind, let path = root as? any PathExpression,
+            let step = path.relationship(translator)
+        {
+            return .count(step)
+        }
+        return nil
+    }
+}
+
+extension PredicateOperand {
+    /// The operand with its cases folded, if it is a text.
+    fileprivate var folded: PredicateOperand? {
+        switch self {
+        case .property(let index, false, nil): .property(index, isFolded: true, absent: nil)
+        case .step(let step, let translator, let inner, nil):
+            inner.folded.map { .step(step, translator, $0, absent: nil) }
+        default: nil
+        }
+    }
+
+    /// The operand with a value in place of nil.
+    fileprivate func replacing(_ absent: Any) -> PredicateOperand? {
+        switch self {
+        case .property(let index, let isFolded, nil): .property(index, isFolded: isFolded, absent: absent)
+        case .step(let step, let translator, let inner, nil): .step(step, translator, inner, absent: absent)
+        default: nil
+        }
+    }
+}
+
+/// A key path that may lead to a relationship.
+protocol PathExpression {
+    func relationship(_ translator: PredicateTranslator) -> RelationshipStep?
+}
+
+extension PredicateExpressions.KeyPath: PathExpression {
+    func relationship(_ translator: PredicateTranslator) -> RelationshipStep? {
+        translator.isVariable(root) ? translator.relationship(keyPath) : nil
+    }
+}
+
+extension PredicateExpressions.NilCoalesce: OperandExpression {
+    func operand(_ translator: PredicateTranslator) -> PredicateOperand? {
+        guard let constant = translator.constant(rhs) else { return nil }
+        return translator.operand(lhs)?.replacing(constant)
+    }
+}
+
+extension PredicateExpressions.ForcedUnwrap: OperandExpression {
+    func operand(_ translator: PredicateTranslator) -> PredicateOperand? { nil }
+}
+
+extension PredicateExpressions.OptionalFlatMap: OperandExpression {
+    func operand(_ translator: PredicateTranslator) -> PredicateOperand? {
+        guard let (step, inner) = step(translator), let operand = inner.operand(transform) else { return nil }
+        return .step(step, inner, operand, absent: nil)
+    }
+
+    /// `$0.folder?.name`: the step to the folder, and what translates `name`.
+    fileprivate func step(_ translator: PredicateTranslator) -> (RelationshipStep, PredicateTranslator)? {
+        guard let step = (wrapped as? any PathExpression)?.relationship(translator),
+            let object = Wrapped.self as? any AnyObjectType.Type,
+            let inner = object.translator(translator, variable.key)
+        else { return nil }
+        return (step, inner)
+    }
+}
+
+/// The type of objects of some entity.
+protocol AnyObjectType {
+    static func translator(
+        _ outer: PredicateTranslator, _ variable: PredicateExpressions.VariableID
+    ) -> PredicateTranslator?
+}
+
+extension Object: AnyObjectType {
+    static func translator(
+        _ outer: PredicateTranslator, _ variable: PredicateExpressions.VariableID
+    ) -> PredicateTranslator? { outer.inner(E.self, variable) }
+}
+
+// MARK: Conditions
+
+extension PredicateExpressions.Value: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? { (value as? Bool).map { .constant($0) } }
+}
+
+extension PredicateExpressions.KeyPath: TranslatedExpression {
+    /// A property that is a `Bool`, or whether a relationship is empty.
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        if let kind, case .collectionIsEmpty = kind, let path = root as? any PathExpression,
+            let step = path.relationship(translator)
+        {
+            return .count(step, .equal, 0)
+        }
+        guard Output.self == Bool.self, let operand = operand(translator) else { return nil }
+        return translator.compared(operand, .equal, [true])
+    }
+}
+
+extension PredicateExpressions.Equal: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? { translator.equal(lhs, rhs) }
+}
+
+extension PredicateExpressions.NotEqual: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? { translator.equal(lhs, rhs).map { .not($0) } }
+}
+
+extension PredicateTranslator {
+    fileprivate func equal(_ left: Any, _ right: Any) -> Condition? {
+        if let operand = operand(left), let constant = constant(right) {
+            return compared(operand, .equal, [constant])
+        }
+        if let operand = operand(right), let constant = constant(left) {
+            return compared(operand, .equal, [constant])
+        }
+        // `$0.folder?.name.contains("x") == true`
+        if let binding = left as? any OptionalBinding, let isTrue = constant(right) as? Bool {
+            return binding.condition(self, isMissing: !isTrue).map { isTrue ? $0 : .not($0) }
+        }
+        return nil
+    }
+}
+
+extension PredicateExpressions.Comparison: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        if let operand = translator.operand(lhs), let constant = translator.constant(rhs) {
+            let comparison: PropertyTest.Comparison =
+                switch op {
+                case .lessThan: .less
+                case .lessThanOrEqual: .lessOrEqual
+                case .greaterThan: .greater
+                case .greaterThanOrEqual: .greaterOrEqual
+                @unknown default: .isNull
+                }
+            return comparison == .isNull ? nil : translator.compared(operand, comparison, [constant])
+        }
+        if let operand = translator.operand(rhs), let constant = translator.constant(lhs) {
+            let comparison: PropertyTest.Comparison =
+                switch op {
+                case .lessThan: .greater
+                case .lessThanOrEqual: .greaterOrEqual
+                case .greaterThan: .less
+                case .greaterThanOrEqual: .lessOrEqual
+                @unknown default: .isNull
+                }
+            return comparison == .isNull ? nil : translator.compared(operand, comparison, [constant])
+        }
+        return nil
+    }
+}
+
+extension PredicateExpressions.RangeExpressionContains: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        let range = (range as? any ConstantRange) ?? translator.constant(range) as? any ConstantRange
+        guard let bounds = range?.bounds, let operand = translator.operand(element) else { return nil }
+        var condition = Condition.constant(true)
+        if let lower = bounds.lower {
+            guard let part = translator.compared(operand, .greaterOrEqual, [lower]) else { return nil }
+            condition = .both(condition, part)
+        }
+        if let upper = bounds.upper {
+            guard let part = translator.compared(operand, bounds.isUpperIncluded ? .lessOrEqual : .less, [upper]) else {
+                return nil
+            }
+            condition = .both(condition, part)
+        }
+        return condition
+    }
+}
+
+extension PredicateExpressions.SequenceContains: TranslatedExpression {
+    /// A constant collection has a property, or a property that is a list has a constant object.
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        if let operand = translator.operand(element), let constant = translator.constant(sequence) {
+            guard let elements = constant as? any Sequence else { return nil }
+            return translator.compared(operand, .oneOf, Self.array(elements))
+        }
+        if let operand = translator.operand(sequence), let constant = translator.constant(element) {
+            return translator.compared(operand, .hasElement, [constant])
+        }
+        return nil
+    }
+
+    private static func array<Elements: Sequence>(_ elements: Elements) -> [Any] { elements.map { $0 } }
+}
+
+extension PredicateExpressions.SequenceStartsWith: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        guard let operand = translator.operand(base), let constant = translator.constant(prefix) as? String else {
+            return nil
+        }
+        return translator.compared(operand, .startsWith, [constant])
+    }
+}
+
+extension PredicateExpressions.CollectionContainsCollection: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        guard let operand = translator.operand(base), let constant = translator.constant(other) as? String else {
+            return nil
+        }
+        return translator.compared(operand, .contains, [constant])
+    }
+}
+
+extension PredicateExpressions.SequenceContainsWhere: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        guard let (step, inner) = translator.step(sequence, variable.key, LHS.Output.Element.self),
+            let condition = inner.wholly(test)
+        else { return nil }
+        return .anyOf(step, condition)
+    }
+}
+
+extension PredicateExpressions.SequenceAllSatisfy: TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        guard let (step, inner) = translator.step(sequence, variable.key, LHS.Output.Element.self),
+            let condition = inner.wholly(test)
+        else { return nil }
+        return .not(.anyOf(step, .not(condition)))
+    }
+}
+
+extension PredicateTranslator {
+    fileprivate func step(
+        _ sequence: Any, _ variable: PredicateExpressions.VariableID, _ element: Any.Type
+    ) -> (RelationshipStep, PredicateTranslator)? {
+        guard let step = (sequence as? any PathExpression)?.relationship(self),
+            let object = element as? any AnyObjectType.Type, let inner = object.translator(self, variable)
+        else { return nil }
+        return (step, inner)
+    }
+}
+
+extension PredicateExpressions.NilCoalesce: TranslatedExpression {
+    /// `if let date = $0.date { date > past } else { false }`, and the same with a step to another object.
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        guard let isMissing = translator.constant(rhs) as? Bool else { return nil }
+        return (lhs as? any OptionalBinding)?.condition(translator, isMissing: isMissing)
+            ?? operand(translator).flatMap { translator.compared($0, .equal, [true]) }
+    }
+}
+
+protocol OptionalBinding {
+    func condition(_ translator: PredicateTranslator, isMissing: Bool) -> Condition?
+}
+
+extension PredicateExpressions.OptionalFlatMap: OptionalBinding {
+    func condition(_ translator: PredicateTranslator, isMissing: Bool) -> Condition? {
+        if let (step, inner) = step(translator) {
+            return inner.wholly(transform).map { .step(step, $0, isMissing: isMissing) }
+        }
+        // The bound value stands for the property: its comparisons are those of the property, where it is not nil.
+        guard let (index, property) = (wholeProperty(translator)), property.codec.isOptional else { return nil }
+        let bound = BoundProperty(translator: translator, index: index, variable: variable.key)
+        guard let present = bound.condition(transform) else { return nil }
+        guard let isNull = translator.compared(.property(index, isFolded: false, absent: nil), .isNull, []) else {
+            return nil
+        }
+        return isMissing ? .any([isNull, present]) : .both(.not(isNull), present)
+    }
+
+    private func wholeProperty(_ translator: PredicateTranslator) -> (Int, EntityModel.Property)? {
+        guard let operand = translator.operand(wrapped), case .property(let index, false, nil) = operand else {
+            return nil
+        }
+        return (index, translator.binding.properties[index])
+    }
+}
+
+/// A value that `if let` has bound: comparisons of it are comparisons of the property.
+private struct BoundProperty {
+    let translator: PredicateTranslator
+    let index: Int
+    let variable: PredicateExpressions.VariableID
+
+    func condition(_ expression: Any) -> Condition? {
+        (expression as? any BoundComparison)?.condition(self)
+    }
+
+    func operand(_ expression: Any) -> PredicateOperand? {
+        guard (expression as? any VariableExpression)?.variable == variable else { return nil }
+        return .property(index, isFolded: false, absent: nil)
+    }
+}
+
+private protocol BoundComparison {
+    func condition(_ bound: BoundProperty) -> Condition?
+}
+
+extension PredicateExpressions.Comparison: BoundComparison {
+    fileprivate func condition(_ bound: BoundProperty) -> Condition? {
+        guard let operand = bound.operand(lhs), let constant = bound.translator.constant(rhs) else { return nil }
+        let comparison: PropertyTest.Comparison? =
+            switch op {
+            case .lessThan: .less
+            case .lessThanOrEqual: .lessOrEqual
+            case .greaterThan: .greater
+            case .greaterThanOrEqual: .greaterOrEqual
+            @unknown default: nil
+            }
+        return comparison.flatMap { bound.translator.compared(operand, $0, [constant]) }
+    }
+}
+
+extension PredicateExpressions.Equal: BoundComparison {
+    fileprivate func condition(_ bound: BoundProperty) -> Condition? {
+        guard let operand = bound.operand(lhs), let constant = bound.translator.constant(rhs) else { return nil }
+        return bound.translator.compared(operand, .equal, [constant])
+    }
+}

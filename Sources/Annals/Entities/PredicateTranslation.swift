@@ -1,0 +1,259 @@
+// From predicates of the library to conditions on rows. What is not known here is evaluated on the object.
+
+internal import FoundationEssentials
+
+/// Translates the predicates over objects of one entity.
+struct PredicateTranslator {
+    let snapshot: Snapshot
+    let model: EntityModel
+    let binding: EntityBinding
+    let layout: RowLayout
+    /// The variable that stands for the object.
+    let variable: PredicateExpressions.VariableID
+    /// Finds the place in a value of the property that a key path of objects leads to.
+    let offset: (AnyKeyPath) -> Int?
+
+    static func make<E: Entity>(
+        _ type: E.Type, _ snapshot: Snapshot, _ variable: PredicateExpressions.VariableID
+    ) throws(StoreError) -> PredicateTranslator {
+        let layout = try snapshot.layout(of: E.model)
+        return PredicateTranslator(
+            snapshot: snapshot, model: E.model, binding: try layout.binding(type), layout: layout, variable: variable,
+            offset: { PathProbe.offset($0, type) })
+    }
+
+    /// The condition that a predicate means.
+    static func condition<E: Entity>(
+        _ predicate: Predicate<Object<E>>, _ snapshot: Snapshot
+    ) throws(StoreError) -> Condition {
+        let variable = predicate.variable
+        let translator = try make(E.self, snapshot, variable.key)
+        let evaluate = { (expression: any PredicateExpression<Bool>) -> Condition in
+            .evaluated(
+                Condition.Evaluation { object in
+                    let source = SnapshotSource(snapshot)
+                    let isMatch = try expression.evaluate(
+                        PredicateBindings((variable, Object<E>(Reference(object), source))))
+                    if let failure = source.failure { throw failure }
+                    return isMatch
+                })
+        }
+        return translator.condition(predicate.expression, evaluate)
+    }
+
+    /// Conjunctions, disjunctions and negations of what may be translated and what may not.
+    func condition(
+        _ expression: any PredicateExpression<Bool>, _ evaluate: (any PredicateExpression<Bool>) -> Condition
+    ) -> Condition {
+        if let several = expression as? any CombinedExpression { return several.condition(self, evaluate) }
+        if let logic = expression as? any LogicalExpression {
+            switch logic.parts {
+            case .both(let left, let right):
+                return .both(condition(left, evaluate), condition(right, evaluate))
+            case .either(let left, let right):
+                return .any([condition(left, evaluate), condition(right, evaluate)])
+            case .not(let part): return .not(condition(part, evaluate))
+            }
+        }
+        return (expression as? any TranslatedExpression)?.condition(self) ?? evaluate(expression)
+    }
+
+    /// The same for parts of which all must be translated.
+    func wholly(_ expression: Any) -> Condition? {
+        if let logic = expression as? any LogicalExpression {
+            switch logic.parts {
+            case .both(let left, let right):
+                guard let left = wholly(left), let right = wholly(right) else { return nil }
+                return .both(left, right)
+            case .either(let left, let right):
+                guard let left = wholly(left), let right = wholly(right) else { return nil }
+                return .any([left, right])
+            case .not(let part): return wholly(part).map { .not($0) }
+            }
+        }
+        return (expression as? any TranslatedExpression)?.condition(self)
+    }
+
+    // MARK: Properties
+
+    /// The property that a key path of the variable leads to.
+    func property(_ path: AnyKeyPath) -> (index: Int, property: EntityModel.Property)? {
+        guard let offset = offset(path) else { return nil }
+        guard let index = binding.properties.firstIndex(where: { $0.offset == offset }) else { return nil }
+        return (index, binding.properties[index])
+    }
+
+    /// The relationship that a key path of the variable leads to.
+    func relationship(_ path: AnyKeyPath) -> RelationshipStep? {
+        guard let offset = offset(path) else { return nil }
+        if let (index, property) = property(path) {
+            guard let target = property.codec.target, let layout = try? snapshot.layout(of: target.model) else {
+                return nil
+            }
+            return RelationshipStep(
+                name: property.name, way: .property(position: binding.position(of: index)), target: layout)
+        }
+        guard let (target, name) = try? model.relationship(otherSideAt: offset),
+            let layout = try? snapshot.layout(of: target),
+            let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) }),
+            let index = snapshot.view.indexes(entity: layout.number).first(where: {
+                $0.attributes == [attribute.number]
+            })
+        else { return nil }
+        let side = model.otherSides.first { $0.offset == offset }?.name ?? name
+        return RelationshipStep(name: side, way: .referring(index), target: layout)
+    }
+
+    /// A translator for the objects that a step leads to.
+    func inner<T: Entity>(
+        _ type: T.Type, _ variable: PredicateExpressions.VariableID
+    ) -> PredicateTranslator? {
+        try? Self.make(type, snapshot, variable)
+    }
+
+    /// The same for another variable that stands for the object.
+    func with(_ variable: PredicateExpressions.VariableID) -> PredicateTranslator {
+        PredicateTranslator(
+            snapshot: snapshot, model: model, binding: binding, layout: layout, variable: variable, offset: offset)
+    }
+
+    // MARK: Comparisons
+
+    /// The condition that an operand compares so with a constant; nil if it cannot be translated.
+    func compared(
+        _ operand: PredicateOperand, _ comparison: PropertyTest.Comparison, _ constants: [Any]
+    ) -> Condition? {
+        switch operand {
+        case .property(let index, let isFolded, let absent):
+            return test(index, isFolded, absent, comparison, constants)
+        case .identity:
+            let objects = constants.compactMap { Self.reference($0) }
+            guard comparison == .equal || comparison == .oneOf, objects.count == constants.count else { return nil }
+            return .isOne(Set(objects))
+        case .step(let step, let translator, let inner, let absent):
+            let isMissing: Bool?
+            if let absent {
+                isMissing = Self.compare(absent, comparison, constants)
+            } else {
+                isMissing = (comparison == .equal || comparison == .oneOf) && constants.contains { Self.isNone($0) }
+            }
+            guard let isMissing else { return nil }
+            let present = absent.flatMap { translator.withAbsent(inner, $0) } ?? inner
+            return translator.compared(present, comparison, constants).map { .step(step, $0, isMissing: isMissing) }
+        case .count(let step):
+            guard let bound = constants.first as? Int, constants.count == 1, comparison != .oneOf else { return nil }
+            return .count(step, comparison, bound)
+        }
+    }
+
+    private func withAbsent(_ operand: PredicateOperand, _ absent: Any) -> PredicateOperand? {
+        if case .property(let index, let isFolded, nil) = operand, binding.properties[index].codec.isOptional {
+            return .property(index, isFolded: isFolded, absent: absent)
+        }
+        return nil
+    }
+
+    private static func isNone(_ constant: Any) -> Bool { (constant as? any OptionalProperty)?.isNone ?? false }
+
+    static func reference(_ constant: Any) -> ObjectID? {
+        if let reference = constant as? any AnyReference { return reference.id }
+        return (constant as? any OptionalProperty)?.content.flatMap { reference($0) }
+    }
+
+    /// Compares two constants of a type that attributes have.
+    private static func compare(_ left: Any, _ comparison: PropertyTest.Comparison, _ right: [Any]) -> Bool? {
+        guard let codec = propertyCodec(of: type(of: left)), let value = try? codec.value(of: left) else { return nil }
+        var constants: [Value] = []
+        for constant in right {
+            guard let constant = try? codec.value(of: constant) else { return nil }
+            constants.append(constant)
+        }
+        return PropertyTest(0, codec.attributeType, "", comparison, constants).matches(value)
+    }
+
+    private func test(
+        _ index: Int, _ isFolded: Bool, _ absent: Any?, _ comparison: PropertyTest.Comparison, _ constants: [Any]
+    ) -> Condition? {
+        let property = binding.properties[index]
+        let type = property.codec.attributeType
+        guard Self.decides(comparison, property.codec, type) else { return nil }
+        var values: [Value] = []
+        for constant in constants {
+            if type.isObjectList {
+                guard let object = Self.reference(constant) else { return nil }
+                values.append(.object(object))
+            } else {
+                // A value that cannot be stored is not translated.
+                guard let value = try? property.codec.value(of: constant), (try? value.storedValue()) != nil else {
+                    return nil
+                }
+                values.append(value)
+            }
+        }
+        var test = PropertyTest(binding.position(of: index), type, property.name, comparison, values)
+        test.isFolded = isFolded
+        if !property.codec.isOptional { test.absent = property.initial }
+        if let absent {
+            guard let value = try? property.codec.value(of: absent) else { return nil }
+            test.absent = value
+        }
+        return .test(test)
+    }
+
+    /// Whether stored values compare as the properties do.
+    private static func decides(
+        _ comparison: PropertyTest.Comparison, _ codec: any PropertyCodec, _ type: AttributeType
+    ) -> Bool {
+        switch comparison {
+        case .isNull: true
+        case .equal, .oneOf: type != .json && type != .decimal && !type.isObjectList
+        case .hasElement: type.isObjectList
+        case .startsWith, .contains: type == .string && codec.form == .string
+        case .less, .lessOrEqual, .greater, .greaterOrEqual:
+            switch codec.form {
+            case .bool, .reference, .other: false
+            default: true
+            }
+        }
+    }
+}
+
+/// What stands on one side of a comparison.
+indirect enum PredicateOperand {
+    /// A property of the object, by its index; `absent` is what it is if it is nil.
+    case property(Int, isFolded: Bool, absent: Any?)
+    /// The reference of the object.
+    case identity
+    /// An operand of the object that a property refers to; `absent` is what it is if that is nil.
+    case step(RelationshipStep, PredicateTranslator, PredicateOperand, absent: Any?)
+    /// How many objects a relationship leads to.
+    case count(RelationshipStep)
+}
+
+// MARK: What expressions say of themselves
+
+/// Expressions that combine others.
+protocol LogicalExpression {
+    var parts: LogicalParts { get }
+}
+
+enum LogicalParts {
+    case both(any PredicateExpression<Bool>, any PredicateExpression<Bool>)
+    case either(any PredicateExpression<Bool>, any PredicateExpression<Bool>)
+    case not(any PredicateExpression<Bool>)
+}
+
+/// Expressions that may mean a condition on rows.
+protocol TranslatedExpression {
+    func condition(_ translator: PredicateTranslator) -> Condition?
+}
+
+/// Expressions that may be an operand.
+protocol OperandExpression {
+    func operand(_ translator: PredicateTranslator) -> PredicateOperand?
+}
+
+/// Expressions without a variable.
+protocol ConstantExpression {
+    var constant: Any { get }
+}

@@ -1,0 +1,249 @@
+// From a property in memory to the stored value and back, for a type that is known only when the program runs.
+
+internal import FoundationEssentials
+
+/// Reads and writes the values of one type in memory.
+protocol PropertyCodec: Sendable {
+    var attributeType: AttributeType { get }
+    /// Whether the property may have no value.
+    var isOptional: Bool { get }
+    /// The entity that the values refer to; nil if they do not refer.
+    var target: (any Entity.Type)? { get }
+    /// What a loop over many objects does without calling the codec.
+    var form: PropertyForm { get }
+
+    /// The value to store of a property at an address; null for none.
+    func value(at address: UnsafeRawPointer) throws -> Value
+    /// Replaces a property at an address by a stored value. False if there is no such value of its type.
+    func store(_ value: Value, at address: UnsafeMutableRawPointer) -> Bool
+    /// The value to store of a value of the property's type, optional or not; nil for a value of another type.
+    func value(of any: Any) throws -> Value?
+    /// The property of a stored value, as `Any`; nil if there is none.
+    func property(of value: Value) -> Any?
+}
+
+/// Types of properties that loops know by themselves.
+enum PropertyForm: UInt8, Sendable {
+    case bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, double, float, string, date, reference
+    case other
+}
+
+/// What is stored for values of one type.
+private protocol PropertyType {
+    associatedtype Property
+    static func encode(_ property: Property) throws -> Value
+    static func decode(_ value: Value) -> Property?
+}
+
+/// The codec of a type, or of its optional.
+private struct ValueCodec<Form: PropertyType>: PropertyCodec {
+    typealias V = Form.Property
+
+    let attributeType: AttributeType
+    let isOptional: Bool
+    let target: (any Entity.Type)?
+    let form: PropertyForm
+
+    init(
+        _ form: Form.Type, _ attributeType: AttributeType, isOptional: Bool, target: (any Entity.Type)? = nil,
+        _ property: PropertyForm = .other
+    ) {
+        self.attributeType = attributeType
+        self.isOptional = isOptional
+        self.target = target
+        self.form = property
+    }
+
+    func value(at address: UnsafeRawPointer) throws -> Value {
+        guard isOptional else { return try Form.encode(address.assumingMemoryBound(to: V.self).pointee) }
+        guard let value = address.assumingMemoryBound(to: V?.self).pointee else { return .null }
+        return try Form.encode(value)
+    }
+
+    func store(_ value: Value, at address: UnsafeMutableRawPointer) -> Bool {
+        if isOptional, value.isNull {
+            address.assumingMemoryBound(to: V?.self).pointee = nil
+            return true
+        }
+        guard let decoded = Form.decode(value) else { return false }
+        if isOptional {
+            address.assumingMemoryBound(to: V?.self).pointee = decoded
+        } else {
+            address.assumingMemoryBound(to: V.self).pointee = decoded
+        }
+        return true
+    }
+
+    func value(of any: Any) throws -> Value? {
+        if let value = any as? V { return try Form.encode(value) }
+        if let optional = any as? any OptionalProperty { return optional.isNone ? .null : nil }
+        return nil
+    }
+
+    func property(of value: Value) -> Any? {
+        if isOptional, value.isNull { return V?.none as Any }
+        guard let decoded = Form.decode(value) else { return nil }
+        return isOptional ? V?.some(decoded) as Any : decoded
+    }
+}
+
+// MARK: Which codec a type has
+
+/// Finds the codec of a type. Nil if its values cannot be stored.
+func propertyCodec(of type: Any.Type) -> (any PropertyCodec)? {
+    if let optional = type as? any OptionalProperty.Type {
+        return optional.wrapped is any OptionalProperty.Type ? nil : propertyCodec(of: optional.wrapped, true)
+    }
+    return propertyCodec(of: type, false)
+}
+
+private func propertyCodec(of type: Any.Type, _ isOptional: Bool) -> (any PropertyCodec)? {
+    if let value = type as? any AttributeValue.Type { return attributeCodec(value, isOptional) }
+    if let list = type as? any ReferenceList.Type { return isOptional ? nil : listCodec(list) }
+    if let raw = type as? any RawRepresentable.Type, let codec = rawCodec(raw, isOptional) { return codec }
+    if let coded = type as? any Codable.Type { return jsonCodec(coded, isOptional) }
+    return nil
+}
+
+private func attributeCodec<V: AttributeValue>(_ type: V.Type, _ isOptional: Bool) -> any PropertyCodec {
+    ValueCodec(
+        AttributeForm<V>.self, type.attributeType, isOptional: isOptional,
+        target: (type as? any AnyReference.Type)?.target, PropertyForm(type))
+}
+
+private enum AttributeForm<V: AttributeValue>: PropertyType {
+    static func encode(_ property: V) throws -> Value { try property.attributeValue() }
+    static func decode(_ value: Value) -> V? { V(attributeValue: value) }
+}
+
+private func listCodec<V: ReferenceList>(_ type: V.Type) -> any PropertyCodec {
+    ValueCodec(ListForm<V>.self, type.listType, isOptional: false, target: type.target)
+}
+
+private enum ListForm<V: ReferenceList>: PropertyType {
+    static func encode(_ property: V) -> Value { property.listValue }
+    /// A list that is null is an empty one.
+    static func decode(_ value: Value) -> V? { V(list: value.orderedObjects ?? value.objects ?? []) }
+}
+
+private func rawCodec<V: RawRepresentable>(_ type: V.Type, _ isOptional: Bool) -> (any PropertyCodec)? {
+    guard let raw = V.RawValue.self as? any AttributeValue.Type else { return nil }
+    return rawCodec(type, raw, isOptional)
+}
+
+private func rawCodec<V: RawRepresentable, R: AttributeValue>(
+    _ type: V.Type, _ raw: R.Type, _ isOptional: Bool
+) -> any PropertyCodec {
+    ValueCodec(RawForm<V, R>.self, raw.attributeType, isOptional: isOptional)
+}
+
+/// `R` is the type of the raw values, which only a cast can say.
+private enum RawForm<V: RawRepresentable, R: AttributeValue>: PropertyType {
+    static func encode(_ property: V) throws -> Value {
+        guard let raw = property.rawValue as? R else { preconditionFailure("R is the type of the raw values.") }
+        return try raw.attributeValue()
+    }
+
+    static func decode(_ value: Value) -> V? {
+        (R(attributeValue: value) as? V.RawValue).flatMap { V(rawValue: $0) }
+    }
+}
+
+private func jsonCodec<V: Codable>(_ type: V.Type, _ isOptional: Bool) -> any PropertyCodec {
+    ValueCodec(JSONForm<V>.self, .json, isOptional: isOptional)
+}
+
+private enum JSONForm<V: Codable>: PropertyType {
+    static func encode(_ property: V) throws -> Value {
+        let encoder = JSONEncoder()
+        // The same value is always the same text.
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return .json(String(decoding: try encoder.encode(property), as: UTF8.self))
+    }
+
+    static func decode(_ value: Value) -> V? {
+        guard let text = value.json else { return nil }
+        return try? JSONDecoder().decode(V.self, from: Data(text.utf8))
+    }
+}
+
+extension PropertyForm {
+    fileprivate init(_ type: any AttributeValue.Type) {
+        self =
+            switch type {
+            case is Bool.Type: .bool
+            case is Int.Type, is Int64.Type: .int64
+            case is Int8.Type: .int8
+            case is Int16.Type: .int16
+            case is Int32.Type: .int32
+            case is UInt.Type, is UInt64.Type: .uint64
+            case is UInt8.Type: .uint8
+            case is UInt16.Type: .uint16
+            case is UInt32.Type: .uint32
+            case is Double.Type: .double
+            case is Float.Type: .float
+            case is String.Type: .string
+            case is Date.Type: .date
+            case is any AnyReference.Type: .reference
+            default: .other
+            }
+    }
+}
+
+// MARK: What types are known by
+
+/// Any optional.
+protocol OptionalProperty {
+    static var wrapped: Any.Type { get }
+    var isNone: Bool { get }
+    /// The value in it, of whatever type.
+    var content: Any? { get }
+}
+
+extension Optional: OptionalProperty {
+    static var wrapped: Any.Type { Wrapped.self }
+    var isNone: Bool { self == nil }
+    var content: Any? { self }
+}
+
+/// Any reference.
+protocol AnyReference: Sendable {
+    static var target: any Entity.Type { get }
+    init(_ id: ObjectID)
+    var id: ObjectID { get }
+}
+
+extension Reference: AnyReference {
+    static var target: any Entity.Type { E.self }
+}
+
+/// The two collections of references that a property can have.
+protocol ReferenceList: Sendable {
+    static var target: any Entity.Type { get }
+    static var listType: AttributeType { get }
+    init(list: [ObjectID])
+    var listValue: Value { get }
+}
+
+extension Array: ReferenceList where Element: AnyReference {
+    static var target: any Entity.Type { Element.target }
+    static var listType: AttributeType { .orderedObjects }
+    init(list: [ObjectID]) { self = list.map { Element($0) } }
+    var listValue: Value { .orderedObjects(map(\.id)) }
+}
+
+extension Set: ReferenceList where Element: AnyReference {
+    static var target: any Entity.Type { Element.target }
+    static var listType: AttributeType { .objects }
+    init(list: [ObjectID]) { self = Set(list.map { Element($0) }) }
+    var listValue: Value { .objects(map(\.id).sorted()) }
+}
+
+/// The other side of a relationship, to any entity.
+protocol AnyToMany {
+    static var target: any Entity.Type { get }
+}
+
+extension ToMany: AnyToMany {
+    static var target: any Entity.Type { E.self }
+}

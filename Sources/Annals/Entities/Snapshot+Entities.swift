@@ -1,0 +1,111 @@
+// Reading values of a program's own types.
+
+extension Snapshot {
+    /// The object that a reference names, as a value; nil if there is none. Constant time.
+    ///
+    /// Throws `StoreError`: `schemaMismatch` if the store has not all properties of the type, `valueOutOfRange` if it
+    /// has a value that the type does not have, `damaged`, `closed`.
+    public subscript<E: Entity>(reference: Reference<E>) -> E? {
+        get throws { try value(reference) }
+    }
+
+    func value<E: Entity>(_ reference: Reference<E>) throws(StoreError) -> E? {
+        let object = reference.id
+        guard let layout = view.shape.newestLayout(object.entityNumber), !layout.isReserved else { return nil }
+        let binding = try layout.binding(E.self)
+        guard isSameName(layout.entity.name.text, binding.model.name) else { return nil }
+        try requireKnown(object.entityNumber)
+        var value = E()
+        let isFound = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            try view.withRow(object) { (row) throws(StoreError) in
+                try binding.read(row, object, view, layout, into: UnsafeMutableRawPointer(value))
+            }
+        }
+        return isFound ? value : nil
+    }
+
+    /// The objects that a property refers to one of, as values, in the order of the references. References to nothing
+    /// are left out. Throws as the subscript.
+    public func values<E: Entity>(_ references: some Sequence<Reference<E>>) throws -> [E] {
+        var values: [E] = []
+        for reference in references {
+            if let value = try value(reference) { values.append(value) }
+        }
+        return values
+    }
+
+    // MARK: Relationships
+
+    /// The objects that refer to an object through a relationship, which is named by its other side:
+    /// `snapshot.references(\.clips, of: folder)`. In the order in which they were inserted. Reads only the index.
+    ///
+    /// Throws `StoreError`: `modelInvalid`, `schemaMismatch`, `damaged`, `closed`.
+    public func references<E: Entity, T: Entity>(
+        _ path: any KeyPath<E, ToMany<T>> & Sendable, of reference: Reference<E>
+    ) throws -> [Reference<T>] {
+        try referring(to: reference, MemoryLayout<E>.offset(of: path)).map { Reference($0) }
+    }
+
+    /// The same objects as values.
+    public func values<E: Entity, T: Entity>(
+        _ path: any KeyPath<E, ToMany<T>> & Sendable, of reference: Reference<E>
+    ) throws -> [T] {
+        try values(references(path, of: reference))
+    }
+
+    func referring<E: Entity>(to reference: Reference<E>, _ offset: Int?) throws(StoreError) -> [ObjectID] {
+        let (target, name) = try E.model.relationship(otherSideAt: offset)
+        let layout = try layout(of: target)
+        guard let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) }) else {
+            throw .unknownAttribute(name, of: target.name)
+        }
+        var objects: [ObjectID] = []
+        let index = IndexID(entity: layout.number, attributes: [attribute.number], isUnique: false)
+        guard let index = view.indexes(entity: layout.number).first(where: { $0.attributes == index.attributes }) else {
+            return []
+        }
+        try view.forEachReferring(to: reference.id, index) { (object) throws(StoreError) in
+            objects.append(object)
+            return true
+        }
+        return objects
+    }
+
+    /// The layout of an entity's objects. Throws `unknownEntity`.
+    func layout(of model: EntityModel) throws(StoreError) -> RowLayout {
+        guard let number = view.catalog.number(ofEntity: model.name), let layout = view.shape.newestLayout(number)
+        else {
+            throw model.undeclared
+        }
+        try requireKnown(number)
+        return layout
+    }
+}
+
+extension EntityModel {
+    /// The entity whose property has the one at a place as its other side, and that property's name. Throws
+    /// `modelInvalid`.
+    func relationship(otherSideAt offset: Int?) throws(StoreError) -> (target: EntityModel, property: String) {
+        guard let side = otherSides.first(where: { $0.offset == offset }) else {
+            throw Self.invalid(["The key path is no stored property of the type ToMany of “\(name)”."])
+        }
+        let target = side.target.model
+        let property = target.properties.first { property in
+            property.inverse?.target == type && property.inverse?.offset == side.offset
+        }
+        guard let property else {
+            throw Self.invalid([
+                "“\(side.name)” of “\(name)” is the other side of no relationship: write "
+                    + "Relationship(\\.…, inverse: \\.\(side.name)) in the schema of \(side.target)."
+            ])
+        }
+        return (target, property.name)
+    }
+
+    /// The error for a type that the store does not know.
+    var undeclared: StoreError {
+        StoreError(
+            .unknownEntity, "The store has no entity “\(name)”: open it with \(type).self in `entities:`.",
+            ObjectFacts(name))
+    }
+}

@@ -1,0 +1,125 @@
+// The order of what is fetched.
+
+internal import FoundationEssentials
+
+/// One property to sort by, in one direction: `.descending(\.rank)`.
+///
+/// No value comes first, as in an index; so it is last in descending order. Text is ordered by its bytes, which is the
+/// order of Unicode scalars. Objects with equal keys come in the order in which they were inserted, or in the opposite
+/// one if all keys descend.
+public struct SortKey<E: Entity>: Sendable {
+    let path: any PartialKeyPath<E> & Sendable
+    let isDescending: Bool
+
+    /// The smallest value first.
+    public static func ascending<V>(_ path: any KeyPath<E, V> & Sendable) -> SortKey {
+        SortKey(path: path, isDescending: false)
+    }
+
+    /// The largest value first.
+    public static func descending<V>(_ path: any KeyPath<E, V> & Sendable) -> SortKey {
+        SortKey(path: path, isDescending: true)
+    }
+}
+
+/// A sort key in rows.
+struct SortColumn {
+    let name: String
+    let position: Int
+    let attribute: UInt16
+    let isDescending: Bool
+}
+
+extension EntityBinding {
+    /// The property that a key path of values leads to. Throws `invalidArgument`.
+    func requireProperty<E: Entity>(
+        _ path: any PartialKeyPath<E> & Sendable, for purpose: String
+    ) throws(StoreError) -> Int {
+        let offset = MemoryLayout<E>.offset(of: path)
+        guard let offset, let index = properties.firstIndex(where: { $0.offset == offset }) else {
+            throw StoreError(
+                .invalidArgument,
+                "\(path) is not a stored property of “\(model.name)”, so nothing can be \(purpose) it in the store: do "
+                    + "it in the program.")
+        }
+        return index
+    }
+
+    /// Throws `invalidArgument` if a key is no stored property, or its values have no order.
+    func columns<E: Entity>(_ keys: [SortKey<E>], _ layout: RowLayout) throws(StoreError) -> [SortColumn] {
+        var columns: [SortColumn] = []
+        for key in keys {
+            let index = try requireProperty(key.path, for: "sorted by")
+            let property = properties[index]
+            let type = property.codec.attributeType
+            guard !type.isObjectList, type != .json else {
+                throw StoreError(
+                    .invalidArgument,
+                    "“\(property.name)” of “\(model.name)” has no order: sort by another property.",
+                    ObjectFacts(model.name, [property.name]))
+            }
+            let position = self.position(of: index)
+            columns.append(
+                SortColumn(
+                    name: property.name, position: position, attribute: layout.entity.attributes[position].number,
+                    isDescending: key.isDescending))
+        }
+        return columns
+    }
+}
+
+/// Sorts objects by keys of bytes. Of many it keeps only as many as are wanted.
+struct SortedObjects: ~Copyable {
+    private struct Entry {
+        let start: Int
+        let count: Int
+        let object: ObjectID
+    }
+
+    private let limit: Int
+    private let isDescending: Bool
+    private var keys = ByteWriter(capacity: 4096)
+    private var entries: [Entry] = []
+
+    /// Only the first `limit` of all are wanted. Equal keys are in the opposite order if `isDescending`.
+    init(limit: Int, isDescending: Bool) {
+        self.limit = limit
+        self.isDescending = isDescending
+    }
+
+    /// Adds an object. `append` appends its key.
+    mutating func add(
+        _ object: ObjectID, _ append: (inout ByteWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let start = keys.count
+        try append(&keys)
+        entries.append(Entry(start: start, count: keys.count - start, object: object))
+        if limit < Int.max / 8, entries.count > 4 * limit + 1024 { cut() }
+    }
+
+    /// The wanted objects in their order.
+    mutating func objects() -> [ObjectID] {
+        cut()
+        return entries.map(\.object)
+    }
+
+    private mutating func cut() {
+        let bytes = keys.bytes
+        let isDescending = isDescending
+        entries.sort { left, right in
+            let (a, b) = (bytes.slice(left.start, left.count), bytes.slice(right.start, right.count))
+            if a.isBefore(b) { return true }
+            if b.isBefore(a) { return false }
+            return isDescending ? right.object < left.object : left.object < right.object
+        }
+        if entries.count > limit { entries.removeLast(entries.count - limit) }
+        var kept = ByteWriter(capacity: 4096)
+        for index in entries.indices {
+            let entry = entries[index]
+            let start = kept.count
+            kept.append(bytes.slice(entry.start, entry.count))
+            entries[index] = Entry(start: start, count: entry.count, object: entry.object)
+        }
+        keys = kept
+    }
+}

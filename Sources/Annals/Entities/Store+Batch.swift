@@ -1,0 +1,131 @@
+// Many objects in one transaction, without keeping them in memory.
+
+public import FoundationEssentials
+
+/// What a batch has done.
+public struct BatchResult<E: Entity>: Sendable {
+    /// The objects that were inserted, changed or deleted, in the order in which it happened.
+    public let references: [Reference<E>]
+    /// The transaction's token; nil if nothing was to be done.
+    public let token: HistoryToken?
+
+    /// How many objects they are.
+    public var count: Int { references.count }
+}
+
+extension Store {
+    /// Changes all objects that satisfy a predicate, in one transaction.
+    ///
+    /// Objects are read one after the other from the state before the transaction; `change` gets each of them once.
+    /// Validation, derived properties and constraints hold as for every transaction. `change` may be called again for
+    /// all objects, if another writer was faster.
+    ///
+    /// - Parameters:
+    ///   - type: The entity.
+    ///   - predicate: Which objects; nil for all.
+    ///   - author: Who makes the change, for the history.
+    ///   - contextName: What they were doing, or where.
+    ///   - durability: What the call waits for; nil for the store's setting.
+    ///   - change: Changes one object.
+    ///
+    /// Throws `StoreError`, as `commit` and `Snapshot.fetch`; and what `change` throws. Then nothing has changed.
+    @discardableResult
+    public func update<E: Entity>(
+        _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, author: String? = nil,
+        contextName: String? = nil, durability: Durability? = nil, _ change: (inout E) throws -> Void
+    ) throws -> BatchResult<E> {
+        let (references, token) = try commit(author: author, contextName: contextName, durability: durability) {
+            transaction in
+            let (binding, layout) = try transaction.binding(E.self)
+            return try transaction.forEachMatch(predicate) { reference, value in
+                try change(&value)
+                return try transaction.write(&value, to: reference.id, binding, layout)
+            }
+        }
+        return BatchResult(references: references, token: token)
+    }
+
+    /// Deletes all objects that satisfy a predicate, in one transaction, and does what the rules of the relationships
+    /// say with those that refer to them. The result has only the objects that satisfy the predicate.
+    ///
+    /// Parameters and errors are those of `update(_:where:author:contextName:durability:_:)`; also throws
+    /// `deleteDenied`.
+    @discardableResult
+    public func delete<E: Entity>(
+        _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, author: String? = nil,
+        contextName: String? = nil, durability: Durability? = nil
+    ) throws -> BatchResult<E> {
+        let (references, token) = try commit(author: author, contextName: contextName, durability: durability) {
+            transaction in
+            var fetch = try Fetch<E>(transaction.snapshot, predicate)
+            let references = try fetch.references()
+            for reference in references { try transaction.delete(reference) }
+            return references
+        }
+        return BatchResult(references: references, token: token)
+    }
+
+    /// Inserts all values of a sequence, in one transaction.
+    ///
+    /// The values of a collection are encoded before any other writer has to wait. A sequence that can be read only
+    /// once is read under the writer lock. Memory grows by the references only.
+    ///
+    /// Throws `StoreError`, as `commit` and `Transaction.insert`. Then nothing has changed.
+    @discardableResult
+    public func insert<E: Entity>(
+        contentsOf values: some Sequence<E>, author: String? = nil, contextName: String? = nil,
+        durability: Durability? = nil
+    ) throws -> BatchResult<E> {
+        try batch(values, author, contextName, durability) { try $0.insert($1) }
+    }
+
+    /// Inserts or updates an object for each value of a sequence, in one transaction: see `Transaction.upsert`. As
+    /// `insert(contentsOf:author:contextName:durability:)`.
+    @discardableResult
+    public func upsert<E: Entity>(
+        contentsOf values: some Sequence<E>, author: String? = nil, contextName: String? = nil,
+        durability: Durability? = nil
+    ) throws -> BatchResult<E> {
+        try batch(values, author, contextName, durability) { try $0.upsert($1) }
+    }
+
+    private func batch<E: Entity, Values: Sequence<E>>(
+        _ values: Values, _ author: String?, _ contextName: String?, _ durability: Durability?,
+        _ act: (Transaction, E) throws -> Reference<E>
+    ) throws -> BatchResult<E> {
+        func run(_ transaction: Transaction) throws -> [Reference<E>] {
+            var references: [Reference<E>] = []
+            references.reserveCapacity(values.underestimatedCount)
+            for value in values { references.append(try act(transaction, value)) }
+            return references
+        }
+        let isCollection = values is any Collection
+        let (references, token) =
+            isCollection
+            ? try commit(author: author, contextName: contextName, durability: durability, run)
+            : try write(author: author, contextName: contextName, durability: durability, run)
+        return BatchResult(references: references, token: token)
+    }
+}
+
+extension Transaction {
+    /// Hands out all objects of the state before the transaction that satisfy a predicate. Returns the references of
+    /// those for which `body` returns true.
+    func forEachMatch<E: Entity>(
+        _ predicate: Predicate<Object<E>>?, _ body: (Reference<E>, inout E) throws -> Bool
+    ) throws -> [Reference<E>] {
+        var fetch = try Fetch<E>(snapshot, predicate)
+        var references: [Reference<E>] = []
+        var failure: (any Error)?
+        try fetch.forEachValue { (reference, value) in
+            var value = value
+            do {
+                if try body(reference, &value) { references.append(reference) }
+                return true
+            } catch { failure = error }
+            return false
+        }
+        if let failure { throw failure }
+        return references
+    }
+}

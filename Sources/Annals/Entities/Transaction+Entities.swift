@@ -1,0 +1,160 @@
+// Writing values of a program's own types.
+
+extension Transaction {
+    // MARK: Inserting
+
+    /// Inserts an object with the properties of a value. Throws `StoreError`: `requiredMissing`, `valueOutOfRange`,
+    /// `tooLarge`. If the value is not valid, the commit throws `validationFailed` when the body has ended.
+    @discardableResult
+    public func insert<E: Entity>(_ value: E) throws -> Reference<E> {
+        let (binding, layout) = try binding(E.self)
+        var value = value
+        let object = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            try prepare(value, binding)
+            return try draft.insert(layout) { (row) throws(StoreError) in
+                try binding.write(UnsafeRawPointer(value), to: &row)
+            }
+        }
+        note(object, binding, layout)
+        return Reference(object)
+    }
+
+    /// Returns the reference of an object that this transaction may insert later, once. Throws `StoreError`.
+    public func reserve<E: Entity>(_ type: E.Type) throws -> Reference<E> {
+        let (_, layout) = try binding(E.self)
+        return Reference(try draft.reserve(entity: layout.number))
+    }
+
+    /// Inserts an object under a reference that this transaction has reserved. Throws `StoreError`: `invalidArgument`
+    /// if it was not reserved here or has been used, and as `insert(_:)`.
+    public func insert<E: Entity>(_ value: E, as reference: Reference<E>) throws {
+        let (binding, layout) = try binding(E.self)
+        var value = value
+        try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            try prepare(value, binding)
+            try draft.insert(reserved: reference.id, layout) { (row) throws(StoreError) in
+                try binding.write(UnsafeRawPointer(value), to: &row)
+            }
+        }
+        note(reference.id, binding, layout)
+    }
+
+    // MARK: Updating
+
+    /// Changes an object: `change` gets its properties as this transaction sees them. Attributes that the type does not
+    /// know stay as they are.
+    ///
+    /// - Returns: Whether any property differs. If none does, nothing is written.
+    ///
+    /// Throws `StoreError`: `objectNotFound`, and as `insert(_:)`; and what `change` throws.
+    @discardableResult
+    public func update<E: Entity>(_ reference: Reference<E>, _ change: (inout E) throws -> Void) throws -> Bool {
+        let (binding, layout) = try binding(E.self)
+        guard var value = try self.value(reference, binding, layout) else { throw Self.notFound(reference, binding) }
+        try change(&value)
+        return try write(&value, to: reference.id, binding, layout)
+    }
+
+    /// Gives an object the properties of a value. As `update(_:_:)` with a closure.
+    @discardableResult
+    public func update<E: Entity>(_ reference: Reference<E>, to value: E) throws -> Bool {
+        let (binding, layout) = try binding(E.self)
+        var value = value
+        return try write(&value, to: reference.id, binding, layout)
+    }
+
+    func write<E: Entity>(
+        _ value: inout E, to object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout
+    ) throws(StoreError) -> Bool {
+        guard object.entityNumber == layout.number else { throw Self.notFound(Reference<E>(object), binding) }
+        let isDifferent = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            try prepare(value, binding)
+            let properties = UnsafeRawPointer(value)
+            guard binding.mayHaveLongValues(properties) else {
+                return try draft.update(object) { (row) throws(StoreError) in try binding.write(properties, to: &row) }
+            }
+            let changes = try binding.changes(properties)
+            return try draft.update(object, try Self.withoutSameLargeValues(changes, object, draft))
+        }
+        if isDifferent { note(object, binding, layout) }
+        return isDifferent
+    }
+
+    // MARK: Deleting
+
+    /// Deletes an object, and does what the rules of the relationships say with those that refer to it. Throws
+    /// `StoreError`: `objectNotFound`. The commit throws `deleteDenied` if a rule denies it.
+    public func delete<E: Entity>(_ reference: Reference<E>) throws { try delete(reference.id) }
+
+    // MARK: Reading
+
+    /// The object as this transaction sees it, with its own changes; nil if there is none. Throws `StoreError`.
+    public subscript<E: Entity>(reference: Reference<E>) -> E? {
+        get throws {
+            let (binding, layout) = try binding(E.self)
+            return try value(reference, binding, layout)
+        }
+    }
+
+    private func value<E: Entity>(
+        _ reference: Reference<E>, _ binding: EntityBinding, _ layout: RowLayout
+    ) throws(StoreError) -> E? {
+        guard reference.id.entityNumber == layout.number else { return nil }
+        var value = E()
+        let isFound = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            try draft.withRow(reference.id) { (row) throws(StoreError) in
+                try readDraft(row, reference.id, binding, layout, into: UnsafeMutableRawPointer(value))
+            }
+        }
+        return isFound ? value : nil
+    }
+
+    /// Reads a row that may be one of this transaction, and so may have values that are not in the file yet.
+    func readDraft(
+        _ row: RowImage, _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout,
+        into value: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        guard draft.isChangedHere(object) || draft.deletesAnything else {
+            return try binding.read(row, object, draft.base, layout, into: value)
+        }
+        for index in binding.properties.indices {
+            let number = layout.entity.attributes[binding.position(of: index)].number
+            let stored: Value
+            if let place = row.layout.position(ofAttribute: number) {
+                stored = try Value(try draft.withoutMissing(try draft.value(row, at: place)))
+            } else {
+                stored = try Value(layout.entity.attributes[binding.position(of: index)].valueBeforeItExisted)
+            }
+            try binding.store(stored, index, into: value)
+        }
+    }
+
+    // MARK: Before writing
+
+    func binding<E: Entity>(
+        _ type: E.Type
+    ) throws(StoreError) -> (EntityBinding, RowLayout) {
+        let draft = draft
+        let name = E.model.name
+        guard let number = draft.catalog.number(ofEntity: name), let layout = draft.newestLayout(number) else {
+            throw E.model.undeclared
+        }
+        return (try layout.binding(type), layout)
+    }
+
+    /// Computes what is derived, and notes what is not valid.
+    private func prepare<E: Entity>(
+        _ value: UnsafeMutablePointer<E>, _ binding: EntityBinding
+    ) throws(StoreError) {
+        guard binding.model.rules.hasRules else { return }
+        binding.model.rules.derive(UnsafeMutableRawPointer(value))
+        noteFailures(binding.model.rules.failures(UnsafeRawPointer(value)))
+    }
+
+    private static func notFound<E: Entity>(_ reference: Reference<E>, _ binding: EntityBinding) -> StoreError {
+        StoreError(
+            .objectNotFound,
+            "There is no object \(reference) of “\(binding.model.name)”: it was deleted, or never was.",
+            ObjectFacts(binding.model.name, object: reference.id))
+    }
+}
