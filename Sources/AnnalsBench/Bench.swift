@@ -41,6 +41,10 @@ struct BenchArguments {
           mixed     reads random rows in one thread and updates one row a transaction in another, for S seconds
           contention  commits of one and of two processes, of one thread and of eight, and of eight processes
           compaction  how fast N rows are compacted, and how long a writer waits for it
+          typed_load, typed_get, typed_scan, typed_query
+                    the same with values of a struct; typed_load in one transaction
+          typed_filter  counts the rows that satisfy a predicate without an index
+          typed_sum     adds up one attribute of all rows
           kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background
         --index makes the index over rank from the start (load)

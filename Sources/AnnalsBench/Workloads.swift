@@ -36,6 +36,9 @@ struct Workloads {
         case "compaction": try Compaction(arguments: arguments).run()
         case "compaction_compactor": try Compaction(arguments: arguments).compact()
         case "twoproc_writer": try TwoProcesses(arguments: arguments).write()
+        case let name where name.hasPrefix("typed_"):
+            let typed = Typed(arguments: arguments, file: file, options: options) { report($0, $1, $2, $3) }
+            try typed.run()
         default: throw BenchError(message: "there is no workload \(arguments.workload)")
         }
     }

@@ -131,6 +131,19 @@ extension Condition {
         if case .all(let parts) = self { parts } else { [self] }
     }
 
+    /// The comparisons that must all hold, if it consists of nothing else.
+    var tests: [PropertyTest]? {
+        var tests: [PropertyTest] = []
+        for part in conjuncts {
+            switch part {
+            case .test(let test): tests.append(test)
+            case .constant(true): continue
+            default: return nil
+            }
+        }
+        return tests
+    }
+
     /// Whether rows decide all of it.
     var isTranslated: Bool {
         switch self {

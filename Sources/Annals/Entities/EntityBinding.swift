@@ -27,9 +27,19 @@ final class EntityBinding: @unchecked Sendable {
     let properties: [EntityModel.Property]
     private let count: Int
 
+    /// Whether the layout's entity is the type's: otherwise references lead to nothing of it.
+    let isOfEntity: Bool
+
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
     init(_ model: EntityModel, _ layout: RowLayout) throws(StoreError) {
         self.model = model
+        isOfEntity = isSameName(layout.entity.name.text, model.name)
+        guard isOfEntity else {
+            properties = []
+            count = 0
+            columns = .allocate(capacity: 1)
+            return
+        }
         var placed: [(position: Int, property: EntityModel.Property)] = []
         for property in model.properties {
             let attributes = layout.entity.attributes
@@ -96,17 +106,25 @@ final class EntityBinding: @unchecked Sendable {
                     place.assumingMemoryBound(to: String.self).pointee = text
                 }
             case .int64:
-                let int = cells.int(column.position)
+                guard let slot = cells.slot(column.position, type: 2) else {
+                    if column.isOptional { place.storeBytes(of: nil, as: Int64?.self) }
+                    continue
+                }
+                let int = Int64(littleEndian: slot.loadUnaligned(as: Int64.self))
                 if column.isOptional {
                     place.storeBytes(of: int, as: Int64?.self)
-                } else if let int {
+                } else {
                     place.storeBytes(of: int, as: Int64.self)
                 }
             case .double:
-                let double = cells.double(column.position)
+                guard let slot = cells.slot(column.position, type: 3) else {
+                    if column.isOptional { place.storeBytes(of: nil, as: Double?.self) }
+                    continue
+                }
+                let double = Double(bitPattern: UInt64(littleEndian: slot.loadUnaligned(as: UInt64.self)))
                 if column.isOptional {
                     place.storeBytes(of: double, as: Double?.self)
-                } else if let double {
+                } else {
                     place.storeBytes(of: double, as: Double.self)
                 }
             case .bool:
@@ -117,10 +135,14 @@ final class EntityBinding: @unchecked Sendable {
                     place.storeBytes(of: bool, as: Bool.self)
                 }
             case .date:
-                let date = cells.date(column.position).map(Microseconds.date)
+                guard let slot = cells.slot(column.position, type: 6) else {
+                    if column.isOptional { place.storeBytes(of: nil, as: Date?.self) }
+                    continue
+                }
+                let date = Microseconds.date(Int64(littleEndian: slot.loadUnaligned(as: Int64.self)))
                 if column.isOptional {
                     place.storeBytes(of: date, as: Date?.self)
-                } else if let date {
+                } else {
                     place.storeBytes(of: date, as: Date.self)
                 }
             case .reference:

@@ -12,7 +12,7 @@ struct EntityDeclaration {
         for model in models where !names.insert(model.name).inserted {
             problems.append("Two entities are called “\(model.name)”: give one another name, `Schema<…>(\"Name\")`.")
         }
-        if problems.isEmpty { for model in models { problems += self.problems(of: model) } }
+        for model in models { problems += self.problems(of: model) }
         guard problems.isEmpty else { throw EntityModel.invalid(problems) }
     }
 

@@ -9,6 +9,7 @@ struct EntityModelBuilder<E: Entity> {
         let name: String
         let type: Any.Type
         let offset: Int
+        let size: Int
         var isTransient = false
     }
 
@@ -24,6 +25,7 @@ struct EntityModelBuilder<E: Entity> {
 
     consuming func model() -> EntityModel {
         findFields()
+        let isKnown = problems.isEmpty
         var items: [Int: [SchemaItem<E>]] = [:]
         for item in schema.items {
             guard let index = field(item.path) else { continue }
@@ -36,7 +38,7 @@ struct EntityModelBuilder<E: Entity> {
             guard lines.count > 1 else { continue }
             report("“\(fields[index].name)” of “\(schema.name)” has \(lines.count) lines in the schema: make them one.")
         }
-        if problems.isEmpty {
+        if isKnown {
             let values = (E(), E())
             for (index, field) in fields.enumerated() { add(field, items[index]?.first, values) }
             keys = keys(schema.unique, isUnique: true) + keys(schema.indexed, isUnique: false)
@@ -67,7 +69,7 @@ struct EntityModelBuilder<E: Entity> {
             let type = Swift.type(of: child.value)
             let (size, alignment) = Self.layout(type)
             offset = (offset + alignment - 1) / alignment * alignment
-            fields.append(Field(name: child.label ?? "", type: type, offset: offset))
+            fields.append(Field(name: child.label ?? "", type: type, offset: offset, size: size))
             offset += size
         }
         guard offset == MemoryLayout<E>.size else {
@@ -86,8 +88,11 @@ struct EntityModelBuilder<E: Entity> {
     /// The stored property that a key path of the schema leads to.
     private mutating func field(_ path: any PartialKeyPath<E> & Sendable) -> Int? {
         let offset = MemoryLayout<E>.offset(of: path)
-        guard let offset, let index = fields.firstIndex(where: { $0.offset == offset }) else {
-            if problems.isEmpty {
+        // What has no size shares its place with what comes after it.
+        let isNamed = { (field: Field) in "\(path)".hasSuffix(".\(field.name)") }
+        let here = fields.indices.filter { fields[$0].offset == offset }
+        guard let index = here.first(where: { fields[$0].size > 0 || isNamed(fields[$0]) }) else {
+            if !fields.isEmpty {
                 report(
                     "\(path) in the schema of “\(schema.name)” is not a stored property: only stored properties, "
                         + "without a property wrapper and without observers, have options.")
@@ -102,6 +107,11 @@ struct EntityModelBuilder<E: Entity> {
     private mutating func add(_ field: Field, _ item: SchemaItem<E>?, _ values: (E, E)) {
         if field.isTransient { return }
         let title = "“\(field.name)” of “\(schema.name)”"
+        guard field.size > 0 else {
+            return report(
+                "\(title) has the type \(field.type), which holds nothing: take it out, or write "
+                    + "Transient(\\.\(field.name)) in the schema.")
+        }
         if let other = field.type as? any AnyToMany.Type {
             otherSides.append(.init(name: field.name, offset: field.offset, target: other.target))
             if item != nil { report("\(title) is the other side of a relationship: its options stand at that one.") }

@@ -57,12 +57,14 @@ struct Fetch<E: Entity> {
         let (plan, condition, layout) = (plan, plan.condition, plan.layout)
         var touched = 0
         defer { self.touched += touched }
-        if case .test(let test) = condition {
+        if let tests = condition.tests {
             let view = snapshot.view
-            return try plan.forEachCandidate(view) { (object, row) throws(StoreError) in
-                touched += 1
-                guard try test.matches(row, object, view, layout) else { return true }
-                return try body(object, row)
+            return try tests.withUnsafeBufferPointer { (tests) throws(StoreError) in
+                try plan.forEachCandidate(view) { (object, row) throws(StoreError) in
+                    touched += 1
+                    for test in tests where try !test.matches(row, object, view, layout) { return true }
+                    return try body(object, row)
+                }
             }
         }
         try plan.forEachCandidate(snapshot.view) { (object, row) throws(StoreError) in
@@ -110,24 +112,51 @@ struct Fetch<E: Entity> {
 
     mutating func values() throws(StoreError) -> [E] {
         var values: [E] = []
-        try forEachValue { (_, value) in
-            values.append(value)
-            return true
+        try forEachAddress { (_, address) in
+            values.append(address.assumingMemoryBound(to: E.self).move())
+            return .taken
         }
         return values
     }
 
     mutating func forEachValue(_ body: (Reference<E>, E) throws(StoreError) -> Bool) throws(StoreError) {
+        try forEachAddress { (object, address) throws(StoreError) in
+            try body(Reference(object), address.assumingMemoryBound(to: E.self).pointee) ? .left : .last
+        }
+    }
+
+    /// What has become of a value that was lent by its address, and whether to go on.
+    enum Lent {
+        /// It is at its address.
+        case left
+        /// It was moved away.
+        case taken
+        /// It is at its address, and is the last one wanted.
+        case last
+    }
+
+    /// Lends each wanted object by the address of its value.
+    private mutating func forEachAddress(
+        _ body: (ObjectID, UnsafeMutableRawPointer) throws(StoreError) -> Lent
+    ) throws(StoreError) {
         let (binding, view, layout) = (binding, snapshot.view, plan.layout)
         // The program's own code makes new values: once, unless something in them is not kept.
-        let initial = E()
+        let initial = UnsafeMutablePointer<E>.allocate(capacity: 2)
+        initial.initialize(to: E())
+        let value = initial + 1
+        defer {
+            initial.deinitialize(count: 1)
+            initial.deallocate()
+        }
         let isFresh = binding.model.hasTransients
         try forEachRow { (object, row) throws(StoreError) in
-            var value = isFresh ? E() : initial
-            try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-                try binding.read(row, object, view, layout, into: UnsafeMutableRawPointer(value))
-            }
-            return try body(Reference(object), value)
+            if isFresh { value.initialize(to: E()) } else { value.initialize(from: initial, count: 1) }
+            let address = UnsafeMutableRawPointer(value)
+            var lent = Lent.left
+            defer { if lent != .taken { value.deinitialize(count: 1) } }
+            try binding.read(row, object, view, layout, into: address)
+            lent = try body(object, address)
+            return lent != .last
         }
     }
 

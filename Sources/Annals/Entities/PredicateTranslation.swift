@@ -190,14 +190,15 @@ struct PredicateTranslator {
                 values.append(value)
             }
         }
-        var test = PropertyTest(binding.position(of: index), type, property.name, comparison, values)
-        test.isFolded = isFolded
-        if !property.codec.isOptional { test.absent = property.initial }
+        var known = property.codec.isOptional ? Value.null : property.initial
         if let absent {
             guard let value = try? property.codec.value(of: absent) else { return nil }
-            test.absent = value
+            known = value
         }
-        return .test(test)
+        return .test(
+            PropertyTest(
+                binding.position(of: index), type, property.name, comparison, values, absent: known,
+                isFolded: isFolded))
     }
 
     /// Whether stored values compare as the properties do.

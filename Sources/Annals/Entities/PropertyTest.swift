@@ -6,7 +6,9 @@
 internal import FoundationEssentials
 
 /// A comparison of a property with constants.
-struct PropertyTest: Sendable {
+///
+/// Sound although it is shared: nothing changes after `init`, the memory of the text included.
+final class PropertyTest: @unchecked Sendable {
     enum Comparison: Sendable {
         case equal
         case less
@@ -31,24 +33,59 @@ struct PropertyTest: Sendable {
     /// Ascending, if there are several.
     let constants: [Value]
     /// What a property without a value counts as.
-    var absent: Value = .null
+    let absent: Value
     /// Whether cases do not count: the property is folded, and the constant is compared as it is.
-    var isFolded = false
-    /// UTF-8 of the first constant.
-    private let text: [UInt8]
-    private let isPlainText: Bool
+    let isFolded: Bool
+    /// UTF-8 of the first constant, if rows are compared with it.
+    private let text: UnsafeMutableRawBufferPointer?
     private let set: Set<Value>
+    private let fast: Fast
 
-    init(_ position: Int, _ type: AttributeType, _ name: String, _ comparison: Comparison, _ constants: [Value]) {
+    /// What is compared without making a value.
+    private enum Fast {
+        case int(Int64)
+        case double(Double)
+        case date(Date)
+        case bool(Bool)
+        case text
+        case none
+    }
+
+    init(
+        _ position: Int, _ type: AttributeType, _ name: String, _ comparison: Comparison, _ constants: [Value],
+        absent: Value = .null, isFolded: Bool = false
+    ) {
         self.position = position
         self.type = type
         self.name = name
         self.comparison = comparison
         self.constants = constants
-        text = constants.first?.string.map { Array($0.utf8) } ?? []
-        isPlainText = text.withUnsafeBytes { $0.isPlainText }
+        self.absent = absent
+        self.isFolded = isFolded
         set = comparison == .oneOf ? Set(constants) : []
+        var text: UnsafeMutableRawBufferPointer?
+        switch (comparison, constants.first) {
+        case (.isNull, _), (.hasElement, _): fast = .none
+        case (.oneOf, .int): fast = type == .int ? .int(0) : .none
+        case (.oneOf, _): fast = .none
+        case (_, .int(let int)): fast = .int(int)
+        case (_, .double(let double)): fast = .double(double)
+        case (_, .date(let date)): fast = .date(date)
+        case (.equal, .bool(let bool)): fast = .bool(bool)
+        case (_, .string(let string)) where !isFolded:
+            var string = string
+            text = string.withUTF8 { utf8 in
+                let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: utf8.count, alignment: 1)
+                bytes.copyMemory(from: UnsafeRawBufferPointer(utf8))
+                return bytes
+            }
+            fast = text.map { UnsafeRawBufferPointer($0).isPlainText } ?? false ? .text : .none
+        default: fast = .none
+        }
+        self.text = text
     }
+
+    deinit { text?.deallocate() }
 
     private var constant: Value { constants.first ?? .null }
 
@@ -97,32 +134,24 @@ struct PropertyTest: Sendable {
     /// Whether a row satisfies the condition. `layout` is the newest one of its entity.
     func matches(_ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout) throws(StoreError) -> Bool {
         guard row.isLike(layout) else { return matches(try slowValue(row, object, view, layout)) }
-        switch type {
-        case .int:
-            guard comparison != .isNull, let int = row.cells.int(position), case .int(let bound) = constant else {
-                break
-            }
-            if comparison == .oneOf { return set.contains(.int(int)) }
-            return compare(int, bound)
-        case .double:
-            guard comparison != .isNull, comparison != .oneOf, let double = row.cells.double(position),
-                case .double(let bound) = constant
-            else { break }
-            return compare(double, bound)
-        case .date:
-            guard comparison != .isNull, comparison != .oneOf, let date = row.cells.date(position),
-                case .date(let bound) = constant
-            else { break }
-            return compare(Microseconds.date(date), bound)
-        case .bool:
-            guard comparison == .equal, let bool = try row.bool(at: position), case .bool(let bound) = constant else {
-                break
-            }
+        switch fast {
+        case .int(let bound):
+            guard let slot = row.cells.slot(position, type: 2) else { break }
+            let int = Int64(littleEndian: slot.loadUnaligned(as: Int64.self))
+            return comparison == .oneOf ? set.contains(.int(int)) : compare(int, bound)
+        case .double(let bound):
+            guard let slot = row.cells.slot(position, type: 3) else { break }
+            return compare(Double(bitPattern: UInt64(littleEndian: slot.loadUnaligned(as: UInt64.self))), bound)
+        case .date(let bound):
+            guard let slot = row.cells.slot(position, type: 6) else { break }
+            return compare(Microseconds.date(Int64(littleEndian: slot.loadUnaligned(as: Int64.self))), bound)
+        case .bool(let bound):
+            guard let bool = try row.bool(at: position) else { break }
             return bool == bound
-        case .string:
-            guard !isFolded, let bytes = row.cells.variableBytes(position), let decided = decide(bytes) else { break }
+        case .text:
+            guard let bytes = row.cells.variableBytes(position), let decided = decide(bytes) else { break }
             return decided
-        default: break
+        case .none: break
         }
         return matches(try slowValue(row, object, view, layout))
     }
@@ -140,20 +169,25 @@ struct PropertyTest: Sendable {
     }
 
     /// Decides by the bytes, if they decide: then both are ASCII, where letters are bytes.
+    @inline(__always)
     private func decide(_ bytes: UnsafeRawBufferPointer) -> Bool? {
-        guard isPlainText, bytes.isPlainText else { return nil }
-        return text.withUnsafeBytes { constant in
-            switch comparison {
-            case .equal: bytes.hasSameBytes(as: constant)
-            case .less: bytes.isBefore(constant)
-            case .lessOrEqual: !constant.isBefore(bytes)
-            case .greater: constant.isBefore(bytes)
-            case .greaterOrEqual: !bytes.isBefore(constant)
-            case .startsWith:
-                bytes.count >= constant.count && bytes.slice(0, constant.count).hasSameBytes(as: constant)
-            case .contains: bytes.contains(constant)
-            default: nil
-            }
+        guard let text else { return nil }
+        let constant = UnsafeRawBufferPointer(text)
+        if comparison == .equal, bytes.count > 0 {
+            // Whatever follows, texts that begin with different ASCII letters are different.
+            if constant.isEmpty || bytes[0] < 0x80 && bytes[0] != constant[0] { return false }
+        }
+        guard bytes.isPlainText else { return nil }
+        switch comparison {
+        case .equal: return bytes.hasSameBytes(as: constant)
+        case .less: return bytes.isBefore(constant)
+        case .lessOrEqual: return !constant.isBefore(bytes)
+        case .greater: return constant.isBefore(bytes)
+        case .greaterOrEqual: return !bytes.isBefore(constant)
+        case .startsWith:
+            return bytes.count >= constant.count && bytes.slice(0, constant.count).hasSameBytes(as: constant)
+        case .contains: return bytes.contains(constant)
+        default: return nil
         }
     }
 

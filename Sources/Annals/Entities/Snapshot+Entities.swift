@@ -13,15 +13,22 @@ extension Snapshot {
         let object = reference.id
         guard let layout = view.shape.newestLayout(object.entityNumber), !layout.isReserved else { return nil }
         let binding = try layout.binding(E.self)
-        guard isSameName(layout.entity.name.text, binding.model.name) else { return nil }
+        guard binding.isOfEntity else { return nil }
         try requireKnown(object.entityNumber)
         var value = E()
         let isFound = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-            try view.withRow(object) { (row) throws(StoreError) in
-                try binding.read(row, object, view, layout, into: UnsafeMutableRawPointer(value))
-            }
+            try read(object, binding, layout, into: UnsafeMutableRawPointer(value))
         }
         return isFound ? value : nil
+    }
+
+    /// Not generic: nothing in it asks for a type while it runs.
+    private func read(
+        _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout, into value: UnsafeMutableRawPointer
+    ) throws(StoreError) -> Bool {
+        try view.withRow(object) { (row) throws(StoreError) in
+            try binding.read(row, object, view, layout, into: value)
+        }
     }
 
     /// The objects that a property refers to one of, as values, in the order of the references. References to nothing

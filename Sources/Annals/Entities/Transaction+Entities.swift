@@ -1,6 +1,18 @@
 // Writing values of a program's own types.
 
+/// What a transaction has worked out for the type that it has written last.
+struct LastBinding {
+    let type: ObjectIdentifier
+    let binding: EntityBinding
+    let layout: RowLayout
+}
+
 extension Transaction {
+    private var lastBinding: LastBinding? {
+        get { notesIfAny?.lastBinding }
+        set { notes.lastBinding = newValue }
+    }
+
     // MARK: Inserting
 
     /// Inserts an object with the properties of a value. Throws `StoreError`: `requiredMissing`, `valueOutOfRange`,
@@ -8,15 +20,28 @@ extension Transaction {
     @discardableResult
     public func insert<E: Entity>(_ value: E) throws -> Reference<E> {
         let (binding, layout) = try binding(E.self)
-        var value = value
-        let object = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-            try prepare(value, binding)
-            return try draft.insert(layout) { (row) throws(StoreError) in
-                try binding.write(UnsafeRawPointer(value), to: &row)
-            }
+        guard binding.model.rules.hasRules else {
+            // Without rules nothing changes in it.
+            return Reference(
+                try withUnsafePointer(to: value) { (value) throws(StoreError) in
+                    try insert(UnsafeRawPointer(value), binding, layout)
+                })
         }
-        note(object, binding, layout)
-        return Reference(object)
+        var value = value
+        return Reference(
+            try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+                try prepare(value, binding)
+                return try insert(UnsafeRawPointer(value), binding, layout)
+            })
+    }
+
+    /// Not generic: nothing in it asks for a type while it runs.
+    private func insert(
+        _ value: UnsafeRawPointer, _ binding: EntityBinding, _ layout: RowLayout
+    ) throws(StoreError) -> ObjectID {
+        let object = try draft.insert(layout) { (row) throws(StoreError) in try binding.write(value, to: &row) }
+        if attachment != nil { note(object, binding, layout) }
+        return object
     }
 
     /// Returns the reference of an object that this transaction may insert later, once. Throws `StoreError`.
@@ -134,12 +159,17 @@ extension Transaction {
     func binding<E: Entity>(
         _ type: E.Type
     ) throws(StoreError) -> (EntityBinding, RowLayout) {
+        if let known = lastBinding, known.type == ObjectIdentifier(type), draft.shape.isNewest(known.layout) {
+            return (known.binding, known.layout)
+        }
         let draft = draft
         let name = E.model.name
         guard let number = draft.catalog.number(ofEntity: name), let layout = draft.newestLayout(number) else {
             throw E.model.undeclared
         }
-        return (try layout.binding(type), layout)
+        let binding = try layout.binding(type)
+        lastBinding = LastBinding(type: ObjectIdentifier(type), binding: binding, layout: layout)
+        return (binding, layout)
     }
 
     /// Computes what is derived, and notes what is not valid.

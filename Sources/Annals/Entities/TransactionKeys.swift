@@ -7,6 +7,7 @@
 /// The notes of one transaction.
 final class EntityNotes: TransactionAttachment {
     private var failures: [ValidationFailure] = []
+    var lastBinding: LastBinding?
     /// By index: the objects of this transaction by their keys. Only for entities that were upserted.
     private var keys: [IndexID: [[UInt8]: ObjectID]] = [:]
 
@@ -14,6 +15,7 @@ final class EntityNotes: TransactionAttachment {
 
     func add(_ more: [ValidationFailure]) { failures += more }
 
+    var hasKeys: Bool { !keys.isEmpty }
     func has(_ index: IndexID) -> Bool { keys[index] != nil }
     func begin(_ index: IndexID) { keys[index] = [:] }
     func object(_ index: IndexID, _ key: [UInt8]) -> ObjectID? { keys[index]?[key] }
@@ -21,8 +23,11 @@ final class EntityNotes: TransactionAttachment {
 }
 
 extension Transaction {
-    private var notes: EntityNotes {
-        if let notes = attachment { return unsafeDowncast(notes, to: EntityNotes.self) }
+    /// Nothing else is ever attached to a transaction.
+    var notesIfAny: EntityNotes? { attachment.map { unsafeDowncast($0, to: EntityNotes.self) } }
+
+    var notes: EntityNotes {
+        if let notes = notesIfAny { return notes }
         let notes = EntityNotes()
         attachment = notes
         return notes
@@ -34,8 +39,7 @@ extension Transaction {
 
     /// After an object was written, for later upserts.
     func note(_ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout) {
-        guard let attachment else { return }
-        let notes = unsafeDowncast(attachment, to: EntityNotes.self)
+        guard let notes = notesIfAny, notes.hasKeys else { return }
         for index in uniqueIndexes(of: layout) where notes.has(index) {
             // A key that cannot be read is one that no upsert finds.
             if let key = try? ownKey(of: object, index, layout) { notes.note(object, index, key) }

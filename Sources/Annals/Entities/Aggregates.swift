@@ -1,0 +1,365 @@
+// Sums, averages and extremes of one property, of all objects and by groups.
+
+public import FoundationEssentials
+
+/// What is known of the values of one property: null does not count.
+struct Aggregate {
+    private(set) var count = 0
+    private var integers: Int64 = 0
+    private var doubles = 0.0
+    private var decimals = Decimal(0)
+    private var type: AttributeType?
+    private(set) var least: Value = .null
+    private(set) var greatest: Value = .null
+    private(set) var isOverflowed = false
+
+    @inline(__always)
+    mutating func add(int: Int64) {
+        count += 1
+        type = .int
+        let (sum, overflow) = integers.addingReportingOverflow(int)
+        integers = sum
+        if overflow { isOverflowed = true }
+    }
+
+    @inline(__always)
+    mutating func add(double: Double) {
+        count += 1
+        type = .double
+        doubles += double
+    }
+
+    mutating func add(_ value: Value) {
+        switch value {
+        case .null: return
+        case .int(let int): add(int: int)
+        case .double(let double): add(double: double)
+        case .decimal(let decimal):
+            count += 1
+            type = .decimal
+            decimals += decimal
+        default: count += 1
+        }
+    }
+
+    mutating func addExtremes(_ value: Value) {
+        if value.isNull { return }
+        if least.isNull || Self.isLess(value, least) { least = value }
+        if greatest.isNull || Self.isLess(greatest, value) { greatest = value }
+    }
+
+    private static func isLess(_ left: Value, _ right: Value) -> Bool {
+        switch (left, right) {
+        case (.int(let a), .int(let b)): return a < b
+        case (.double(let a), .double(let b)): return a < b
+        default:
+            guard let a = try? left.storedValue(), let b = try? right.storedValue() else { return false }
+            var first = ByteWriter(capacity: 64)
+            var second = ByteWriter(capacity: 64)
+            IndexRange.append(a, to: &first)
+            IndexRange.append(b, to: &second)
+            return first.bytes.isBefore(second.bytes)
+        }
+    }
+
+    /// Null if there were no numbers. Throws `valueOutOfRange`.
+    func sum(_ name: String) throws(StoreError) -> Value {
+        guard !isOverflowed else {
+            throw StoreError(
+                .valueOutOfRange, "The sum of “\(name)” is larger than 64 bits hold: add it up in smaller groups.")
+        }
+        return switch type {
+        case .int: .int(integers)
+        case .double: .double(doubles)
+        case .decimal: .decimal(decimals)
+        default: .null
+        }
+    }
+
+    /// Nil if there were no numbers.
+    var average: Double? {
+        guard count > 0 else { return nil }
+        switch type {
+        // Not through an overflowed sum: that one throws.
+        case .int: return Double(integers) / Double(count)
+        case .double: return doubles / Double(count)
+        case .decimal: return Double("\(decimals)").map { $0 / Double(count) }
+        default: return nil
+        }
+    }
+}
+
+extension Snapshot {
+    /// The sum of a property over the objects that satisfy a predicate; zero if there are none.
+    ///
+    /// Throws `StoreError`: `valueOutOfRange` if the property's type does not hold it; `invalidArgument` if the
+    /// property is no number; and as `fetch`.
+    public func sum<E: Entity, V: AttributeValue & AdditiveArithmetic>(
+        of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> V {
+        try sum(path, predicate) ?? V.zero
+    }
+
+    /// The sum of an optional property; objects without a value do not count.
+    public func sum<E: Entity, V: AttributeValue & AdditiveArithmetic>(
+        of path: any KeyPath<E, V?> & Sendable, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> V {
+        try sum(path, predicate) ?? V.zero
+    }
+
+    /// The average of a property over the objects that satisfy a predicate and have a value; nil if there are none.
+    /// Throws as `sum`.
+    public func average<E: Entity>(
+        of path: any PartialKeyPath<E> & Sendable, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> Double? {
+        let (aggregate, name) = try aggregate(path, predicate)
+        _ = try aggregate.sum(name)
+        return aggregate.average
+    }
+
+    /// The least value of a property over the objects that satisfy a predicate and have a value; nil if there are none.
+    /// Constant time with an index and without a predicate. Texts are ordered by their bytes. Throws as `fetch`.
+    public func minimum<E: Entity, V: AttributeValue>(
+        of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> V? {
+        try extreme(path, predicate, isGreatest: false)
+    }
+
+    /// The least value of an optional property.
+    public func minimum<E: Entity, V: AttributeValue>(
+        of path: any KeyPath<E, V?> & Sendable, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> V? {
+        try extreme(path, predicate, isGreatest: false)
+    }
+
+    /// The greatest value of a property. As `minimum`.
+    public func maximum<E: Entity, V: AttributeValue>(
+        of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> V? {
+        try extreme(path, predicate, isGreatest: true)
+    }
+
+    /// The greatest value of an optional property. As `minimum`.
+    public func maximum<E: Entity, V: AttributeValue>(
+        of path: any KeyPath<E, V?> & Sendable, where predicate: Predicate<Object<E>>? = nil
+    ) throws -> V? {
+        try extreme(path, predicate, isGreatest: true)
+    }
+
+    private func sum<E: Entity, V: AttributeValue>(
+        _ path: any PartialKeyPath<E> & Sendable, _ predicate: Predicate<Object<E>>?
+    ) throws(StoreError) -> V? {
+        let (aggregate, name) = try aggregate(path, predicate)
+        let sum = try aggregate.sum(name)
+        if sum.isNull { return nil }
+        guard let result = V(attributeValue: sum) else {
+            throw StoreError(
+                .valueOutOfRange, "The sum of “\(name)” is larger than \(V.self) holds: use a wider type.")
+        }
+        return result
+    }
+
+    /// Adds up a property.
+    private func aggregate<E: Entity>(
+        _ path: any PartialKeyPath<E> & Sendable, _ predicate: Predicate<Object<E>>?
+    ) throws(StoreError) -> (Aggregate, name: String) {
+        var fetch = try Fetch(self, predicate)
+        let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
+        let index = try binding.requireProperty(path, for: "added up by")
+        let (position, property) = (binding.position(of: index), binding.properties[index])
+        try property.requireNumber(of: binding.model.name)
+        var aggregate = Aggregate()
+        let type = property.codec.attributeType
+        let initial = property.codec.isOptional ? Value.null : property.initial
+        try fetch.forEachMatch { (object, row) throws(StoreError) in
+            if row.isLike(layout) {
+                if type == .int, let int = row.cells.int(position) {
+                    aggregate.add(int: int)
+                    return true
+                }
+                if type == .double, let double = row.cells.double(position) {
+                    aggregate.add(double: double)
+                    return true
+                }
+            }
+            let value = try row.value(position, object, view, layout)
+            aggregate.add(value.isNull ? initial : value)
+            return true
+        }
+        return (aggregate, property.name)
+    }
+
+    private func extreme<E: Entity, V: AttributeValue>(
+        _ path: any PartialKeyPath<E> & Sendable, _ predicate: Predicate<Object<E>>?, isGreatest: Bool
+    ) throws(StoreError) -> V? {
+        let key = SortKey<E>(path: path, isDescending: isGreatest)
+        var fetch = try Fetch(self, predicate, [key], limit: 1)
+        let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
+        let index = try binding.requireProperty(path, for: "compared by")
+        let (position, property) = (binding.position(of: index), binding.properties[index])
+        let initial = property.codec.isOptional ? Value.null : property.initial
+        var aggregate = Aggregate()
+        // In descending order, what has no value comes last, so the first one decides.
+        if fetch.plan.isInOrder, isGreatest || !layout.slots[position].isOptional {
+            try fetch.forEachRow { (object, row) throws(StoreError) in
+                aggregate.addExtremes(try row.value(position, object, view, layout))
+                return true
+            }
+        } else {
+            try fetch.forEachMatch { (object, row) throws(StoreError) in
+                let value = try row.value(position, object, view, layout)
+                aggregate.addExtremes(value.isNull ? initial : value)
+                return true
+            }
+        }
+        let value = isGreatest ? aggregate.greatest : aggregate.least
+        return value.isNull ? nil : V(attributeValue: value)
+    }
+}
+
+extension RowImage {
+    /// The value at a position of the newest layout.
+    func value(
+        _ position: Int, _ object: ObjectID, _ view: View, _ layout: RowLayout
+    ) throws(StoreError) -> Value {
+        try withUnsafePointer(to: self) { (row) throws(StoreError) in
+            try RowView(object, row, view: view, layout: layout, isOfState: true).value(at: position)
+        }
+    }
+}
+
+extension EntityModel.Property {
+    fileprivate func requireNumber(of entity: String) throws(StoreError) {
+        switch codec.attributeType {
+        case .int, .double, .decimal: return
+        default:
+            throw StoreError(
+                .invalidArgument, "“\(name)” of “\(entity)” is no number, and cannot be added up: count it instead.",
+                ObjectFacts(entity, [name]))
+        }
+    }
+}
+
+// MARK: Groups
+
+/// The objects with the same value of a property.
+public struct FetchGroup<E: Entity, Key> {
+    /// The value that they have in common.
+    public let key: Key
+    /// How many objects they are.
+    public let count: Int
+    fileprivate let aggregates: [Int: Aggregate]
+
+    /// The sum of a property of theirs; nil if none of them has a value, or if it was not asked for. Throws
+    /// `StoreError.valueOutOfRange`.
+    public func sum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) throws -> V? {
+        try aggregate(path).map { V(attributeValue: try $0.sum("\(path)")) } ?? nil
+    }
+
+    /// The average of a property of theirs; nil if none of them has a value, or if it was not asked for.
+    public func average(_ path: any PartialKeyPath<E> & Sendable) -> Double? { aggregate(path)?.average }
+
+    /// The least value of a property of theirs; nil if none of them has one, or if it was not asked for.
+    public func minimum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) -> V? {
+        aggregate(path).flatMap { V(attributeValue: $0.least) }
+    }
+
+    /// The greatest value of a property of theirs; nil if none of them has one, or if it was not asked for.
+    public func maximum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) -> V? {
+        aggregate(path).flatMap { V(attributeValue: $0.greatest) }
+    }
+
+    /// The sum of an optional property.
+    public func sum<V: AttributeValue>(_ path: any KeyPath<E, V?> & Sendable) throws -> V? {
+        try aggregate(path).map { V(attributeValue: try $0.sum("\(path)")) } ?? nil
+    }
+
+    /// The least value of an optional property.
+    public func minimum<V: AttributeValue>(_ path: any KeyPath<E, V?> & Sendable) -> V? {
+        aggregate(path).flatMap { V(attributeValue: $0.least) }
+    }
+
+    /// The greatest value of an optional property.
+    public func maximum<V: AttributeValue>(_ path: any KeyPath<E, V?> & Sendable) -> V? {
+        aggregate(path).flatMap { V(attributeValue: $0.greatest) }
+    }
+
+    private func aggregate(_ path: any PartialKeyPath<E> & Sendable) -> Aggregate? {
+        MemoryLayout<E>.offset(of: path).flatMap { aggregates[$0] }
+    }
+}
+
+extension FetchGroup: Sendable where Key: Sendable {}
+
+extension Snapshot {
+    /// The objects that satisfy a predicate, grouped by a property, in the order of that property.
+    ///
+    /// ```swift
+    /// let groups = try snapshot.groups(by: \Clip.folder, aggregating: \.rank, having: { $0.count > 3 })
+    /// for group in groups { print(group.count, try group.sum(\.rank) ?? 0) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - path: The property.
+    ///   - aggregated: The properties whose sums, averages and extremes are wanted.
+    ///   - predicate: Which objects; nil for all.
+    ///   - isWanted: Which groups.
+    ///
+    /// Memory grows with the number of groups. Throws as `fetch`; and what `isWanted` throws.
+    public func groups<E: Entity, Key>(
+        by path: any KeyPath<E, Key> & Sendable, aggregating aggregated: any PartialKeyPath<E> & Sendable...,
+        where predicate: Predicate<Object<E>>? = nil,
+        having isWanted: (FetchGroup<E, Key>) throws -> Bool = { _ in true }
+    ) throws -> [FetchGroup<E, Key>] {
+        var fetch = try Fetch(self, predicate)
+        let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
+        let keyIndex = try binding.requireProperty(path, for: "grouped by")
+        let keyPosition = binding.position(of: keyIndex)
+        let property = binding.properties[keyIndex]
+        var columns: [(offset: Int, position: Int, initial: Value)] = []
+        for path in aggregated {
+            let index = try binding.requireProperty(path, for: "aggregated by")
+            let column = binding.properties[index]
+            let initial = column.codec.isOptional ? Value.null : column.initial
+            columns.append((column.offset, binding.position(of: index), initial))
+        }
+        var found: [Value: (count: Int, aggregates: [Aggregate])] = [:]
+        try fetch.forEachMatch { (object, row) throws(StoreError) in
+            let key = try row.value(keyPosition, object, view, layout)
+            var values: [Value] = []
+            for column in columns {
+                let value = try row.value(column.position, object, view, layout)
+                values.append(value.isNull ? column.initial : value)
+            }
+            let empty = (count: 0, aggregates: [Aggregate](repeating: Aggregate(), count: columns.count))
+            found[key, default: empty].count += 1
+            for (index, value) in values.enumerated() {
+                found[key]?.aggregates[index].add(value)
+                found[key]?.aggregates[index].addExtremes(value)
+            }
+            return true
+        }
+        var keyed: [(bytes: [UInt8], group: FetchGroup<E, Key>)] = []
+        for (value, group) in found {
+            let known = value.isNull && !property.codec.isOptional ? property.initial : value
+            guard let key = property.codec.property(of: known) as? Key else {
+                throw StoreError(
+                    .valueOutOfRange,
+                    "“\(property.name)” of “\(binding.model.name)” has a value in the store that its type in the "
+                        + "program does not have.", ObjectFacts(binding.model.name, [property.name]))
+            }
+            var bytes = ByteWriter()
+            IndexRange.append(try value.storedValue(), to: &bytes)
+            let aggregates = zip(columns.map(\.offset), group.aggregates)
+            keyed.append(
+                (
+                    Array(bytes.bytes),
+                    FetchGroup(
+                        key: key, count: group.count,
+                        aggregates: Dictionary(aggregates, uniquingKeysWith: { first, _ in first }))
+                ))
+        }
+        keyed.sort { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        return try keyed.map(\.group).filter(isWanted)
+    }
+}
