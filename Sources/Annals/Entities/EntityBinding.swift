@@ -31,7 +31,7 @@ final class EntityBinding: @unchecked Sendable {
     let isOfEntity: Bool
 
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
-    init(_ model: EntityModel, _ layout: RowLayout) throws(StoreError) {
+    init(_ model: EntityModel, _ layout: RowLayout, _ catalog: SchemaCatalog) throws(StoreError) {
         self.model = model
         isOfEntity = isSameName(layout.entity.name.text, model.name)
         guard isOfEntity else {
@@ -43,7 +43,9 @@ final class EntityBinding: @unchecked Sendable {
         var placed: [(position: Int, property: EntityModel.Property)] = []
         for property in model.properties {
             let attributes = layout.entity.attributes
-            guard let position = attributes.firstIndex(where: { isSameName($0.name.text, property.name) }),
+            let named = attributes.firstIndex { isSameName($0.name.text, property.name) }
+            let former = catalog.attribute(formerly: property.name, of: layout.number)
+            guard let position = named ?? former.flatMap({ layout.position(ofAttribute: $0) }),
                 attributes[position].type == property.codec.attributeType
             else {
                 throw StoreError(
@@ -390,21 +392,25 @@ final class LayoutBindings: RowLayoutAttachment, @unchecked Sendable {
 extension RowLayout {
     /// How values of a type stand in rows of this layout. Throws `modelInvalid`, `schemaMismatch`.
     @inline(__always)
-    func binding<E: Entity>(_ type: E.Type) throws(StoreError) -> EntityBinding {
+    func binding<E: Entity>(
+        _ type: E.Type, _ catalog: @autoclosure () -> SchemaCatalog
+    ) throws(StoreError) -> EntityBinding {
         let key = ObjectIdentifier(type)
         if let attached = attachment.load() {
             // Nothing else is ever attached.
             let bindings = unsafeDowncast(attached, to: LayoutBindings.self)
             if bindings.type == key { return bindings.first }
         }
-        return try newBinding(type, key)
+        return try newBinding(type, key, catalog())
     }
 
     @inline(never)
-    private func newBinding<E: Entity>(_ type: E.Type, _ key: ObjectIdentifier) throws(StoreError) -> EntityBinding {
+    private func newBinding<E: Entity>(
+        _ type: E.Type, _ key: ObjectIdentifier, _ catalog: SchemaCatalog
+    ) throws(StoreError) -> EntityBinding {
         if let known = (attachment.load() as? LayoutBindings)?.binding(key) { return known }
         try E.model.requireValid()
-        let made = try EntityBinding(E.model, self)
+        let made = try EntityBinding(E.model, self, catalog)
         let bindings = attachment.storeIfNil(LayoutBindings(key, made))
         guard let bindings = bindings as? LayoutBindings, bindings.type != key else { return made }
         bindings.add(made, key)

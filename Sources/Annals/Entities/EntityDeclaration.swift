@@ -67,8 +67,9 @@ struct EntityDeclaration {
 
     /// The changes that make a store's schema hold everything that is declared. Nothing is removed.
     ///
-    /// Throws `schemaMismatch` if the store contradicts the declaration.
-    func additions(to catalog: SchemaCatalog) throws(StoreError) -> [SchemaChange] {
+    /// Throws `schemaMismatch` if the store contradicts the declaration, unless this is an older version of the
+    /// program.
+    func additions(to catalog: SchemaCatalog, isOlder: Bool) throws(StoreError) -> [SchemaChange] {
         var changes: [SchemaChange] = []
         for model in models {
             guard let number = catalog.number(ofEntity: model.name),
@@ -77,13 +78,19 @@ struct EntityDeclaration {
                 changes.append(.addEntity(model.description))
                 continue
             }
-            try add(model, to: try EntityDescription(definition, catalog), &changes)
+            let former = { (name: String) in
+                catalog.attribute(formerly: name, of: number).flatMap { attribute in
+                    definition.attributes.first { $0.number == attribute }?.name.text
+                }
+            }
+            try add(model, to: try EntityDescription(definition, catalog), isOlder, former, &changes)
         }
         return changes
     }
 
     private func add(
-        _ model: EntityModel, to present: EntityDescription, _ changes: inout [SchemaChange]
+        _ model: EntityModel, to present: EntityDescription, _ isOlder: Bool, _ former: (String) -> String?,
+        _ changes: inout [SchemaChange]
     ) throws(StoreError) {
         var present = present
         for property in model.properties {
@@ -94,17 +101,24 @@ struct EntityDeclaration {
                     present.attributes[place].name = property.name
                 }
             }
-            guard let there = present[property.name] else {
+            // What is declared under a name that it had before is there.
+            let presentName = former(property.name).flatMap { name in
+                model.properties.contains { isSameName($0.name, name) } ? nil : name
+            }
+            guard let there = present[property.name] ?? presentName.flatMap({ present[$0] }) else {
                 changes.append(.addAttribute(property.description(isNew: true, sampling: true), to: model.name))
                 continue
             }
             // What is optional in the program has no value in some objects.
-            if declared.isOptional, !there.isOptional {
-                changes.append(.changeAttribute(property.name, of: model.name, isOptional: true))
+            if declared.isOptional, !there.isOptional, !property.isRequired {
+                changes.append(.changeAttribute(there.name, of: model.name, isOptional: true))
             }
             declared.isOptional = there.isOptional
+            declared.name = there.name
+            if isOlder { continue }
             if let change = try SchemaPlan.addition(of: declared, to: there, of: model.name) { changes.append(change) }
         }
+        if isOlder { return }
         changes += SchemaPlan.additions(of: model.keys, to: present.keys, of: model.name)
     }
 }
@@ -156,13 +170,6 @@ extension Store {
     public convenience init(
         at path: String, entities: [any Entity.Type], options: Options = Options()
     ) throws {
-        let declaration = try EntityDeclaration(entities)
-        try self.init(at: path, options: options)
-        do throws(StoreError) {
-            try add { (catalog) throws(StoreError) in try declaration.additions(to: catalog) }
-        } catch {
-            _ = try? abandon()
-            throw error
-        }
+        try self.init(at: path, entities: entities, migrations: [], options: options)
     }
 }

@@ -16,7 +16,7 @@ struct Fetch<E: Entity> {
         offset: Int = 0
     ) throws(StoreError) {
         let layout = try snapshot.layout(of: E.model)
-        binding = try layout.binding(E.self)
+        binding = try layout.binding(E.self, snapshot.view.catalog)
         let condition = try predicate.map { (predicate) throws(StoreError) in
             try PredicateTranslator.condition(predicate, snapshot)
         }

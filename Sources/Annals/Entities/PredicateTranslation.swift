@@ -18,7 +18,8 @@ struct PredicateTranslator {
     ) throws(StoreError) -> PredicateTranslator {
         let layout = try snapshot.layout(of: E.model)
         return PredicateTranslator(
-            snapshot: snapshot, model: E.model, binding: try layout.binding(type), layout: layout, variable: variable,
+            snapshot: snapshot, model: E.model, binding: try layout.binding(type, snapshot.view.catalog),
+            layout: layout, variable: variable,
             offset: { PathProbe.offset($0, type) })
     }
 

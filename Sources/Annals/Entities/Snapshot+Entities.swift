@@ -12,7 +12,7 @@ extension Snapshot {
     func value<E: Entity>(_ reference: Reference<E>) throws(StoreError) -> E? {
         let object = reference.id
         guard let layout = view.shape.newestLayout(object.entityNumber), !layout.isReserved else { return nil }
-        let binding = try layout.binding(E.self)
+        let binding = try layout.binding(E.self, view.catalog)
         guard binding.isOfEntity else { return nil }
         try requireKnown(object.entityNumber)
         var value = E()

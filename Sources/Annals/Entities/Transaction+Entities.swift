@@ -167,7 +167,7 @@ extension Transaction {
         guard let number = draft.catalog.number(ofEntity: name), let layout = draft.newestLayout(number) else {
             throw E.model.undeclared
         }
-        let binding = try layout.binding(type)
+        let binding = try layout.binding(type, draft.catalog)
         lastBinding = LastBinding(type: ObjectIdentifier(type), binding: binding, layout: layout)
         return (binding, layout)
     }

@@ -117,7 +117,7 @@ public final class Store: Sendable {
     /// Adds what the store lacks, by what `additions` says of a schema. Other processes may do the same at the same
     /// time: then the later one finds nothing to add.
     func add(
-        _ additions: @escaping (SchemaCatalog) throws(StoreError) -> [SchemaChange]
+        reserved: Bool = false, _ additions: @escaping (SchemaCatalog) throws(StoreError) -> [SchemaChange]
     ) throws(StoreError) {
         guard try !additions(try newest().view.catalog).isEmpty else { return }
         guard options.access == .readWrite else {
@@ -130,7 +130,7 @@ public final class Store: Sendable {
         do {
             _ = try generations.commit(author: nil, context: nil, durability: options.durability) { pending in
                 let definitions = try SchemaPlan.definitions(
-                    for: try additions(pending.catalog), catalog: pending.catalog)
+                    for: try additions(pending.catalog), catalog: pending.catalog, addsReserved: reserved)
                 if !definitions.isEmpty { try pending.changeSchema(definitions) }
             }
         } catch {

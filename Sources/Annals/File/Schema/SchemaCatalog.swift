@@ -104,6 +104,17 @@ package struct SchemaCatalog: Sendable {
         history(entity)?.types[attribute] != nil
     }
 
+    /// The attribute of an entity's newest definition that was called so before; nil if there is none. Linear in the
+    /// entity's definitions.
+    func attribute(formerly name: String, of entity: UInt16) -> UInt16? {
+        guard let steps = history(entity)?.steps, let newest = steps.last?.layout else { return nil }
+        for step in steps.reversed() {
+            let attribute = step.layout?.entity.attributes.first { $0.name == IdentifierName(name) }
+            if let attribute, newest.position(ofAttribute: attribute.number) != nil { return attribute.number }
+        }
+        return nil
+    }
+
     /// What is not kept of the entity's history; nil if it has never been off.
     package func historyGap(ofEntity number: UInt16) -> HistoryGap? {
         guard let history = history(number), let end = history.gapEnd, let first = history.steps.first else {

@@ -171,6 +171,8 @@ extension StoreError.Code {
     public static let schemaMismatch = Self(rawValue: "schemaMismatch")
     /// The types that a program declares as entities have mistakes; the message names all of them.
     public static let modelInvalid = Self(rawValue: "modelInvalid")
+    /// A migration has thrown an error, which the message repeats. Nothing of the migration has happened.
+    public static let migrationFailed = Self(rawValue: "migrationFailed")
     /// A schema change that cannot be made; the message says why and what can.
     public static let schemaRefused = Self(rawValue: "schemaRefused")
     /// The schema has no entity of that name.

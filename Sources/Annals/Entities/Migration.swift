@@ -1,0 +1,382 @@
+// Changes of a store that are more than additions: they run once for each store, each in one transaction.
+//
+// Invariants:
+// MG1  A store notes each migration that it has had under its name, in the transaction that carries it out. So it runs
+//      once, whoever is first, or not at all.
+// MG2  A store that has none of the declared entities is new: it notes all migrations and runs none.
+
+internal import FoundationEssentials
+
+/// A change of a store that adding what is missing does not make: removing, renaming, other types, other rules, and new
+/// values for old objects.
+///
+/// ```swift
+/// let migrations = [
+///     Migration("rank as a number", [.widen("rank", of: "Clip", to: .double)]),
+///     Migration("no empty titles") { migration in
+///         try migration.update(Clip.self) { old, clip in if clip.title.isEmpty { clip.title = "Untitled" } }
+///     },
+/// ]
+/// let store = try Store(at: path, entities: [Clip.self], migrations: migrations)
+/// ```
+///
+/// A migration is one transaction: if anything in it fails, or the process is killed, nothing has changed. History goes
+/// on. Migrations run in their order. Never change or rename one that stores have had: add another.
+public struct Migration: Sendable {
+    /// The name under which stores note that they have had it.
+    public let name: String
+    let steps: [Step]
+    let body: @Sendable (MigrationContext) throws -> Void
+
+    /// A change of the schema.
+    public enum Step: Sendable {
+        /// Any change of the schema.
+        case change(SchemaChange)
+        /// Gives an attribute another type and converts its values: integers to doubles, decimals or strings, doubles
+        /// to decimals or strings, Booleans to integers or strings, UUIDs to strings, a reference to a list or a set, a
+        /// list to a set.
+        case widen(String, of: String, to: AttributeType)
+        /// Makes an attribute what the program declares now: another delete rule, default or target. Values are kept.
+        case redeclare(String, of: String)
+    }
+
+    /// Describes a migration.
+    ///
+    /// - Parameters:
+    ///   - name: Different from the names of all others.
+    ///   - steps: Changes of the schema, which come first.
+    ///   - body: Changes of objects, in the new schema.
+    public init(
+        _ name: String, _ steps: [Step] = [], _ body: @escaping @Sendable (MigrationContext) throws -> Void = { _ in }
+    ) {
+        self.name = name
+        self.steps = steps
+        self.body = body
+    }
+}
+
+/// A migration while it runs.
+public final class MigrationContext {
+    /// The transaction, in the new schema. It sees its own changes.
+    public let transaction: Transaction
+    /// The state before the migration, in the old schema.
+    public let before: Snapshot
+    private let conversions: [Conversion]
+
+    fileprivate init(transaction: Transaction, before: Snapshot, conversions: [Conversion]) {
+        self.transaction = transaction
+        self.before = before
+        self.conversions = conversions
+    }
+
+    /// Changes all objects of an entity: `change` gets each object as it was, and its value in the new schema, with
+    /// widened attributes converted. Each object is written once.
+    ///
+    /// Throws what `change` throws, and as `Transaction.update`.
+    public func update<E: Entity>(_ type: E.Type, _ change: (Row, inout E) throws -> Void) throws {
+        let (binding, layout) = try transaction.binding(E.self)
+        guard let entity = try before.handle(ofNumber: layout.number) else { return }
+        var failure: (any Error)?
+        try before.lendRows(of: entity) { (row) throws(StoreError) in
+            do {
+                let reference = Reference<E>(row.id)
+                let old = try row.row(entity: entity.name, names: entity.attributes)
+                guard var value = try transaction[reference] else { return true }
+                for conversion in conversions where conversion.entity == layout.number {
+                    try conversion.apply(old, binding, layout, to: &value)
+                }
+                try change(old, &value)
+                _ = try transaction.write(&value, to: row.id, binding, layout)
+                return true
+            } catch {
+                failure = error
+                return false
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Converts the values of the objects that the body has not written.
+    fileprivate func convertRest() throws(StoreError) {
+        for entity in Set(conversions.map(\.entity)).sorted() {
+            guard let handle = try before.handle(ofNumber: entity), let layout = transaction.draft.newestLayout(entity)
+            else { continue }
+            let conversions = conversions.filter { $0.entity == entity }
+            try before.lendRows(of: handle) { (row) throws(StoreError) in
+                guard !transaction.draft.isChangedHere(row.id) else { return true }
+                var values: [(position: Int, value: StoredValue)] = []
+                for conversion in conversions {
+                    guard let old = handle.position(of: conversion.oldName),
+                        let position = layout.position(ofAttribute: conversion.attribute)
+                    else { continue }
+                    let value = try conversion.converted(try row.value(at: old))
+                    values.append((position, try value.storedValue()))
+                }
+                values.sort { $0.position < $1.position }
+                try transaction.draft.update(row.id, values)
+                return true
+            }
+        }
+    }
+}
+
+/// The new attribute that takes the place of one of another type.
+private struct Conversion {
+    let entity: UInt16
+    let attribute: UInt16
+    let oldName: String
+    let from: AttributeType
+    let to: AttributeType
+
+    func apply<E: Entity>(
+        _ old: Row, _ binding: EntityBinding, _ layout: RowLayout, to value: inout E
+    ) throws(StoreError) {
+        guard let before = old[oldName], let position = layout.position(ofAttribute: attribute),
+            let index = binding.properties.indices.first(where: { binding.position(of: $0) == position })
+        else { return }
+        let converted = try converted(before)
+        try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            try binding.store(converted, index, into: UnsafeMutableRawPointer(value))
+        }
+    }
+
+    func converted(_ value: Value) throws(StoreError) -> Value {
+        if from == to { return value }
+        switch (value, to) {
+        case (.null, _): return .null
+        case (.int(let int), .double): return .double(Double(int))
+        case (.int(let int), .decimal): return .decimal(Decimal(int))
+        case (.int(let int), .string): return .string("\(int)")
+        case (.double(let double), .decimal): return .decimal(Decimal(double))
+        case (.double(let double), .string): return .string("\(double)")
+        case (.bool(let bool), .int): return .int(bool ? 1 : 0)
+        case (.bool(let bool), .string): return .string("\(bool)")
+        case (.uuid(let uuid), .string): return .string(uuid.uuidString)
+        case (.object(let object), .orderedObjects): return .orderedObjects([object])
+        case (.object(let object), .objects): return .objects([object])
+        case (.orderedObjects(let objects), .objects): return .objects(objects)
+        default: throw Self.impossible(from, to)
+        }
+    }
+
+    static func impossible(_ from: AttributeType, _ to: AttributeType) -> StoreError {
+        StoreError(
+            .schemaRefused,
+            "An attribute of the type \(from) cannot be widened to \(to): add another attribute, and carry the values "
+                + "over in the body of a migration.")
+    }
+
+    static func isPossible(_ from: AttributeType, _ to: AttributeType) -> Bool {
+        switch (from, to) {
+        case (.int, .double), (.int, .decimal), (.int, .string), (.double, .decimal), (.double, .string),
+            (.bool, .int), (.bool, .string), (.uuid, .string), (.object, .orderedObjects), (.object, .objects),
+            (.orderedObjects, .objects):
+            true
+        default: from == to
+        }
+    }
+}
+
+// MARK: Carrying out
+
+extension Store {
+    /// Opens a store for the entities of a program, and carries out the migrations that it has not had.
+    ///
+    /// A store that has had a migration which is not in the list belongs to a newer version of the program: then the
+    /// store's declaration holds, and this program keeps what it does not know.
+    ///
+    /// Parameters and errors are those of `init(at:entities:options:)`. Also throws `migrationFailed` if a migration
+    /// throws: then nothing of it has happened, and those before it have.
+    public convenience init(
+        at path: String, entities: [any Entity.Type], migrations: [Migration], options: Options = Options()
+    ) throws {
+        let declaration = try EntityDeclaration(entities)
+        let names = migrations.map(\.name)
+        guard Set(names).count == names.count, !names.contains("") else {
+            throw StoreError(.invalidArgument, "Migrations have names that are different and not empty.")
+        }
+        try self.init(at: path, options: options)
+        do {
+            try prepare(declaration, migrations)
+        } catch {
+            _ = try? abandon()
+            throw error
+        }
+    }
+
+    func prepare(_ declaration: EntityDeclaration, _ migrations: [Migration]) throws {
+        var done = try migrationsDone()
+        if try isNew(declaration, newest().view.catalog), !migrations.isEmpty {
+            guard options.access == .readWrite else {
+                throw StoreError(.schemaMismatch, "The store is empty, and open for reading only.", path: path)
+            }
+            try write { transaction in
+                // Another process may have been faster.
+                guard isNew(declaration, transaction.draft.catalog) else { return }
+                try transaction.change(declaration, [], isOlder: false)
+                for migration in migrations { try transaction.note(migration) }
+            }
+            done = try migrationsDone()
+        }
+        for migration in migrations where !done.contains(migration.name) {
+            guard options.access == .readWrite else {
+                throw StoreError(
+                    .schemaMismatch,
+                    "The store has not had the migration “\(migration.name)”, and is open for reading only: open it "
+                        + "for writing once.", path: path)
+            }
+            try carryOut(migration, declaration, isLast: migration.name == migrations.last?.name)
+        }
+        let isOlder = try !migrationsDone().isSubset(of: migrations.map(\.name))
+        try add(reserved: true) { (catalog) throws(StoreError) in
+            let additions = try declaration.additions(to: catalog, isOlder: isOlder)
+            // Who only reads needs no place for metadata.
+            return self.options.access == .readWrite ? additions + Self.metadataAddition(catalog) : additions
+        }
+    }
+
+    private func isNew(_ declaration: EntityDeclaration, _ catalog: SchemaCatalog) -> Bool {
+        !declaration.models.contains { catalog.number(ofEntity: $0.name) != nil }
+    }
+
+    private func migrationsDone() throws -> Set<String> {
+        let prefix = Transaction.migrationPrefix
+        return Set(
+            try snapshot().allMetadataKeys().filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) })
+    }
+
+    fileprivate static func metadataAddition(_ catalog: SchemaCatalog) -> [SchemaChange] {
+        catalog.number(ofEntity: ReservedEntity.metadata.name) == nil ? [.addEntity(ReservedEntity.metadata)] : []
+    }
+
+    private func carryOut(_ migration: Migration, _ declaration: EntityDeclaration, isLast: Bool) throws {
+        var isBody = false
+        do {
+            try write(contextName: migration.name) { transaction in
+                isBody = true
+                guard try !transaction.snapshot.allMetadataKeys().contains(Transaction.migrationPrefix + migration.name)
+                else { return }
+                let conversions = try transaction.change(declaration, migration.steps, isOlder: !isLast)
+                let context = MigrationContext(
+                    transaction: transaction, before: transaction.snapshot, conversions: conversions)
+                try migration.body(context)
+                try context.convertRest()
+                try transaction.note(migration)
+                isBody = false
+            }
+        } catch {
+            let known = error as? StoreError
+            guard
+                isBody || known?.code == .validationFailed || known?.code == .uniqueViolation
+                    || known?.code == .requiredMissing
+            else { throw error }
+            throw StoreError(
+                .migrationFailed,
+                "The migration “\(migration.name)” failed, and nothing of it has happened: "
+                    + (known?.message ?? "\(error)."), path: path)
+        }
+    }
+}
+
+extension Transaction {
+    static let migrationPrefix = ReservedEntity.ownKeyPrefix + "migration."
+
+    fileprivate func note(_ migration: Migration) throws {
+        try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.migrationPrefix + migration.name)
+    }
+
+    /// Changes the schema by the steps, and then to what is declared, as far as it is known by then.
+    @discardableResult
+    fileprivate func change(
+        _ declaration: EntityDeclaration, _ steps: [Migration.Step], isOlder: Bool
+    ) throws(StoreError) -> [Conversion] {
+        let catalog = draft.catalog
+        var changes: [SchemaChange] = []
+        var widened: [(name: String, entity: String, from: AttributeType, to: AttributeType)] = []
+        for step in steps {
+            switch step {
+            case .change(let change): changes.append(change)
+            case .widen(let name, let entity, let type):
+                let there = try attribute(name, entity, changes, catalog)
+                guard Conversion.isPossible(there.type, type) else { throw Conversion.impossible(there.type, type) }
+                var new = declaration.attribute(name, of: entity) ?? there
+                guard new.type == type else {
+                    throw StoreError(
+                        .schemaRefused,
+                        "“\(name)” of “\(entity)” is declared with the type \(new.type), and widened to \(type).")
+                }
+                new.type = type
+                new.defaultValue = nil
+                new.isOptional = true
+                changes.append(.replaceAttribute(name, of: entity, by: new))
+                widened.append((name, entity, there.type, type))
+            case .redeclare(let name, let entity):
+                let there = try attribute(name, entity, changes, catalog)
+                guard var new = declaration.attribute(name, of: entity), new.type == there.type else {
+                    throw StoreError(
+                        .schemaRefused,
+                        "“\(name)” of “\(entity)” is not declared with the type that it has in the store: widen it, or "
+                            + "leave the step out.")
+                }
+                if there.isOptional { new.isOptional = true }
+                changes.append(.replaceAttribute(name, of: entity, by: new))
+                widened.append((name, entity, there.type, there.type))
+            }
+        }
+        let stepped = try SchemaPlan.catalog(catalog, after: changes)
+        changes += try declaration.additions(to: stepped, isOlder: isOlder) + Store.metadataAddition(stepped)
+        let definitions = try SchemaPlan.definitions(for: changes, catalog: catalog, addsReserved: true)
+        if !definitions.isEmpty { try draft.changeSchema(definitions) }
+        var conversions: [Conversion] = []
+        for (name, entity, from, to) in widened {
+            guard let number = draft.catalog.number(ofEntity: entity), let layout = draft.newestLayout(number),
+                let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) })
+            else { continue }
+            conversions.append(
+                Conversion(entity: number, attribute: attribute.number, oldName: name, from: from, to: to))
+        }
+        return conversions
+    }
+
+    /// An attribute as it is after changes of the schema.
+    private func attribute(
+        _ name: String, _ entity: String, _ changes: [SchemaChange], _ catalog: SchemaCatalog
+    ) throws(StoreError) -> AttributeDescription {
+        let stepped = try SchemaPlan.catalog(catalog, after: changes)
+        guard let number = stepped.number(ofEntity: entity),
+            let definition = stepped.entity(number, version: stepped.newestVersion)
+        else { throw .unknownEntity(entity) }
+        guard let attribute = try EntityDescription(definition, stepped)[name] else {
+            throw .unknownAttribute(name, of: entity)
+        }
+        return attribute
+    }
+}
+
+extension SchemaPlan {
+    /// A catalog as it will be after changes.
+    static func catalog(_ catalog: SchemaCatalog, after changes: [SchemaChange]) throws(StoreError) -> SchemaCatalog {
+        let definitions = try definitions(for: changes, catalog: catalog, addsReserved: true)
+        guard !definitions.isEmpty else { return catalog }
+        var changed = catalog
+        try changed.apply(SchemaDefinition(version: catalog.newestVersion + 1, entities: definitions))
+        return changed
+    }
+}
+
+extension EntityDeclaration {
+    /// A property as it is declared; nil if none of that name is.
+    fileprivate func attribute(_ name: String, of entity: String) -> AttributeDescription? {
+        let model = models.first { isSameName($0.name, entity) }
+        return model?.properties.first { isSameName($0.name, name) }?.description(isNew: true)
+    }
+}
+
+extension Snapshot {
+    /// The handle of an entity by its number; nil if this state has none, or it is the store's own.
+    fileprivate func handle(ofNumber number: UInt16) throws(StoreError) -> EntityHandle? {
+        guard let layout = view.shape.newestLayout(number), !layout.isReserved else { return nil }
+        try requireKnown(number)
+        return EntityHandle(layout)
+    }
+}
