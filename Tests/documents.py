@@ -137,6 +137,14 @@ def check_manifest(directory):
         sys.exit(f"{README}: the manifest does not work\n{result.stdout}")
 
 
+def check_sample():
+    """The README's program is the one that CI builds and runs."""
+    with open(os.path.join(ROOT, "Tests/Samples/Library/main.swift"), encoding="utf-8") as file:
+        sample = file.read().strip()
+    if not any(block.strip() == sample for _, block in blocks(README)):
+        sys.exit(f"{README}: the quick start is not the program Tests/Samples/Library/main.swift")
+
+
 def check_program(name, path, binary, directory):
     """Runs a document's program twice, and compares what it prints with what the document says."""
     os.makedirs(directory)
@@ -170,6 +178,7 @@ def main():
     write_package(documents, home)
     with tempfile.TemporaryDirectory() as directory:
         if README in paths:
+            check_sample()
             check_manifest(directory)
         result = run(["swift", "build", "--scratch-path", os.path.join(build, "build")], home, 1800)
         if result.returncode != 0 or re.search(r"\.md:\d+:\d+: warning:", result.stdout):

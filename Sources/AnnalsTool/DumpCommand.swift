@@ -81,24 +81,8 @@ enum DumpCommand {
     private static func csv(
         _ entity: EntityHandle, _ snapshot: Snapshot, _ isBare: Bool, _ output: inout Output
     ) throws(ToolFailure) {
-        try print((isBare ? [] : ["_entity", "_id"]) + entity.attributes.map(MemberNames.dumped), &output)
-        try forEach(entity, snapshot) { (row) throws(ToolFailure) in
-            var fields: [String?] = isBare ? [] : [entity.name, row.id.description]
-            for position in entity.attributes.indices {
-                do throws(StoreError) {
-                    let value = try row.value(at: position)
-                    fields.append(value.isNull ? nil : ValueConversion.field(value))
-                } catch {
-                    throw ToolFailure(error)
-                }
-            }
-            try print(fields, &output)
-        }
-    }
-
-    /// Unchanged for other programs; on a terminal, without what it would obey.
-    private static func print(_ fields: [String?], _ output: inout Output) throws(ToolFailure) {
-        let line = CSV.line(fields)
-        if output.isTerminal { try output.line(String(line.dropLast())) } else { try output.data(Array(line.utf8)) }
+        let fields = CSVFields(entity, isBare: isBare)
+        try fields.printNames(&output)
+        try forEach(entity, snapshot) { (row) throws(ToolFailure) in try fields.print(row, &output) }
     }
 }

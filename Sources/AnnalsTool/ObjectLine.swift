@@ -1,4 +1,4 @@
-// An object as one line of JSON: `dump` and `get` print it, and `load` reads it.
+// An object as one line of JSON: `dump`, `get` and `find` print it, and `load` reads it.
 
 internal import Annals
 
@@ -7,15 +7,20 @@ struct ObjectLine {
     private let entity: EntityHandle
     private let isBare: Bool
     private let start: String
-    private let names: [String]
+    /// The positions of the attributes to print, and their names.
+    private let columns: [(position: Int, name: String)]
     private var line: [UInt8] = []
 
-    /// - Parameter isBare: Leaves out “_entity” and “_id”.
-    init(_ entity: EntityHandle, isBare: Bool = false) {
+    /// - Parameters:
+    ///   - isBare: Leaves out “_entity” and “_id”.
+    ///   - columns: The positions of the attributes to print, in their order; nil for all.
+    init(_ entity: EntityHandle, isBare: Bool = false, columns: [Int]? = nil) {
         self.entity = entity
         self.isBare = isBare
         start = isBare ? "{" : "{\"_entity\":\(JSONText.string(entity.name)),\"_id\":\""
-        names = entity.attributes.map { JSONText.string(MemberNames.dumped($0)) + ":" }
+        self.columns = (columns ?? Array(entity.attributes.indices)).map { position in
+            (position, JSONText.string(MemberNames.dumped(entity.attributes[position])) + ":")
+        }
     }
 
     /// The line of an object, with its line feed.
@@ -23,10 +28,10 @@ struct ObjectLine {
         line.removeAll(keepingCapacity: true)
         line += start.utf8
         if !isBare { line += "\(row.id)\"".utf8 }
-        for position in names.indices {
-            if position > 0 || !isBare { line.append(UInt8(ascii: ",")) }
-            line += names[position].utf8
-            try append(row, position, entity.types[position])
+        for (index, column) in columns.enumerated() {
+            if index > 0 || !isBare { line.append(UInt8(ascii: ",")) }
+            line += column.name.utf8
+            try append(row, column.position, entity.types[column.position])
         }
         line += "}\n".utf8
         return line

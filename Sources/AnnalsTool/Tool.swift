@@ -6,9 +6,8 @@ internal import Glibc
 /// The commands, in the order of help.
 enum Commands {
     static let all = [
-        Command.load, .insert, .set, .delete, .get, .count, .dump, .schema, .history, .watch, .versions, .revert,
-        .export,
-        .apply,
+        Command.load, .insert, .set, .delete, .get, .find, .count, .dump, .schema, .history, .watch, .versions,
+        .revert, .export, .apply,
         .consumers, .retention, .clean, .compact, .backup, .info, .verify, .salvage, .frames, .demo, .help,
     ]
 

@@ -198,9 +198,8 @@ import Testing
     @Test func helpIsAsAgreed() throws {
         var text = try runTool(["help"]).output
         for name in [
-            "load", "insert", "set", "delete", "get", "count", "dump", "schema", "history", "watch", "versions",
-            "revert",
-            "export", "apply",
+            "load", "insert", "set", "delete", "get", "find", "count", "dump", "schema", "history", "watch",
+            "versions", "revert", "export", "apply",
             "consumers", "retention", "clean", "compact", "backup", "info", "verify", "salvage", "frames", "demo",
             "help",
         ] {

@@ -1,0 +1,203 @@
+// Parses the conditions of `annals find`: comparisons of attributes with values, “and”, “or”, “not” and parentheses.
+//
+//     condition   = conjunction { "or" conjunction }
+//     conjunction = negation { "and" negation }
+//     negation    = "not" negation | "(" condition ")" | comparison
+//     comparison  = path ( ( "=" | "!=" | "<" | "<=" | ">" | ">=" | "contains" | "starts" "with" ) value
+//                        | "in" "(" value { "," value } ")"
+//                        | "is" [ "not" ] "null" )
+//     path        = name [ "." name ]
+//     name        = letters, digits and “_” | "`" anything else "`"
+//     value       = a text, a number, true or false, as in JSON
+
+package import Annals
+
+/// A condition as written. The types of attributes are not known yet.
+package indirect enum WrittenCondition: Equatable, Sendable {
+    case all([WrittenCondition])
+    case any([WrittenCondition])
+    case not(WrittenCondition)
+    case test(path: [String], UntypedComparison, [JSONValue])
+}
+
+/// What is wrong with a condition, and at which character, from 1.
+package struct ConditionError: Error, Equatable, Sendable {
+    package var position: Int
+    /// What should stand there.
+    package var expected: String
+    /// What stands there; nil at the end.
+    package var found: String?
+}
+
+package struct ConditionParser {
+    /// How deeply conditions may be nested. Parsing and deciding them recurse.
+    package static let maximumDepth = 100
+
+    private let scalars: [Unicode.Scalar]
+    private var place = 0
+    private var depth = 0
+
+    private init(_ text: String) { scalars = Array(text.unicodeScalars) }
+
+    package static func parse(_ text: String) throws(ConditionError) -> WrittenCondition {
+        var parser = ConditionParser(text)
+        let condition = try parser.condition()
+        parser.skipSpace()
+        guard parser.place == parser.scalars.count else { throw parser.error("“and”, “or” or the end") }
+        return condition
+    }
+
+    // MARK: Conditions
+
+    private mutating func condition() throws(ConditionError) -> WrittenCondition {
+        var parts = [try conjunction()]
+        while takeWord("or") { parts.append(try conjunction()) }
+        return parts.count == 1 ? parts[0] : .any(parts)
+    }
+
+    private mutating func conjunction() throws(ConditionError) -> WrittenCondition {
+        var parts = [try negation()]
+        while takeWord("and") { parts.append(try negation()) }
+        return parts.count == 1 ? parts[0] : .all(parts)
+    }
+
+    private mutating func negation() throws(ConditionError) -> WrittenCondition {
+        depth += 1
+        defer { depth -= 1 }
+        guard depth <= Self.maximumDepth else { throw error("at most \(Self.maximumDepth) levels of nesting") }
+        if takeWord("not") { return .not(try negation()) }
+        guard takeSign("(") else { return try comparison() }
+        let inner = try condition()
+        guard takeSign(")") else { throw error("“and”, “or” or “)”") }
+        return inner
+    }
+
+    private mutating func comparison() throws(ConditionError) -> WrittenCondition {
+        var path = [try name()]
+        if place < scalars.count, scalars[place] == "." {
+            place += 1
+            path.append(try name())
+        }
+        let signs: [(String, UntypedComparison)] = [
+            ("=", .equal), ("!=", .notEqual), ("<=", .lessOrEqual), (">=", .greaterOrEqual), ("<", .less),
+            (">", .greater),
+        ]
+        for (sign, comparison) in signs where takeSign(sign) { return .test(path: path, comparison, [try value()]) }
+        if takeWord("contains") { return .test(path: path, .contains, [try value()]) }
+        if takeWord("starts") {
+            guard takeWord("with") else { throw error("“with”") }
+            return .test(path: path, .startsWith, [try value()])
+        }
+        if takeWord("in") { return .test(path: path, .oneOf, try list()) }
+        guard takeWord("is") else {
+            throw error("one of =, !=, <, <=, >, >=, in, contains, “starts with”, “is null” and “is not null”")
+        }
+        let comparison: UntypedComparison = takeWord("not") ? .isNotNull : .isNull
+        guard takeWord("null") else { throw error(comparison == .isNull ? "“null” or “not null”" : "“null”") }
+        return .test(path: path, comparison, [])
+    }
+
+    private mutating func list() throws(ConditionError) -> [JSONValue] {
+        guard takeSign("(") else { throw error("“(”") }
+        var values = [try value()]
+        while takeSign(",") { values.append(try value()) }
+        guard takeSign(")") else { throw error("“,” or “)”") }
+        return values
+    }
+
+    // MARK: Names and values
+
+    private mutating func name() throws(ConditionError) -> String {
+        skipSpace()
+        let expected = "the name of an attribute"
+        if place < scalars.count, scalars[place] == "`" {
+            guard let end = scalars[(place + 1)...].firstIndex(of: "`"), end > place + 1 else {
+                throw error(expected + " between two “`”")
+            }
+            defer { place = end + 1 }
+            return text(place + 1..<end)
+        }
+        let word = word(at: place)
+        guard let first = word.first, !("0"..."9").contains(scalars[first]) else { throw error(expected) }
+        let name = text(word)
+        guard !Self.keywords.contains(name) else { throw error(expected + ", in “`” if it is a word of conditions") }
+        place = word.upperBound
+        return name
+    }
+
+    private static let keywords: Set<String> = ["and", "or", "not", "in", "is", "null", "contains", "true", "false"]
+
+    private mutating func value() throws(ConditionError) -> JSONValue {
+        skipSpace()
+        let expected = "a value: a text or date in double quotes, a number, true or false"
+        guard place < scalars.count else { throw error(expected) }
+        let range: Range<Int>
+        if scalars[place] == "\"" {
+            guard let end = endOfText else { throw error("a text that ends with a double quote") }
+            range = place..<end
+        } else {
+            let end = scalars[place...].firstIndex { !Self.isPartOfWord($0) && !"+-.:".unicodeScalars.contains($0) }
+            range = place..<(end ?? scalars.count)
+        }
+        guard !range.isEmpty, let json = try? JSONReader.value(text(range)), json != .null else {
+            throw error(text(range) == "null" ? "a value; “is null” finds objects without one" : expected)
+        }
+        place = range.upperBound
+        return json
+    }
+
+    /// The place after the double quote that ends the text here.
+    private var endOfText: Int? {
+        var next = place + 1
+        while next < scalars.count {
+            if scalars[next] == "\"" { return next + 1 }
+            next += scalars[next] == "\\" ? 2 : 1
+        }
+        return nil
+    }
+
+    // MARK: Scalars
+
+    private mutating func skipSpace() {
+        while place < scalars.count, scalars[place].properties.isWhitespace { place += 1 }
+    }
+
+    private mutating func takeSign(_ sign: String) -> Bool {
+        skipSpace()
+        guard scalars[place...].starts(with: sign.unicodeScalars) else { return false }
+        place += sign.unicodeScalars.count
+        return true
+    }
+
+    private mutating func takeWord(_ wanted: String) -> Bool {
+        skipSpace()
+        let word = word(at: place)
+        guard scalars[word].elementsEqual(wanted.unicodeScalars) else { return false }
+        place = word.upperBound
+        return true
+    }
+
+    private func word(at start: Int) -> Range<Int> {
+        start..<(scalars[start...].firstIndex { !Self.isPartOfWord($0) } ?? scalars.count)
+    }
+
+    private static func isPartOfWord(_ scalar: Unicode.Scalar) -> Bool {
+        scalar == "_" || scalar.properties.isXIDContinue
+    }
+
+    private func text(_ range: Range<Int>) -> String {
+        var text = ""
+        text.unicodeScalars.append(contentsOf: scalars[range])
+        return text
+    }
+
+    private mutating func error(_ expected: String) -> ConditionError {
+        skipSpace()
+        guard place < scalars.count else {
+            return ConditionError(position: text(0..<place).count + 1, expected: expected, found: nil)
+        }
+        let word = word(at: place)
+        let found = text(word.isEmpty ? place..<(place + 1) : word.prefix(40).startIndex..<word.prefix(40).endIndex)
+        return ConditionError(position: text(0..<place).count + 1, expected: expected, found: found)
+    }
+}

@@ -1,0 +1,176 @@
+// `annals find STORE ENTITY`: prints the objects that satisfy a condition, through the same indexes as typed fetching.
+
+internal import Annals
+
+extension Command {
+    static let find = Command(
+        "find", "Prints the objects that satisfy a condition.",
+        details: """
+            Prints the objects of an entity as “dump” does. Without --where, prints all of them.
+
+            A condition compares attributes with values: =, !=, <, <=, >, >=, in (1, 2), contains, starts with, is null,
+            is not null. Join conditions with “and” and “or”, negate one with “not”, and group them with parentheses.
+            Texts, dates, UUIDs, data and object IDs stand in double quotes: --where 'rank >= 10 and title starts with
+            "A"'. A date is written as in --as-of. Null differs from every value, and is neither less nor greater.
+
+            A condition can follow one reference: folder.name = "x". If the reference leads to several objects, one of
+            them must satisfy the comparison. A list of references contains an ID: tags contains "2:7". A name with
+            other characters than letters, digits and “_” stands in `…`.
+
+            Sorting puts null first, or last in descending order. Text is sorted by Unicode scalars. Without --sort,
+            objects come in the order of their IDs, or in that of the index that finds them.
+            """,
+        operands: ["STORE", "ENTITY"],
+        options: [
+            Option(
+                "where", value: "CONDITION", isRepeatable: true, "only objects that satisfy this; several mean “and”"),
+            Option("sort", value: "NAME,…", "the order; “-” before a name: descending"),
+            Option("limit", value: "N", "at most so many objects"),
+            Option("offset", value: "N", "skip so many objects first"),
+            Option("columns", value: "NAME,…", "only these attributes, in this order"),
+            Option("count", "prints only the number of objects"),
+            Option("explain", "prints only how the objects are found"),
+            Option("as-of", value: "PLACE", "the objects as they were at this place"),
+            Option("format", value: "FORMAT", "jsonl (the default), or csv"),
+            Option("bare", "without “_entity” and “_id”"),
+        ], run: FindCommand.run)
+}
+
+enum FindCommand {
+    static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(["jsonl", "csv"], for: .find)
+        let place = try arguments.place(of: "as-of", for: .find)
+        if arguments.has("count"), arguments.has("explain") {
+            throw usage("“--count” and “--explain” are not given together.")
+        }
+        var written: [WrittenCondition] = []
+        for text in arguments.values(of: "where") ?? [] { written.append(try parse(text)) }
+        var query = UntypedQuery(arguments.operands[1])
+        query.sort = sortKeys(arguments.value(of: "sort"))
+        query.limit = try arguments.number(of: "limit", for: .find).map { Int(clamping: $0) }
+        query.offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
+        let store = try StoreAccess.open(arguments.operands[0], .readOnly)
+        defer { try? store.close() }
+        let snapshot = try storing { try place.map { try store.snapshot(at: $0) } ?? store.snapshot() }
+        let entity = try storing { try snapshot.entity(query.entity) }
+        query.condition = try ConditionConversion(snapshot: snapshot, entity: entity).condition(.all(written))
+        let columns = try positions(arguments.value(of: "columns"), of: entity)
+        var fetch = try storing { try UntypedFetch(snapshot, query) }
+        if arguments.has("count") {
+            try output.line("\(try storing { try fetch.count() })")
+        } else if arguments.has("explain") {
+            try explain(try storing { try fetch.explain() }, &output)
+        } else if format == "csv" {
+            let fields = CSVFields(entity, isBare: arguments.has("bare"), columns: columns)
+            try fields.printNames(&output)
+            try forEach(&fetch) { (row) throws(ToolFailure) in try fields.print(row, &output) }
+        } else {
+            var line = ObjectLine(entity, isBare: arguments.has("bare"), columns: columns)
+            try forEach(&fetch) { (row) throws(ToolFailure) in try output.data(try line.bytes(of: row)) }
+        }
+        return .done
+    }
+
+    /// Calls `body` with every object that is found. Ends if printing fails.
+    private static func forEach(
+        _ fetch: inout UntypedFetch, _ body: (borrowing RowView) throws(ToolFailure) -> Void
+    ) throws(ToolFailure) {
+        var failure: ToolFailure?
+        try storing {
+            try fetch.forEachRow { (row) throws(StoreError) in
+                do throws(ToolFailure) { try body(row) } catch { failure = error }
+                return failure == nil
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    private static func explain(_ facts: FetchExplanation, _ output: inout Output) throws(ToolFailure) {
+        for line in facts.description.split(separator: "\n") { try output.line(String(line)) }
+    }
+
+    // MARK: Options
+
+    private static func parse(_ text: String) throws(ToolFailure) -> WrittenCondition {
+        do throws(ConditionError) {
+            return try ConditionParser.parse(text)
+        } catch {
+            let found = error.found.map { "“\($0)”" } ?? "its end"
+            throw usage(
+                "The condition “\(text)” is malformed at character \(error.position): expected \(error.expected), "
+                    + "found \(found).")
+        }
+    }
+
+    private static func sortKeys(_ text: String?) -> [(attribute: String, isDescending: Bool)] {
+        names(text).map { $0.hasPrefix("-") ? (String($0.dropFirst()), true) : ($0, false) }
+    }
+
+    /// The positions of the attributes to print; nil for all.
+    private static func positions(_ text: String?, of entity: EntityHandle) throws(ToolFailure) -> [Int]? {
+        guard let text else { return nil }
+        var positions: [Int] = []
+        for name in names(text) {
+            guard let position = entity.position(of: name) else {
+                throw ToolFailure(
+                    .failed,
+                    "“\(entity.name)” has no attribute “\(name)”: it has \(entity.attributes.joined(separator: ", ")).")
+            }
+            guard !positions.contains(position) else { throw usage("The column “\(name)” is given twice.") }
+            positions.append(position)
+        }
+        return positions
+    }
+
+    private static func names(_ text: String?) -> [String] {
+        text?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
+    }
+
+    private static func usage(_ message: String) -> ToolFailure {
+        ToolFailure(.usage, message, hint: "Try: annals help find")
+    }
+}
+
+/// Gives the values of a written condition the types of their attributes.
+private struct ConditionConversion {
+    let snapshot: Snapshot
+    let entity: EntityHandle
+
+    func condition(_ written: WrittenCondition) throws(ToolFailure) -> UntypedCondition {
+        switch written {
+        case .all(let parts): return .all(try conditions(parts))
+        case .any(let parts): return .any(try conditions(parts))
+        case .not(let part): return .not(try condition(part))
+        case .test(let path, let comparison, let json):
+            let type = try attributeType(path)
+            var values: [Value] = []
+            // The library says which comparisons the type has.
+            for json in comparison.fits(type) ? json : [] { values.append(try value(json, type, path)) }
+            return .test(path: path, comparison, values)
+        }
+    }
+
+    private func conditions(_ written: [WrittenCondition]) throws(ToolFailure) -> [UntypedCondition] {
+        var conditions: [UntypedCondition] = []
+        for part in written { conditions.append(try condition(part)) }
+        return conditions
+    }
+
+    private func attributeType(_ path: [String]) throws(ToolFailure) -> AttributeType {
+        try storing { try snapshot.attributeType(of: path, in: entity.name) }
+    }
+
+    private func value(_ json: JSONValue, _ type: AttributeType, _ path: [String]) throws(ToolFailure) -> Value {
+        let type = type.isObjectList ? .object : type
+        if type == .date, case .string(let text) = json, let microseconds = Timestamp.moment(text) {
+            return .date(Timestamp.date(microseconds))
+        }
+        guard let value = ValueConversion.value(json, as: type) else {
+            throw ToolFailure(
+                .failed,
+                "“\(path.joined(separator: "."))” of “\(entity.name)” is of the type \(type), but the value "
+                    + "\(JSONText.text(json)) is not.")
+        }
+        return value
+    }
+}

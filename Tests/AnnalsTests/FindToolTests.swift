@@ -1,0 +1,127 @@
+// `annals find`, from outside: what it finds is what Swift decides, through indexes or not.
+
+import Annals
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct FindToolTests {
+    private let folder: StoreFolder
+    private let ranks: [Int64?]
+    private let titles: [String]
+
+    init() throws {
+        folder = try StoreFolder()
+        let store = try folder.open([
+            EntityDescription("Folder", attributes: [AttributeDescription("name", .string, isUnique: true)]),
+            EntityDescription(
+                "Note",
+                attributes: [
+                    AttributeDescription("title", .string), AttributeDescription("rank", .int, isIndexed: true),
+                    AttributeDescription("done", .bool), AttributeDescription("made", .date),
+                    AttributeDescription("folder", .object, target: "Folder"),
+                    AttributeDescription("seen", .objects, target: "Folder"),
+                ]),
+        ])
+        let ranks = (0..<40).map { $0 % 7 == 0 ? nil : Int64($0 % 10) }
+        let titles = (0..<40).map { ["alpha", "beta", "Gamma", "äther"][$0 % 4] + "\($0 % 3)" }
+        try store.commit { transaction in
+            let folders = try ["x", "y"].map { try transaction.insert("Folder", ["name": .string($0)]) }
+            for number in 0..<40 {
+                try transaction.insert(
+                    "Note",
+                    [
+                        "title": .string(titles[number]), "rank": ranks[number].map { .int($0) } ?? .null,
+                        "done": .bool(number % 2 == 0),
+                        "made": .date(Date(timeIntervalSince1970: Double(number) * 86_400)),
+                        "folder": number % 5 == 0 ? .null : .object(folders[number % 2]),
+                        "seen": .objects(number % 3 == 0 ? folders : []),
+                    ])
+            }
+        }
+        try store.close()
+        (self.ranks, self.titles) = (ranks, titles)
+    }
+
+    private func run(_ arguments: [String]) throws -> [String] {
+        let run = try runTool(["find", folder.path, "Note"] + arguments)
+        #expect(run.status == 0, "\(run.errors)")
+        return run.output.split(separator: "\n").map(String.init)
+    }
+
+    private func count(_ condition: String) throws -> Int { Int(try run(["--where", condition, "--count"])[0]) ?? -1 }
+
+    // MARK: What is found
+
+    @Test func conditionsMeanWhatTheySay() throws {
+        let numbers = Array(0..<40)
+        let cases: [(String, (Int) -> Bool)] = [
+            ("rank = 5", { ranks[$0] == 5 }), ("rank != 5", { ranks[$0] != 5 }),
+            ("rank >= 8", { ranks[$0].map { $0 >= 8 } ?? false }), ("rank < 2", { ranks[$0].map { $0 < 2 } ?? false }),
+            ("rank in (1, 2, 99)", { ranks[$0] == 1 || ranks[$0] == 2 }), ("rank is null", { ranks[$0] == nil }),
+            ("rank is not null and done = true", { ranks[$0] != nil && $0 % 2 == 0 }),
+            (#"title = "beta1""#, { titles[$0] == "beta1" }),
+            (
+                #"title starts with "Ga" or title contains "th""#,
+                { titles[$0].hasPrefix("Ga") || titles[$0].contains("th") }
+            ),
+            (
+                #"not (title contains "a") or rank > 7"#,
+                { !titles[$0].contains("a") || ranks[$0].map { $0 > 7 } ?? false }
+            ),
+            (#"made >= "1970-01-31""#, { $0 >= 30 }), (#"folder.name = "x""#, { $0 % 5 != 0 && $0 % 2 == 0 }),
+            (#"folder.name != "x""#, { $0 % 5 == 0 || $0 % 2 == 1 }), ("folder is null", { $0 % 5 == 0 }),
+            (#"seen.name = "y""#, { $0 % 3 == 0 }), (#"seen contains "1:2""#, { $0 % 3 == 0 }),
+        ]
+        for (condition, isWanted) in cases {
+            #expect(try count(condition) == numbers.count(where: isWanted), "\(condition)")
+        }
+        let all = try runTool(["dump", folder.path, "--entity", "Note"]).output
+        #expect(try run([]) == all.split(separator: "\n").map(String.init))
+        let sorted = try run(["--sort", "-rank,title", "--limit", "2", "--offset", "1", "--columns", "rank", "--bare"])
+        #expect(sorted == [#"{"rank":9}"#, #"{"rank":9}"#])
+        let both = try run([
+            "--where", "rank > 5", "--where", "done = false", "--columns", "rank", "--format", "csv", "--bare",
+        ])
+        #expect(both.first == "rank" && both.count == 1 + numbers.count { (ranks[$0] ?? 0) > 5 && $0 % 2 == 1 })
+        try folder.expectIntact()
+    }
+
+    @Test func explanationsNameTheIndex() throws {
+        let byRank = try run(["--where", "rank = 5", "--explain"]).joined(separator: "\n")
+        #expect(byRank.contains("index over rank"), "\(byRank)")
+        let byFolder = try run(["--where", #"folder.name = "x""#, "--explain"]).joined(separator: "\n")
+        #expect(byFolder.contains("index over folder, after index over name of “Folder”"), "\(byFolder)")
+        let scan = try run(["--where", #"title = "x""#, "--explain"]).joined(separator: "\n")
+        #expect(scan.contains("scan of all objects") && scan.contains("rows touched: 40"), "\(scan)")
+    }
+
+    // MARK: What is refused
+
+    @Test(arguments: [
+        ("", 64, "the name of an attribute"), ("rank", 64, "one of ="), ("rank =", 64, "a value"),
+        ("rank = 1 and", 64, "the name"), ("rank = 1 rank = 2", 64, "“and”, “or” or the end"),
+        ("(rank = 1", 64, "“)”"), ("rank in 1", 64, "“(”"), ("rank in (1", 64, "“)”"), ("rank is 1", 64, "“null”"),
+        ("title starts \"a\"", 64, "“with”"), ("rank = null", 64, "is null"), ("title = \"a", 64, "double quote"),
+        ("rang = 1", 1, "title, rank, done, made, folder, seen"), ("rank = \"a\"", 1, "is of the type int"),
+        ("rank contains 1", 64, "has no “contains”"), ("folder.title = 1", 1, "has no attribute “title”"),
+        ("title.name = 1", 64, "refers to no objects"), ("folder.name.x = 1", 64, "one of ="),
+        ("and = 1", 64, "in “`”"), ("rank = 1.5", 1, "is of the type int"),
+    ])
+    func aWrongConditionSaysWhere(_ condition: String, _ status: Int32, _ message: String) throws {
+        let run = try runTool(["find", folder.path, "Note", "--where", condition])
+        #expect(run.status == status && run.errors.contains(message), "\(condition): \(run.status) \(run.errors)")
+        #expect(run.output.isEmpty)
+    }
+
+    @Test func otherMistakesAreNamed() throws {
+        for (arguments, status, message) in [
+            (["Notes"], 1, "no entity “Notes”"), (["Note", "--sort", "seen"], 64, "has no order"),
+            (["Note", "--columns", "rang"], 1, "has no attribute “rang”"),
+            (["Note", "--count", "--explain"], 64, "not given together"), (["Note", "--limit", "x"], 64, "limit"),
+        ] as [([String], Int32, String)] {
+            let run = try runTool(["find", folder.path] + arguments)
+            #expect(run.status == status && run.errors.contains(message), "\(arguments): \(run.status) \(run.errors)")
+        }
+    }
+}
