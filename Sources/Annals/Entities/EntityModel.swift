@@ -99,7 +99,7 @@ protocol EntityRules: Sendable {
 // MARK: All models
 
 extension Entity {
-    /// The model of this type. Logarithmic in nothing: one lock and one look into a table.
+    /// The model of this type. Takes a lock for one look into a table.
     static var model: EntityModel { EntityModels.shared.model(of: Self.self) }
 }
 

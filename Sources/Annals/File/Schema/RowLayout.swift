@@ -13,6 +13,8 @@ package enum RowField {
 }
 
 /// What a layer above keeps with a layout, so that it finds it without a lock.
+///
+/// Sound although it is shared: what inherits from it says why.
 class RowLayoutAttachment: @unchecked Sendable {}
 
 /// The layout of an entity's rows. *Positions* are those of the attributes in the entity's list.
