@@ -11,9 +11,11 @@ import Testing
 
     init() throws {
         folder = try StoreFolder()
+        // Longer than the whole suite: while all tests run, a task may wait minutes for its turn in the pool, and the
+        // thread that holds the lock waits for the task.
         store = try folder.open([
             EntityDescription("Clip", attributes: [AttributeDescription("rank", .int)])
-        ]) { $0.lockTimeout = .seconds(30) }
+        ]) { $0.lockTimeout = .seconds(1200) }
     }
 
     /// Ends the test: the store holds so many objects, and is intact.
