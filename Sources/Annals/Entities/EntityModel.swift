@@ -13,6 +13,8 @@ final class EntityModel: Sendable {
     struct Property: Sendable {
         let name: String
         let offset: Int
+        /// In bytes.
+        let size: Int
         let codec: any PropertyCodec
         var isUnique = false
         var isIndexed = false
@@ -48,10 +50,13 @@ final class EntityModel: Sendable {
     /// Whether a new value must be made for each object that is read, because a property is not kept.
     let hasTransients: Bool
     let rules: any EntityRules
+    /// For observing objects of the type: a key path for each slot. See `Object.path(ofSlot:_:)`.
+    let slotPaths: [any AnyKeyPath & Sendable]
 
     init(
         type: any Entity.Type, name: String, properties: [Property], otherSides: [OtherSide], keys: [IndexDescription],
-        history: HistoryPolicy, problems: [String], hasTransients: Bool, rules: any EntityRules
+        history: HistoryPolicy, problems: [String], hasTransients: Bool, rules: any EntityRules,
+        slotPaths: [any AnyKeyPath & Sendable]
     ) {
         self.type = type
         self.name = name
@@ -62,6 +67,7 @@ final class EntityModel: Sendable {
         self.problems = problems
         self.hasTransients = hasTransients
         self.rules = rules
+        self.slotPaths = slotPaths
     }
 
     /// The stored property at a place in a value; nil if there is none.

@@ -49,7 +49,14 @@ struct EntityModelBuilder<E: Entity> {
         return EntityModel(
             type: E.self, name: schema.name, properties: properties, otherSides: otherSides, keys: keys,
             history: schema.history, problems: problems, hasTransients: fields.contains { $0.isTransient },
-            rules: rules)
+            rules: rules, slotPaths: Self.slotPaths(properties.count + otherSides.count + 1))
+    }
+
+    private static func slotPaths(_ count: Int) -> [any AnyKeyPath & Sendable] {
+        (0..<count).map { slot in
+            let path: any KeyPath<Object<E>, Object<E>.ObservedSlot> & Sendable = \Object<E>.[slot: slot]
+            return path
+        }
     }
 
     private mutating func report(_ problem: String) { problems.append(problem) }
@@ -133,7 +140,7 @@ struct EntityModelBuilder<E: Entity> {
                 Self.value(of: values.0, codec, field.offset), Self.value(of: values.1, codec, field.offset)
             )
             property = EntityModel.Property(
-                name: field.name, offset: field.offset, codec: codec, initial: initial.0,
+                name: field.name, offset: field.offset, size: field.size, codec: codec, initial: initial.0,
                 isInitialStable: Self.isStable(initial))
         } catch {
             return report("\(title) has an initial value that cannot be stored: \(error)")

@@ -198,6 +198,7 @@ extension Store {
         try self.init(at: path, options: options)
         do {
             try prepare(declaration, migrations)
+            attachments.withLock { $0[ObjectIdentifier(EntityDeclaration.self)] = declaration }
         } catch {
             _ = try? abandon()
             throw error

@@ -1,17 +1,30 @@
-// An object in one state of a store, with its properties and what it refers to.
+// An object in one state of a store or in a context, with its properties and what it refers to.
 
 internal import FoundationEssentials
+internal import Observation
 
-/// An object of a snapshot, read when a property is first asked for. Predicates are over it: `$0.folder?.name == "x"`.
+/// An object: in a predicate it stands for each object that is asked, in a context it is the object itself.
 ///
-/// A property that refers to an object gives that object, one that refers to several gives all of them, and so does the
-/// other side of a relationship. All of them are read in the same state.
+/// Its properties are those of the struct. A property that refers to an object gives that object, one that refers to
+/// several gives all of them, and so does the other side of a relationship. All of them are read in the same state.
+/// Values are read when a property is first asked for.
+///
+/// In a context there is one object for each ID. Set its properties to change it; `Context.save()` writes the changes.
+/// It belongs to the isolation of its context, as the context does.
 @dynamicMemberLookup
 public final class Object<E: Entity> {
-    /// The object's reference.
-    public let reference: Reference<E>
-    private let source: ObjectSource
-    private var loaded: E?
+    /// The object's reference. It is temporary until the object is first saved.
+    public internal(set) var reference: Reference<E>
+    let source: ObjectSource
+    /// The properties as they are shown; nil until they are read.
+    var loaded: E?
+    /// The properties that edits are relative to; nil if nothing is edited.
+    var saved: SavedValue<E>?
+    var phase = ObjectPhase.stored
+    /// Whether the source must be told when the object is released.
+    var isRegistered = false
+    /// Made when somebody first observes the object.
+    var registrar: ObservationRegistrar?
 
     init(_ reference: Reference<E>, _ source: ObjectSource) {
         self.reference = reference
@@ -24,57 +37,164 @@ public final class Object<E: Entity> {
         loaded = value
     }
 
-    /// The properties as they are stored; initial values if the object cannot be read, which `ObjectSource` notes.
-    private var value: E {
-        if let loaded { return loaded }
+    deinit { if isRegistered { source.released(reference.id) } }
+
+    /// The properties as they are shown. Initial values if the object cannot be read, which the source notes.
+    var current: E {
+        get {
+            if let loaded { return loaded }
+            return load()
+        }
+        set { loaded = newValue }
+    }
+
+    @inline(never) @discardableResult
+    func load() -> E {
         let value = source.value(reference) ?? E()
         loaded = value
         return value
     }
 
-    /// The value of a property.
-    public subscript<V>(dynamicMember path: any KeyPath<E, V> & Sendable) -> V {
+    @inline(__always)
+    private func read<V>(_ path: KeyPath<E, V>) -> V {
+        if source.noticesReads { noticeRead(path) }
+        if let value = loaded?[keyPath: path] { return value }
+        return load()[keyPath: path]
+    }
+
+    @inline(never)
+    private func noticeRead(_ path: PartialKeyPath<E>) {
         source.probe?.note(MemoryLayout<E>.offset(of: path))
-        return value[keyPath: path]
+        if source.isTracked { noteAccess(at: MemoryLayout<E>.offset(of: path)) }
+    }
+
+    // MARK: Properties
+
+    /// The value of a property.
+    public subscript<V>(dynamicMember path: any KeyPath<E, V> & Sendable) -> V { read(path) }
+
+    /// The value of a property. Only an object of a context can be changed.
+    public subscript<V>(dynamicMember path: any WritableKeyPath<E, V> & Sendable) -> V {
+        get { read(path) }
+        set { edit(at: MemoryLayout<E>.offset(of: path)) { $0[keyPath: path] = newValue } }
     }
 
     /// The object that a property refers to; nil if it refers to none.
-    public subscript<T: Entity>(dynamicMember path: any KeyPath<E, Reference<T>?> & Sendable) -> Object<T>? {
-        source.probe?.note(MemoryLayout<E>.offset(of: path))
-        return value[keyPath: path].map { Object<T>($0, source) }
+    public subscript<T: Entity>(dynamicMember path: any WritableKeyPath<E, Reference<T>?> & Sendable) -> Object<T>? {
+        get { read(path).flatMap { source.object($0) } }
+        set {
+            guard let target = newValue else {
+                return edit(at: MemoryLayout<E>.offset(of: path)) { $0[keyPath: path] = nil }
+            }
+            guard let reference = source.reference(to: target) else { return }
+            edit(at: MemoryLayout<E>.offset(of: path)) { $0[keyPath: path] = reference }
+        }
     }
 
     /// The objects that a property refers to, in their order.
-    public subscript<T: Entity>(dynamicMember path: any KeyPath<E, [Reference<T>]> & Sendable) -> [Object<T>] {
-        source.probe?.note(MemoryLayout<E>.offset(of: path))
-        return value[keyPath: path].map { Object<T>($0, source) }
+    public subscript<T: Entity>(dynamicMember path: any WritableKeyPath<E, [Reference<T>]> & Sendable) -> [Object<T>] {
+        get { read(path).compactMap { source.object($0) } }
+        set {
+            let references = newValue.compactMap { source.reference(to: $0) }
+            guard references.count == newValue.count else { return }
+            edit(at: MemoryLayout<E>.offset(of: path)) { $0[keyPath: path] = references }
+        }
     }
 
     /// The objects that a property refers to, in the order in which they were inserted.
-    public subscript<T: Entity>(dynamicMember path: any KeyPath<E, Set<Reference<T>>> & Sendable) -> [Object<T>] {
-        source.probe?.note(MemoryLayout<E>.offset(of: path))
-        return value[keyPath: path].sorted().map { Object<T>($0, source) }
+    public subscript<T: Entity>(
+        dynamicMember path: any WritableKeyPath<E, Set<Reference<T>>> & Sendable
+    ) -> [Object<T>] {
+        get { read(path).sorted().compactMap { source.object($0) } }
+        set {
+            let references = newValue.compactMap { source.reference(to: $0) }
+            guard references.count == newValue.count else { return }
+            edit(at: MemoryLayout<E>.offset(of: path)) { $0[keyPath: path] = Set(references) }
+        }
     }
 
     /// The objects that refer to this one, in the order in which they were inserted.
     public subscript<T: Entity>(dynamicMember path: any KeyPath<E, ToMany<T>> & Sendable) -> [Object<T>] {
         let offset = MemoryLayout<E>.offset(of: path)
-        source.probe?.note(offset)
-        return source.referring(to: reference, E.self, offset).map { Object<T>(Reference($0), source) }
+        if source.noticesReads { noticeRead(path) }
+        return source.referring(to: reference, E.self, offset).compactMap { source.object(Reference<T>($0)) }
     }
+
+    // MARK: Changes
+
+    /// Changes several properties at once, or calls a mutating method of the struct. If `change` throws, nothing has
+    /// changed. Observers and live results are told once.
+    public func update(_ change: (inout E) throws -> Void) rethrows {
+        var value = current
+        try change(&value)
+        edit(at: nil) { $0 = value }
+    }
+
+    /// A change of what is at an offset in the value; nil if it may be anything.
+    private func edit(at offset: Int?, _ change: (inout E) -> Void) {
+        guard source.willEdit(self) else { return }
+        var value = current
+        change(&value)
+        source.apply(value, to: self, at: offset)
+    }
+}
+
+/// Where an object stands in its context.
+enum ObjectPhase: UInt8 {
+    /// In the store, perhaps with edits.
+    case stored
+    /// Inserted in the context and not saved yet.
+    case inserted
+    /// Deleted in the context and not saved yet.
+    case deleted
+    /// Deleted in the store, or inserted and never saved. It keeps its last values.
+    case gone
+}
+
+/// A value after one reference: an object without edits has no room for it.
+final class SavedValue<E: Entity> {
+    let value: E
+    init(_ value: E) { self.value = value }
 }
 
 /// Where objects are read from. Notes the first error, because properties cannot throw.
 class ObjectSource {
     private(set) var failure: StoreError?
     /// Set while key paths are looked at instead of objects.
-    fileprivate(set) var probe: PathProbe?
+    fileprivate(set) var probe: PathProbe? { didSet { noticesReads = true } }
+    /// Tells whether somebody observes what is read; nil if nobody can.
+    var tracking: TrackingProbe? { didSet { noticesReads = true } }
+    private(set) var noticesReads = false
+
+    var isTracked: Bool { tracking?.isTracking ?? false }
 
     func note(_ error: StoreError) { if failure == nil { failure = error } }
+
+    func takeFailure() -> StoreError? {
+        defer { failure = nil }
+        return failure
+    }
 
     func value<E: Entity>(_ reference: Reference<E>) -> E? { nil }
 
     func referring<E: Entity>(to reference: Reference<E>, _ type: E.Type, _ offset: Int?) -> [ObjectID] { [] }
+
+    /// The object that a reference names; nil if there is none any more.
+    func object<E: Entity>(_ reference: Reference<E>) -> Object<E>? { Object(reference, self) }
+
+    /// How an object is referred to here; nil if it is of another source, which is then noted.
+    func reference<E: Entity>(to object: Object<E>) -> Reference<E>? { object.reference }
+
+    /// Called before each change. False if the object cannot be changed.
+    func willEdit<E: Entity>(_ object: Object<E>) -> Bool {
+        preconditionFailure("An object of a snapshot was changed: only objects of a context can be.")
+    }
+
+    /// Gives an object new properties, of which those at an offset may differ; nil if any may.
+    func apply<E: Entity>(_ value: E, to object: Object<E>, at offset: Int?) {}
+
+    /// A registered object is released.
+    func released(_ object: ObjectID) {}
 }
 
 /// Finds out which property a key path of objects leads to, by following it.

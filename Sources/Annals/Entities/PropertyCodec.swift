@@ -16,6 +16,8 @@ protocol PropertyCodec: Sendable {
     func value(at address: UnsafeRawPointer) throws -> Value
     /// Replaces a property at an address by a stored value. False if there is no such value of its type.
     func store(_ value: Value, at address: UnsafeMutableRawPointer) -> Bool
+    /// Replaces a property at an address by the one at another.
+    func copy(_ address: UnsafeRawPointer, to other: UnsafeMutableRawPointer)
     /// The value to store of a value of the property's type, optional or not; nil for a value of another type.
     func value(of any: Any) throws -> Value?
     /// The property of a stored value, as `Any`; nil if there is none.
@@ -72,6 +74,14 @@ private struct ValueCodec<Form: PropertyType>: PropertyCodec {
             address.assumingMemoryBound(to: V.self).pointee = decoded
         }
         return true
+    }
+
+    func copy(_ address: UnsafeRawPointer, to other: UnsafeMutableRawPointer) {
+        if isOptional {
+            other.assumingMemoryBound(to: V?.self).pointee = address.assumingMemoryBound(to: V?.self).pointee
+        } else {
+            other.assumingMemoryBound(to: V.self).pointee = address.assumingMemoryBound(to: V.self).pointee
+        }
     }
 
     func value(of any: Any) throws -> Value? {

@@ -62,17 +62,22 @@ extension Snapshot {
 
     func referring<E: Entity>(to reference: Reference<E>, _ offset: Int?) throws(StoreError) -> [ObjectID] {
         let (target, name) = try E.model.relationship(otherSideAt: offset)
-        let layout = try layout(of: target)
+        return try referring(to: reference.id, target, name)
+    }
+
+    /// The objects of an entity that refer to an object by a property.
+    func referring(to object: ObjectID, _ model: EntityModel, _ name: String) throws(StoreError) -> [ObjectID] {
+        let layout = try layout(of: model)
         guard let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) }) else {
-            throw .unknownAttribute(name, of: target.name)
+            throw .unknownAttribute(name, of: model.name)
         }
         var objects: [ObjectID] = []
         let index = IndexID(entity: layout.number, attributes: [attribute.number], isUnique: false)
         guard let index = view.indexes(entity: layout.number).first(where: { $0.attributes == index.attributes }) else {
             return []
         }
-        try view.forEachReferring(to: reference.id, index) { (object) throws(StoreError) in
-            objects.append(object)
+        try view.forEachReferring(to: object, index) { (referrer) throws(StoreError) in
+            objects.append(referrer)
             return true
         }
         return objects

@@ -52,6 +52,8 @@ public final class Store: Sendable {
     let generations: StoreFiles
     let options: Options
     let asyncWrites = WriteQueue()
+    /// What the layers above keep with a store, by the type of it.
+    let attachments = Guarded<[ObjectIdentifier: any Sendable]>([:])
     /// Whether this handle created the store.
     let wasMade: Bool
 
