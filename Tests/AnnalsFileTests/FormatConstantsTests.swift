@@ -39,7 +39,7 @@ import Testing
             "attribute",
             [
                 "number": AttributeField.number, "type": AttributeField.type, "flags": AttributeField.flags,
-                "target": AttributeField.target, "inverse": AttributeField.inverse,
+                "target": AttributeField.target, "inverseBytes": AttributeField.inverseBytes,
                 "deleteRule": AttributeField.deleteRule, "zero": AttributeField.zero,
                 "nameBytes": AttributeField.nameBytes, "defaultBytes": AttributeField.defaultBytes,
             ], bytes: AttributeField.bytes)

@@ -11,13 +11,13 @@ import Testing
             AttributeDefinition(
                 number: 2, type: .int, flags: [.optional, .indexed], name: "rank", defaultValue: bytes(8)),
             AttributeDefinition(
-                number: 9, type: .object, flags: .known, target: 2, inverse: 1, deleteRule: .cascade,
+                number: 9, type: .object, flags: .known, target: 2, inverse: "clips", deleteRule: .cascade,
                 name: "f\u{f6}lder"),
         ],
         keys: [KeyDefinition(isUnique: true, attributes: [9, 1]), KeyDefinition(isUnique: false, attributes: [2])])
     private static let folder = EntityDefinition(
         number: 2, name: "Folder",
-        attributes: [AttributeDefinition(number: 1, type: .objects, target: 1, inverse: 9, name: "clips")])
+        attributes: [AttributeDefinition(number: 1, type: .objects, target: 1, inverse: "f\u{f6}lder", name: "clips")])
 
     private static func bytes(_ count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
 
@@ -96,17 +96,19 @@ import Testing
 
     @Test func brokenTablesAreDamage() throws {
         let table = try SchemaDefinition(version: 7, entities: [Self.folder]).encodeTables()[0]
-        // The definition begins at 8, its name at 24, its one attribute at 30, the padding at 51.
+        // The definition begins at 8, its name at 24, its one attribute at 30, that name at 46, the inverse at 51, the
+        // padding at 58.
         let cases: [(String, Int, UInt8)] = [
             ("version 0", 0, 0), ("a definition too few", 2, 0), ("a definition too many", 2, 2), ("zero", 4, 1),
             ("size not a multiple of 8", 8, 47), ("size too small", 8, 8), ("size a step too small", 8, 40),
-            ("size too large", 8, 56), ("entity number 0", 12, 0), ("state 0", 14, 0), ("state 3", 14, 3),
+            ("size too large", 8, 64), ("entity number 0", 12, 0), ("state 0", 14, 0), ("state 3", 14, 3),
             ("removed with a name", 14, 2), ("flags", 15, 2), ("empty name", 16, 0), ("attribute too many", 18, 2),
             ("keys", 20, 1), ("entity zero", 22, 1), ("name not UTF-8", 24, 0xff), ("attribute number 0", 30, 0),
             ("type 0", 32, 0), ("type 13", 32, 13), ("flag", 33, 16), ("inverse without target", 34, 0),
             ("int with target", 32, 2), ("delete rule", 38, 4), ("attribute zero", 39, 1),
             ("empty attribute name", 40, 0),
-            ("default beyond the end", 45, 0), ("padding", 55, 1),
+            ("default beyond the end", 45, 0), ("padding", 63, 1), ("no inverse, but its text", 36, 0),
+            ("inverse beyond the end", 36, 200), ("inverse not UTF-8", 52, 0xff),
         ]
         for (name, offset, byte) in cases {
             var bytes = table
@@ -155,6 +157,13 @@ import Testing
             ("key with an attribute twice", entity([attribute(), attribute(2, name: "b")], [key([1, 1])])),
             ("key of an unknown attribute", entity([attribute()], [key([2])])),
             ("flags", entity([attribute(flags: AttributeFlags(rawValue: 16))])),
+            ("inverse without a target", entity([.init(number: 1, type: .object, inverse: "x", name: "a")])),
+            ("inverse of a number", entity([.init(number: 1, type: .int, inverse: "x", name: "a")])),
+            ("empty inverse", entity([.init(number: 1, type: .object, target: 1, inverse: "", name: "a")])),
+            (
+                "long inverse",
+                entity([.init(number: 1, type: .object, target: 1, inverse: Samples.text(256), name: "a")])
+            ),
         ]
         for (name, definition) in cases {
             #expect(code { try definition.validate() } == .damaged, "\(name)")

@@ -39,9 +39,9 @@ import Testing
         let definitions = try plan(.addEntity(Self.folder), .addEntity(Self.clip), after: [])
         #expect(definitions.map(\.number) == [1, 2] && definitions.map(\.name.text) == ["Folder", "Clip"])
         let clips = definitions[0].attributes[1]
-        #expect(clips.target == 2 && clips.inverse == 3)
+        #expect(clips.target == 2 && clips.inverse?.text == "folder")
         let folder = definitions[1].attributes[2]
-        #expect(folder.target == 1 && folder.inverse == 2 && folder.deleteRule == .cascade)
+        #expect(folder.target == 1 && folder.inverse?.text == "clips" && folder.deleteRule == .cascade)
         #expect(
             definitions[1].attributes[0].flags == [] && definitions[1].attributes[1].flags == [.optional, .indexed])
         #expect(definitions[1].attributes[1].defaultValue == [5, 0, 0, 0, 0, 0, 0, 0])
@@ -84,6 +84,27 @@ import Testing
         #expect(definitions[0].attributes.map(\.name.text) == ["title", "rank", "folder", "state"])
     }
 
+    @Test func inversesAreNamesThatFollowTheirAttribute() throws {
+        let renamed = try plan(.renameAttribute("clips", of: "Folder", to: "items"))
+        #expect(renamed.map(\.number) == [1, 2] && renamed[1].attributes[2].inverse?.text == "items")
+        #expect(renamed[0].attributes[1].inverse?.text == "folder")
+        // Also those that the same plan adds, whose targets are not known by number yet.
+        let added = try plan(
+            .addEntity(Self.folder), .addEntity(Self.clip), .renameAttribute("clips", of: "Folder", to: "items"),
+            after: [])
+        #expect(added[1].attributes[2].inverse?.text == "items" && added[1].attributes[2].target == 1)
+        // An attribute of that name in another entity is not meant.
+        let other = EntityDescription("Other", attributes: [.init("clips", .int)])
+        let apart = try plan(.addEntity(other), .renameAttribute("clips", of: "Other", to: "items"))
+        #expect(apart.map(\.number) == [3])
+        // Without its attribute it is the name of a side to read from.
+        let removed = try plan(.removeAttribute("clips", from: "Folder"))
+        #expect(removed.map(\.number) == [1])
+        let changed = try plan(.changeAttribute("folder", of: "Clip", inverse: "all", deleteRule: .deny))
+        #expect(changed[0].attributes[2].inverse?.text == "all" && changed[0].attributes[2].deleteRule == .deny)
+        #expect(changed[0].attributes.map(\.number) == [1, 2, 3, 4])
+    }
+
     @Test func requiredAttributesCanBecomeOptional() throws {
         let definitions = try plan(.changeAttribute("title", of: "Clip", isOptional: true, isUnique: true))
         #expect(definitions[0].attributes[0].flags == [.optional, .unique])
@@ -107,9 +128,12 @@ import Testing
         (.addEntity(.init("A", attributes: [.init("x", .object, inverse: "a")])), .schemaRefused, "name the target"),
         (.addEntity(.init("A", attributes: [.init("x", .object, target: "No")])), .unknownEntity, "“No”"),
         (
-            .addEntity(.init("A", attributes: [.init("x", .object, target: "Clip", inverse: "no")])), .unknownAttribute,
-            "“no”"
+            .addEntity(.init("A", attributes: [.init("x", .object, target: "Clip", inverse: "")])), .schemaRefused,
+            "1 to 255 bytes"
         ),
+        (.changeAttribute("rank", of: "Clip", inverse: "clips"), .schemaRefused, "“rank” of “Clip” refers to no"),
+        (.changeAttribute("rank", of: "Clip", deleteRule: .deny), .schemaRefused, "“rank” of “Clip” refers to no"),
+        (.changeAttribute("folder", of: "Clip", inverse: ""), .schemaRefused, "1 to 255 bytes"),
         (.addEntity(.init("A", attributes: [.init("x", .int, defaultValue: "a")])), .typeMismatch, "default"),
         (.addEntity(.init("A", attributes: [], keys: [.init(["x"])])), .unknownAttribute, "“x”"),
         (.addEntity(.init("A", attributes: [.init("x", .int)], keys: [.init([])])), .schemaRefused, "key"),
@@ -128,7 +152,6 @@ import Testing
         ),
         (.removeAttribute("no", from: "Clip"), .unknownAttribute, "“no”"),
         (.removeAttribute("rank", from: "Clip"), .schemaRefused, "remove the key first"),
-        (.removeAttribute("folder", from: "Clip"), .schemaRefused, "inverse"),
         (.renameAttribute("title", of: "Clip", to: "rank"), .schemaRefused, "already"),
         (.replaceAttribute("title", of: "Clip", by: .init("rank", .int)), .schemaRefused, "already"),
         (.changeAttribute("rank", of: "Clip", isOptional: false), .schemaRefused, "carry the values over"),
@@ -164,6 +187,16 @@ import Testing
             try additions(.init("Clip", attributes: [title, note], keys: [key]), page) == [
                 .changeAttribute("title", of: "Clip", isIndexed: true, isUnique: true), .addAttribute(note, to: "Clip"),
                 .addKey(key, to: "Clip"), .addEntity(page),
+            ])
+    }
+
+    @Test func anInverseThatTheStoreDoesNotHaveIsAdded() throws {
+        var clip = Self.clip
+        clip.attributes[2].inverse = nil
+        let catalog = try Self.catalog([[.addEntity(Self.folder), .addEntity(clip)]])
+        #expect(
+            try SchemaPlan.additions(of: [Self.clip], to: catalog) == [
+                .changeAttribute("folder", of: "Clip", inverse: "clips")
             ])
     }
 

@@ -177,7 +177,7 @@ class Listing:
             self.number("B", "type {}")
             flags = ", ".join(f for i, f in enumerate(ATTRIBUTE_FLAGS) if attribute.flags >> i & 1)
             self.number("B", "flags {}: " + flags)
-            self.put(6, "target, inverse, delete rule, zero")
+            self.put(6, "target, size of the inverse, delete rule, zero")
             name_bytes = self.number("H", "name of {} bytes")
             self.put(4, "no default")
             self.put(name_bytes, f'"{attribute.name}"')

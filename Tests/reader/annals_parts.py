@@ -95,7 +95,7 @@ VARIABLE = {4, 5, 9, 11, 12}
 OPTIONAL, PRESERVED = 1, 8
 
 Entity = namedtuple("Entity", "name attributes keys")      # one definition, as of one schema version or more
-Attribute = namedtuple("Attribute", "number type flags name default")
+Attribute = namedtuple("Attribute", "number type flags name inverse default")
 
 
 def object_id(raw, rule="F22"):
@@ -153,13 +153,14 @@ def definition(d):
     need(1 <= name_bytes <= 255 and count <= 1000, "F25: an entity's name or number of attributes")
     name, attributes = text(d[16:at], "F25"), []
     for _ in range(count):
-        attribute, kind, flags, target, inverse, rule, zero, name_bytes, default_bytes \
+        attribute, kind, flags, target, inverse_bytes, rule, zero, name_bytes, default_bytes \
             = struct.unpack_from("<HBBHHBBHI", d, at)
-        at += 16 + name_bytes
+        name_at = at + 16
+        at = name_at + name_bytes + inverse_bytes
         need(attribute and 1 <= kind <= 12 and flags < 16 and rule < 4 and zero == 0, "F25: an attribute")
-        need(target == inverse == rule == 0 if kind < 10 else target or not inverse, "F25: target or inverse")
-        need(1 <= name_bytes <= 255, "F25: an attribute's name")
-        name_at, default = at - name_bytes, None
+        need(target == inverse_bytes == rule == 0 if kind < 10 else target or not inverse_bytes, "F25: target or inverse")
+        need(1 <= name_bytes <= 255 and inverse_bytes <= 255 and at <= len(d), "F25: an attribute's name")
+        inverse, default = text(d[at - inverse_bytes:at], "F25"), None
         if default_bytes != 0xffffffff:
             limit = MAX_INLINE if kind in VARIABLE else SLOT_BYTES[kind]
             need(default_bytes <= limit and (kind in VARIABLE or default_bytes == limit), "F25: defaultBytes")
@@ -167,7 +168,8 @@ def definition(d):
             default = d[at:at + default_bytes]
             decode(kind, default)
             at += default_bytes
-        attributes.append(Attribute(attribute, kind, flags, text(d[name_at:name_at + name_bytes], "F25"), default))
+        label = text(d[name_at:name_at + name_bytes], "F25")
+        attributes.append(Attribute(attribute, kind, flags, label, inverse, default))
     numbers, compound = {a.number for a in attributes}, []
     need(len(numbers) == len({a.name for a in attributes}) == count, "F25: two attributes of one name or number")
     for _ in range(keys):

@@ -116,10 +116,54 @@ struct EntityDeclaration: Sendable {
             declared.isOptional = there.isOptional
             declared.name = there.name
             if isOlder { continue }
+            try requireSameUniqueness(property, there, of: model.name)
             if let change = try SchemaPlan.addition(of: declared, to: there, of: model.name) { changes.append(change) }
         }
         if isOlder { return }
+        try requireSameKeys(model, present)
         changes += SchemaPlan.additions(of: model.keys, to: present.keys, of: model.name)
+    }
+}
+
+// MARK: Uniqueness
+
+extension EntityDeclaration {
+    /// Another uniqueness is no addition: saving fails where it did not before, or no longer does.
+    private func requireSameUniqueness(
+        _ property: EntityModel.Property, _ there: AttributeDescription, of entity: String
+    ) throws(StoreError) {
+        guard property.isUnique != there.isUnique else { return }
+        throw SchemaPlan.mismatch(
+            there, of: entity, there.isUnique ? "is unique" : "is not unique",
+            property.isUnique ? "it as unique" : "it without .unique",
+            "declare it as it is, or write a migration with .redeclare(\"\(there.name)\", of: \"\(entity)\").")
+    }
+
+    /// The same for keys whose properties are not new.
+    private func requireSameKeys(_ model: EntityModel, _ present: EntityDescription) throws(StoreError) {
+        for key in model.keys where key.isUnique && key.attributes.allSatisfy({ present[$0] != nil }) {
+            guard !present.keys.contains(where: { $0.attributes == key.attributes && $0.isUnique }) else { continue }
+            throw mismatch(key, of: model.name, isThere: false)
+        }
+        for key in present.keys where key.isUnique {
+            let isKnown = key.attributes.allSatisfy { name in
+                model.properties.contains { isSameName($0.name, name) }
+            }
+            if isKnown, !model.keys.contains(where: { $0.attributes == key.attributes && $0.isUnique }) {
+                throw mismatch(key, of: model.name, isThere: true)
+            }
+        }
+    }
+
+    private func mismatch(_ key: IndexDescription, of entity: String, isThere: Bool) -> StoreError {
+        let names = key.attributes.map { "“\($0)”" }.joined(separator: ", ")
+        let list = key.attributes.map { "\"\($0)\"" }.joined(separator: ", ")
+        let change = "Key(IndexDescription([\(list)], isUnique: true), \(isThere ? "from" : "to"): \"\(entity)\"))."
+        return StoreError(
+            .schemaMismatch,
+            "“\(entity)” has \(isThere ? "a" : "no") unique key over \(names) in the store, and the program declares "
+                + "\(isThere ? "none" : "one"): declare it as it is, or write a migration with "
+                + ".change(.\(isThere ? "remove" : "add")" + change, ObjectFacts(entity, key.attributes))
     }
 }
 
@@ -149,7 +193,7 @@ extension EntityModel.Property {
         return AttributeDescription(
             name, codec.attributeType, isOptional: codec.isOptional && !isRequired, isIndexed: isIndexed,
             isUnique: isUnique, isPreservedOnDeletion: isPreserved, defaultValue: value,
-            target: codec.target.map { $0.model.name }, deleteRule: deleteRule)
+            target: codec.target.map { $0.model.name }, inverse: inverse?.name, deleteRule: deleteRule)
     }
 }
 

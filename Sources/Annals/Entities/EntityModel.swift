@@ -91,6 +91,9 @@ struct SchemaItemInverse: Sendable {
     let target: any Entity.Type
     /// Where the property is in the other struct; nil if it is no stored property.
     let offset: Int?
+
+    /// The name of the property there; nil if it is no other side.
+    var name: String? { target.model.otherSides.first { $0.offset == offset }?.name }
 }
 
 /// What happens to a value before it is saved. Addresses are of values of the entity's type.

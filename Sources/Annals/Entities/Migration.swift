@@ -36,7 +36,8 @@ public struct Migration: Sendable {
         /// to decimals or strings, Booleans to integers or strings, UUIDs to strings, a reference to a list or a set, a
         /// list to a set.
         case widen(String, of: String, to: AttributeType)
-        /// Makes an attribute what the program declares now: another delete rule, default or target. Values are kept.
+        /// Makes an attribute what the program declares now: another delete rule, inverse, uniqueness, default or
+        /// target. Values are kept.
         case redeclare(String, of: String)
     }
 
@@ -320,6 +321,14 @@ extension Transaction {
                             + "leave the step out.")
                 }
                 if there.isOptional { new.isOptional = true }
+                if !declaration.hasOtherValues(name, of: entity, than: there) {
+                    changes.append(
+                        .changeAttribute(
+                            name, of: entity, isOptional: new.isOptional, isIndexed: new.isIndexed || there.isIndexed,
+                            isUnique: new.isUnique, isPreservedOnDeletion: new.isPreservedOnDeletion,
+                            inverse: new.inverse, deleteRule: new.type.isReference ? new.deleteRule : nil))
+                    continue
+                }
                 changes.append(.replaceAttribute(name, of: entity, by: new))
                 widened.append((name, entity, there.type, there.type))
             }
@@ -370,6 +379,15 @@ extension EntityDeclaration {
     fileprivate func attribute(_ name: String, of entity: String) -> AttributeDescription? {
         let model = models.first { isSameName($0.name, entity) }
         return model?.properties.first { isSameName($0.name, name) }?.description(isNew: true)
+    }
+
+    /// Whether old values mean something else in a property: it names another target or default than the store.
+    fileprivate func hasOtherValues(_ name: String, of entity: String, than there: AttributeDescription) -> Bool {
+        let model = models.first { isSameName($0.name, entity) }
+        guard let property = model?.properties.first(where: { isSameName($0.name, name) }) else { return true }
+        let declared = property.description(isNew: false)
+        return declared.target != there.target
+            || declared.defaultValue.map { $0 != there.defaultValue ?? .null } ?? false
     }
 }
 

@@ -29,6 +29,6 @@ extension AttributeDescription {
         if definition.defaultValue != nil { defaultValue = try Value(definition.valueBeforeItExisted) }
         guard let target = catalog.entity(definition.target, version: catalog.newestVersion) else { return }
         self.target = target.name.text
-        inverse = target.attributes.first { $0.number == definition.inverse }?.name.text
+        inverse = definition.inverse?.text
     }
 }

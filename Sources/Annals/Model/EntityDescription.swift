@@ -80,7 +80,8 @@ public struct AttributeDescription: Hashable, Sendable, Codable {
     public var defaultValue: Value?
     /// For references only: the entity of the objects referred to; nil for any.
     public var target: String?
-    /// For references only: the attribute of `target` that refers back; nil for none.
+    /// For references with a target only: the name of the other side at `target`; nil for none. It may be an attribute
+    /// that refers back. If no attribute has the name, programs read the other side from the index of this one.
     public var inverse: String?
     /// What happens to this object when an object that it refers to is deleted. Core Data has it the other way round:
     /// there the rule stands at the object that is deleted.

@@ -17,7 +17,7 @@ public enum SchemaChange: Hashable, Sendable {
     /// Adds an attribute at the end of the entity's list. A required attribute needs a default, because existing
     /// objects have no value for it.
     case addAttribute(AttributeDescription, to: String)
-    /// Removes an attribute. Refused while a key or an inverse refers to it.
+    /// Removes an attribute. Refused while a key names it.
     case removeAttribute(String, from: String)
     /// Renames an attribute. Its values and its history stay.
     case renameAttribute(String, of: String, to: String)
@@ -26,10 +26,11 @@ public enum SchemaChange: Hashable, Sendable {
     case replaceAttribute(String, of: String, by: AttributeDescription)
     /// Changes properties of an attribute; nil leaves a property as it is. A required attribute can become optional,
     /// but not the reverse, and types cannot change. If objects exist, the index is built during the commit, while
-    /// others read and write. `isUnique` is refused if two objects have the same value.
+    /// others read and write. `isUnique` is refused if two objects have the same value. `inverse` and `deleteRule` are
+    /// for references; the rule holds from then on.
     case changeAttribute(
         String, of: String, isOptional: Bool? = nil, isIndexed: Bool? = nil, isUnique: Bool? = nil,
-        isPreservedOnDeletion: Bool? = nil)
+        isPreservedOnDeletion: Bool? = nil, inverse: String? = nil, deleteRule: DeleteRule? = nil)
     /// Adds a compound key. Its index is built as for `changeAttribute`.
     case addKey(IndexDescription, to: String)
     /// Removes a compound key and its index. No value changes.

@@ -5,8 +5,8 @@ extension SchemaPlan {
     ///
     /// Nothing is ever removed. If the store is more permissive (an attribute may be null) or stricter through an index
     /// (an attribute is unique), it stays so. A declaration without a default says nothing about the default. One
-    /// without target, inverse and delete rule says nothing about these. Whether history is kept stays as it is in the
-    /// store: a program that does not say must not turn it on.
+    /// without target, inverse and delete rule says nothing about these, and one without an inverse nothing about that.
+    /// Whether history is kept stays as it is in the store: a program that does not say must not turn it on.
     ///
     /// Throws `schemaMismatch` if an attribute of the store has another type, target, inverse, delete rule or default,
     /// or is required but declared optional.
@@ -82,29 +82,31 @@ extension SchemaPlan {
         let isIndexed = declared.isIndexed && !there.isIndexed
         let isUnique = declared.isUnique && !there.isUnique
         let isPreserved = declared.isPreservedOnDeletion && !there.isPreservedOnDeletion
-        guard isIndexed || isUnique || isPreserved else { return nil }
+        let inverse = there.inverse == nil ? declared.inverse : nil
+        guard isIndexed || isUnique || isPreserved || inverse != nil else { return nil }
         return .changeAttribute(
             declared.name, of: entity, isIndexed: isIndexed ? true : nil, isUnique: isUnique ? true : nil,
-            isPreservedOnDeletion: isPreserved ? true : nil)
+            isPreservedOnDeletion: isPreserved ? true : nil, inverse: inverse)
     }
+
     /// Throws if the declared target, inverse or delete rule differs from the store's.
     private static func requireSameReference(
         _ declared: AttributeDescription, _ there: AttributeDescription, of entity: String
     ) throws(StoreError) {
         let saysNothing = declared.target == nil && declared.inverse == nil && declared.deleteRule == .noAction
         guard !saysNothing else { return }
-        let advice =
-            "references do not change, so declare it as it is, or replace it: “changeSchema” with "
-            + "“replaceAttribute”."
+        let advice = "declare it as it is, or change it: “changeSchema” with “changeAttribute”, or a migration."
         guard declared.target == nil || declared.target == there.target else {
             throw mismatch(
                 declared, of: entity, there.target.map { "refers to “\($0)”" } ?? "refers to any entity",
-                "a reference to “\(declared.target ?? "")”", advice)
+                "a reference to “\(declared.target ?? "")”",
+                "targets do not change, so declare it as it is, or replace it: “changeSchema” with “replaceAttribute”, "
+                    + "or a migration.")
         }
-        guard declared.inverse == nil || declared.inverse == there.inverse else {
+        // What the store does not say yet is added.
+        if let inverse = declared.inverse, let known = there.inverse, !isSameName(inverse, known) {
             throw mismatch(
-                declared, of: entity, there.inverse.map { "has the inverse “\($0)”" } ?? "has no inverse",
-                "the inverse “\(declared.inverse ?? "")”", advice)
+                declared, of: entity, "has the inverse “\(known)”", "the inverse “\(inverse)”", advice)
         }
         guard declared.deleteRule == there.deleteRule else {
             throw mismatch(
@@ -113,12 +115,13 @@ extension SchemaPlan {
         }
     }
 
-    private static func mismatch(
+    static func mismatch(
         _ attribute: AttributeDescription, of entity: String, _ there: String, _ declared: String, _ advice: String
     ) -> StoreError {
         StoreError(
             .schemaMismatch,
-            "“\(attribute.name)” of “\(entity)” \(there) in the store, and the program declares \(declared): \(advice)")
+            "“\(attribute.name)” of “\(entity)” \(there) in the store, and the program declares \(declared): \(advice)",
+            ObjectFacts(entity, [attribute.name]))
     }
 
     private static func shortText(_ value: Value) -> String {

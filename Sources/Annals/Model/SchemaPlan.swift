@@ -20,7 +20,6 @@ package struct SchemaPlan {
         var entity: UInt16
         var attribute: UInt16
         var target: String
-        var inverse: String?
     }
 
     init(_ catalog: SchemaCatalog, addsReserved: Bool = false) {
@@ -74,14 +73,18 @@ package struct SchemaPlan {
             let index = try index(of: name)
             let position = try position(of: attribute, in: index)
             try requireFreeAttribute(newName, in: index, except: position)
+            let oldName = entities[index].attributes[position].name
             entities[index].attributes[position].name = IdentifierName(newName)
+            renameInverses(oldName, of: index, to: IdentifierName(newName))
         case .replaceAttribute(let attribute, let name, let replacement):
             let index = try index(of: name)
             let position = try remove(attribute, from: index)
             try add(replacement, at: position, to: index)
-        case .changeAttribute(let attribute, let name, let optional, let indexed, let unique, let preserved):
+        case .changeAttribute(
+            let attribute, let name, let optional, let indexed, let unique, let preserved, let inverse, let rule):
             let index = try index(of: name)
             let position = try position(of: attribute, in: index)
+            try changeReference(inverse, rule, of: position, in: index)
             var flags = entities[index].attributes[position].flags
             if optional == false && flags.contains(.optional) {
                 throw StoreError(
@@ -198,15 +201,15 @@ package struct SchemaPlan {
                 .schemaRefused,
                 "“\(attribute.name)” of “\(entity.name)” has an inverse but no target: name the target.")
         }
+        if let inverse = attribute.inverse { try requireUsable(inverse) }
         let number = try nextAttributeNumber(in: index)
         let definition = AttributeDefinition(
-            number: number, type: attribute.type, flags: AttributeFlags(attribute),
+            number: number, type: attribute.type, flags: AttributeFlags(attribute), inverse: attribute.inverse,
             deleteRule: attribute.deleteRule, name: attribute.name,
             defaultValue: try Self.defaultBytes(attribute, of: entity))
         entities[index].attributes.insert(definition, at: position)
         guard let target = attribute.target else { return }
-        references.append(
-            Reference(entity: entity.number, attribute: number, target: target, inverse: attribute.inverse))
+        references.append(Reference(entity: entity.number, attribute: number, target: target))
     }
 
     private mutating func nextAttributeNumber(in index: Int) throws(StoreError) -> UInt16 {
@@ -255,18 +258,6 @@ package struct SchemaPlan {
                 .schemaRefused,
                 "The key over \(names.joined(separator: ", ")) of “\(entity.name)” names “\(attribute)”: remove the "
                     + "key first."
-            )
-        }
-        for other in entities {
-            let referring = other.attributes.first {
-                $0.target == entity.number && $0.inverse == number
-                    && (other.number, $0.number) != (entity.number, number)
-            }
-            guard let referring else { continue }
-            throw StoreError(
-                .schemaRefused,
-                "“\(attribute)” of “\(entity.name)” is the inverse of “\(referring.name)” of “\(other.name)”: remove "
-                    + "that first."
             )
         }
         lastNumbers[entity.number] = max(lastNumbers[entity.number] ?? 0, number)
@@ -327,6 +318,44 @@ package struct SchemaPlan {
         entities[index].keys.remove(at: place)
     }
 
+    /// An attribute that is the other side of a relationship is so under its new name, too.
+    private mutating func renameInverses(_ old: IdentifierName, of target: Int, to new: IdentifierName) {
+        let name = entities[target].name
+        for index in entities.indices {
+            for position in entities[index].attributes.indices {
+                let attribute = entities[index].attributes[position]
+                guard attribute.inverse == old else { continue }
+                let named = unsettled(attribute, of: entities[index]).map { IdentifierName($0) }
+                guard named == name || attribute.target == entities[target].number else { continue }
+                entities[index].attributes[position].inverse = new
+            }
+        }
+    }
+
+    /// The name of an attribute's target, if it has still to be resolved.
+    private func unsettled(_ attribute: AttributeDefinition, of entity: EntityDefinition) -> String? {
+        references.first { $0.entity == entity.number && $0.attribute == attribute.number }?.target
+    }
+
+    private mutating func changeReference(
+        _ inverse: String?, _ rule: DeleteRule?, of position: Int, in index: Int
+    ) throws(StoreError) {
+        guard inverse != nil || rule != nil else { return }
+        let attribute = entities[index].attributes[position]
+        let hasTarget = attribute.target != 0 || unsettled(attribute, of: entities[index]) != nil
+        guard attribute.type.isReference, hasTarget || inverse == nil else {
+            throw StoreError(
+                .schemaRefused,
+                "“\(attribute.name)” of “\(entities[index].name)” refers to no objects, or to those of any entity: it "
+                    + "has no inverse and no delete rule.")
+        }
+        if let inverse {
+            try requireUsable(inverse)
+            entities[index].attributes[position].inverse = IdentifierName(inverse)
+        }
+        if let rule { entities[index].attributes[position].deleteRule = rule }
+    }
+
     private mutating func settleReferences() throws(StoreError) {
         for reference in references {
             let target = try index(of: reference.target)
@@ -334,9 +363,6 @@ package struct SchemaPlan {
                 let position = entities[index].attributes.firstIndex(where: { $0.number == reference.attribute })
             else { continue }
             entities[index].attributes[position].target = entities[target].number
-            guard let inverse = reference.inverse else { continue }
-            let inversePosition = try self.position(of: inverse, in: target)
-            entities[index].attributes[position].inverse = entities[target].attributes[inversePosition].number
         }
     }
 }

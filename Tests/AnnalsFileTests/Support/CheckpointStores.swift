@@ -85,8 +85,8 @@ enum CheckpointStores {
         ]
         let attributes = rules.enumerated().map { index, rule in
             AttributeDefinition(
-                number: UInt16(index + 1), type: rule.0, flags: [.optional], target: 1, deleteRule: rule.1,
-                name: "\(rule.1)")
+                number: UInt16(index + 1), type: rule.0, flags: [.optional], target: 1,
+                inverse: rule.1 == .cascade ? "children" : nil, deleteRule: rule.1, name: "\(rule.1)")
         }
         _ = try engine.commit(author: "golden") { transaction in
             try transaction.changeSchema([EntityDefinition(number: 1, name: "Node", attributes: attributes)])

@@ -56,7 +56,7 @@ struct SalvagedSchema {
 
     /// The newest definition of each entity that is not removed, by ascending number. Together they make a valid
     /// version. `changes` says what had to change for that. `isWhole` is true if nothing of the file is missing: then
-    /// targets and inverses that are not found were never there, and nothing is lost with them.
+    /// targets that are not found were never there, and nothing is lost with them.
     func newest(isWhole: Bool, _ changes: inout [String]) -> [EntityDefinition] {
         var definitions: [EntityDefinition] = []
         var names = Set<IdentifierName>()
@@ -78,24 +78,17 @@ struct SalvagedSchema {
         return definitions
     }
 
-    /// A reference to an unknown entity may now be to any, and a missing inverse is removed.
+    /// A reference to an unknown entity may now be to any, and then has no inverse.
     private func withTargets(
         _ definition: EntityDefinition, among all: [EntityDefinition], _ changes: inout [String]
     ) -> EntityDefinition {
         var definition = definition
         for index in definition.attributes.indices where definition.attributes[index].target != 0 {
             let attribute = definition.attributes[index]
-            let target = all.first { $0.number == attribute.target }
-            if target == nil {
-                (definition.attributes[index].target, definition.attributes[index].inverse) = (0, 0)
-                changes.append(
-                    "“\(definition.name).\(attribute.name)” refers to an entity that was not found: now to any.")
-            } else if attribute.inverse != 0,
-                target?.attributes.contains(where: { $0.number == attribute.inverse }) != true
-            {
-                definition.attributes[index].inverse = 0
-                changes.append("“\(definition.name).\(attribute.name)” has lost its inverse, which was not found.")
-            }
+            if all.contains(where: { $0.number == attribute.target }) { continue }
+            (definition.attributes[index].target, definition.attributes[index].inverse) = (0, nil)
+            changes.append(
+                "“\(definition.name).\(attribute.name)” refers to an entity that was not found: now to any.")
         }
         return definition
     }

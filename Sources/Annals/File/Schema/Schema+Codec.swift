@@ -91,12 +91,13 @@ private struct SchemaTableWriter: ~Copyable {
         writer.append(attribute.type.code)
         writer.append(attribute.flags.rawValue)
         writer.append(attribute.target)
-        writer.append(attribute.inverse)
+        writer.append(UInt16(attribute.inverse?.text.utf8.count ?? 0))
         writer.append(attribute.deleteRule.code)
         writer.append(0 as UInt8)
         writer.append(UInt16(attribute.name.text.utf8.count))
         writer.append(attribute.defaultValue.map { UInt32($0.count) } ?? AttributeField.noDefault)
         writer.append(text: attribute.name.text)
+        if let inverse = attribute.inverse { writer.append(text: inverse.text) }
         if let bytes = attribute.defaultValue { writer.append(bytes) }
     }
 
@@ -117,7 +118,8 @@ extension EntityDefinition {
     package var encodedBytes: Int {
         var bytes = EntityField.bytes + name.text.utf8.count
         for attribute in attributes {
-            bytes += AttributeField.bytes + attribute.name.text.utf8.count + (attribute.defaultValue?.count ?? 0)
+            bytes += AttributeField.bytes + attribute.name.text.utf8.count
+            bytes += (attribute.inverse?.text.utf8.count ?? 0) + (attribute.defaultValue?.count ?? 0)
         }
         for key in keys { bytes += 4 + 2 * key.attributes.count }
         return (bytes + 7) & ~7
@@ -170,12 +172,13 @@ extension ByteReader {
         guard let type = AttributeType(code: try readUInt8()) else { throw damaged("A type is not known.") }
         let flags = AttributeFlags(rawValue: try readUInt8())
         let target = try readUInt16()
-        let inverse = try readUInt16()
+        let inverseBytes = try readUInt16()
         guard let rule = DeleteRule(code: try readUInt8()) else { throw damaged("A delete rule is not known.") }
         try readZeros(1)
         let nameBytes = try readUInt16()
         let defaultBytes = try readUInt32()
         let name = try readText(Int(nameBytes))
+        let inverse = inverseBytes == 0 ? nil : try readText(Int(inverseBytes))
         var defaultValue: [UInt8]?
         if defaultBytes != AttributeField.noDefault { defaultValue = Array(try readBytes(Int(defaultBytes))) }
         return AttributeDefinition(

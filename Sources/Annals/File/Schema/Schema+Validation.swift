@@ -29,10 +29,11 @@ extension AttributeDefinition {
         try name.validate()
         if !type.isReference {
             try require(
-                target == 0 && inverse == 0 && deleteRule == .noAction,
+                target == 0 && inverse == nil && deleteRule == .noAction,
                 "An attribute that refers to no objects has a target, an inverse or a delete rule.")
         }
-        try require(target != 0 || inverse == 0, "An attribute has an inverse but no target.")
+        try require(target != 0 || inverse == nil, "An attribute has an inverse but no target.")
+        try inverse?.validate()
         if let defaultValue { try require(type.accepts(defaultValue), "A default value is not one of its type.") }
     }
 }

@@ -27,7 +27,7 @@ package enum AttributeField {
     package static let type = 2
     package static let flags = 3
     package static let target = 4
-    package static let inverse = 6
+    package static let inverseBytes = 6
     package static let deleteRule = 8
     package static let zero = 9
     package static let nameBytes = 10
@@ -55,22 +55,23 @@ package struct AttributeDefinition: Hashable, Sendable {
     package var flags: AttributeFlags
     /// The number of the entity that is referred to; 0 for any.
     package var target: UInt16
-    /// The number of the attribute there that refers back; 0 for none.
-    package var inverse: UInt16
+    /// The name of the other side at `target`; nil for none. Often no attribute has it: then programs read the other
+    /// side from the index of this one.
+    package var inverse: IdentifierName?
     package var deleteRule: DeleteRule
     package var name: IdentifierName
     /// A slot's content, or a variable value's bytes.
     package var defaultValue: [UInt8]?
 
     package init(
-        number: UInt16, type: AttributeType, flags: AttributeFlags = [], target: UInt16 = 0, inverse: UInt16 = 0,
+        number: UInt16, type: AttributeType, flags: AttributeFlags = [], target: UInt16 = 0, inverse: String? = nil,
         deleteRule: DeleteRule = .noAction, name: String, defaultValue: [UInt8]? = nil
     ) {
         self.number = number
         self.type = type
         self.flags = flags
         self.target = target
-        self.inverse = inverse
+        self.inverse = inverse.map { IdentifierName($0) }
         self.deleteRule = deleteRule
         self.name = IdentifierName(name)
         self.defaultValue = defaultValue
