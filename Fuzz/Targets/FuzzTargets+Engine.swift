@@ -20,6 +20,7 @@ extension FuzzTargets {
             reader.readEverything()
             if isIntact, let log { reader.compare(with: log) }
             hasTrueSets = hasTrueSets && reader.hasTrueSets
+            readEntities(engine, isIntact: isIntact, hasTrueSets: hasTrueSets)
             do throws(StoreError) { try engine.close() } catch {
                 violation("Z8", "a reader cannot be closed: \(error)")
             }

@@ -1,6 +1,6 @@
 // One state of a store, which can be read for as long as it is kept.
 
-internal import FoundationEssentials
+package import FoundationEssentials
 
 /// One state of a store. No later commit changes it. Any thread may read it, you may keep any number of snapshots, and
 /// they block nobody.
@@ -15,7 +15,7 @@ public struct Snapshot: Sendable {
     let engine: Engine
     let storeIdentifier: UUID
 
-    init(_ view: View, _ engine: Engine, _ storeIdentifier: UUID) {
+    package init(_ view: View, _ engine: Engine, _ storeIdentifier: UUID) {
         self.view = view
         self.engine = engine
         self.storeIdentifier = storeIdentifier
