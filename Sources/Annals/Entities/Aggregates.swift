@@ -316,6 +316,7 @@ extension Snapshot {
         let keyIndex = try binding.requireProperty(path, for: "grouped by")
         let keyPosition = binding.position(of: keyIndex)
         let property = binding.properties[keyIndex]
+        let initial = property.codec.isOptional ? Value.null : property.initial.withOneZero
         var columns: [(offset: Int, position: Int, initial: Value)] = []
         for path in aggregated {
             let index = try binding.requireProperty(path, for: "aggregated by")
@@ -325,7 +326,9 @@ extension Snapshot {
         }
         var found: [Value: (count: Int, aggregates: [Aggregate])] = [:]
         try fetch.forEachMatch { (object, row) throws(StoreError) in
-            let key = try row.value(keyPosition, object, view, layout)
+            var key = try row.value(keyPosition, object, view, layout).withOneZero
+            // As it is read.
+            if key.isNull { key = initial }
             var values: [Value] = []
             for column in columns {
                 let value = try row.value(column.position, object, view, layout)
@@ -341,8 +344,7 @@ extension Snapshot {
         }
         var keyed: [(bytes: [UInt8], group: FetchGroup<E, Key>)] = []
         for (value, group) in found {
-            let known = value.isNull && !property.codec.isOptional ? property.initial : value
-            guard let key = property.codec.property(of: known) as? Key else {
+            guard let key = property.codec.property(of: value) as? Key else {
                 throw StoreError(
                     .valueOutOfRange,
                     "“\(property.name)” of “\(binding.model.name)” has a value in the store that its type in the "

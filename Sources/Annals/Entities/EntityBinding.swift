@@ -29,6 +29,10 @@ final class EntityBinding: @unchecked Sendable {
 
     /// Whether the layout's entity is the type's: otherwise references lead to nothing of it.
     let isOfEntity: Bool
+    /// Whether it refers to objects.
+    let hasReferences: Bool
+    /// Whether rows keep references to what was deleted.
+    let keepsReferences: Bool
 
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
     init(_ model: EntityModel, _ layout: RowLayout, _ catalog: SchemaCatalog) throws(StoreError) {
@@ -38,6 +42,7 @@ final class EntityBinding: @unchecked Sendable {
             properties = []
             count = 0
             columns = .allocate(capacity: 1)
+            (hasReferences, keepsReferences) = (false, false)
             return
         }
         var placed: [(position: Int, property: EntityModel.Property)] = []
@@ -58,6 +63,11 @@ final class EntityBinding: @unchecked Sendable {
         }
         placed.sort { $0.position < $1.position }
         properties = placed.map(\.property)
+        hasReferences = properties.contains { $0.codec.attributeType.isReference }
+        keepsReferences = placed.contains {
+            $0.property.codec.attributeType.isReference
+                && layout.entity.attributes[$0.position].deleteRule == .noAction
+        }
         count = placed.count
         columns = .allocate(capacity: max(1, count))
         for (index, (position, property)) in placed.enumerated() {

@@ -105,7 +105,7 @@ struct Fetch<E: Entity> {
         let value = try withUnsafePointer(to: row) { (row) throws(StoreError) in
             try RowView(object, row, view: view, layout: layout, isOfState: true).value(at: column.position)
         }
-        column.append(try value.storedValue(), to: &key)
+        column.append(try (value.isNull ? column.absent : value).storedValue(), to: &key)
     }
 
     // MARK: Values

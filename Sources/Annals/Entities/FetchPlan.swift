@@ -105,7 +105,8 @@ struct FetchPlan {
                 continue
             }
             if let several = tests.first(where: { $0.comparison == .oneOf && $0.isExactKey }) {
-                let ranges = Set(several.constants).map { constant in
+                // Constants with the same key are one range: an object is found once.
+                let ranges = Set(several.constants.map(\.withOneZero)).map { constant in
                     FetchRange(lower: .including(prefix + [constant]), upper: .including(prefix + [constant]))
                 }
                 return (ranges, .several, names + [several.name], prefix.count)
@@ -156,6 +157,7 @@ struct FetchPlan {
     /// Whether one range of an index has the order that is wanted.
     private mutating func orderBy(_ index: IndexID, equalities: Int) {
         guard !sort.isEmpty, Set(sort.map(\.isDescending)).count == 1 else { return }
+        guard sort.allSatisfy({ $0.isOrderOfIndex(layout) }) else { return }
         let wanted = sort.map(\.attribute)
         // What is equal in all objects does not matter.
         let rest = Array(index.attributes.dropFirst(equalities))
@@ -235,6 +237,14 @@ struct FetchPlan {
                 if !goesOn { return }
             }
         }
+    }
+}
+
+extension Value {
+    /// The value as all that are equal to it: a double has two zeros and many NaNs, which an index has once.
+    var withOneZero: Value {
+        guard case .double(let double) = self else { return self }
+        return double == 0 ? .double(0) : double.isNaN ? .double(.nan) : self
     }
 }
 

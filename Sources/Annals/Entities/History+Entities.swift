@@ -22,9 +22,8 @@ public struct Tombstone<E: Entity>: Sendable {
     }
 
     private func value(_ offset: Int?) -> Any? {
-        guard let property = E.model.property(at: offset), let value = row?[property.name], !value.isNull else {
-            return nil
-        }
+        guard let row, let property = E.model.property(at: offset), let value = property.value(in: row), !value.isNull
+        else { return nil }
         return property.codec.property(of: value)
     }
 }
@@ -37,7 +36,8 @@ extension HistoryChange {
     }
 
     /// The object before the change. Nil for an insert, if the change is of another entity, if values were not
-    /// requested, or if history no longer has it. A property that did not exist then has its initial value.
+    /// requested, or if history no longer has it. A property that did not exist then has its initial value. History has
+    /// the names of its time: a property is also found under the names that its schema says it had before.
     ///
     /// Throws `StoreError`: `valueOutOfRange` if a value is none of its property's type.
     public func before<E: Entity>(of type: E.Type) throws -> E? { try value(before) }
@@ -55,7 +55,7 @@ extension HistoryChange {
         guard kind == .update, isSameName(entity, E.model.name),
             let property = E.model.property(at: MemoryLayout<E>.offset(of: path))
         else { return false }
-        return attributes.contains { isSameName($0, property.name) }
+        return attributes.contains { property.isNamed($0) }
     }
 
     private func value<E: Entity>(_ row: Row?) throws -> E? {
@@ -64,7 +64,9 @@ extension HistoryChange {
         var value = E()
         try withUnsafeMutablePointer(to: &value) { value in
             for property in E.model.properties {
-                guard let stored = row[property.name], property.codec.isOptional || !stored.isNull else { continue }
+                guard let stored = property.value(in: row), property.codec.isOptional || !stored.isNull else {
+                    continue
+                }
                 if property.codec.store(stored, at: UnsafeMutableRawPointer(value) + property.offset) { continue }
                 throw StoreError(
                     .valueOutOfRange,
@@ -73,5 +75,18 @@ extension HistoryChange {
             }
         }
         return value
+    }
+}
+
+extension EntityModel.Property {
+    /// Whether the property has this name, or had it.
+    fileprivate func isNamed(_ name: String) -> Bool {
+        isSameName(name, self.name) || formerNames.contains { isSameName(name, $0) }
+    }
+
+    /// The property's value in a row of history; nil if the row has it under none of its names.
+    fileprivate func value(in row: Row) -> Value? {
+        if let value = row[name] { return value }
+        return formerNames.lazy.compactMap { row[$0] }.first
     }
 }

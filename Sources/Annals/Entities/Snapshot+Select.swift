@@ -32,7 +32,9 @@ extension Snapshot {
                 let row = RowView(object, row, view: view, layout: layout, isOfState: true)
                 if distinct {
                     var values: [Value] = []
-                    for column in repeat each columns { values.append(try row.value(at: column.position)) }
+                    for column in repeat each columns {
+                        values.append(column.asRead(try row.value(at: column.position)).withOneZero)
+                    }
                     guard known.insert(values).inserted else { return }
                 }
                 var failure: StoreError?
@@ -48,7 +50,7 @@ extension Snapshot {
             }
             return !distinct || limit.map { tuples.count < $0 } ?? true
         }
-        return limit == 0 ? [] : tuples
+        return limit.map { $0 < 1 } ?? false ? [] : tuples
     }
 
     /// One property of the objects that satisfy a predicate. See `select`.
@@ -117,9 +119,12 @@ private struct Column<P> {
         name = binding.model.name
     }
 
+    /// A property that always has a value has its initial one if there is none.
+    func asRead(_ value: Value) -> Value { value.isNull && !property.codec.isOptional ? property.initial : value }
+
     /// Throws `valueOutOfRange`.
     func property(_ value: Value) throws(StoreError) -> P {
-        let value = value.isNull && !property.codec.isOptional ? property.initial : value
+        let value = asRead(value)
         guard let property = property.codec.property(of: value) as? P else {
             throw StoreError(
                 .valueOutOfRange,

@@ -28,6 +28,11 @@ struct SortColumn {
     let position: Int
     let attribute: UInt16
     let isDescending: Bool
+    /// What a row without a value counts as: null, unless the property always has a value.
+    var absent = Value.null
+
+    /// Whether an index over the attribute has the order of what is read.
+    func isOrderOfIndex(_ layout: RowLayout) -> Bool { absent.isNull || !layout.slots[position].isOptional }
 }
 
 extension EntityBinding {
@@ -62,7 +67,8 @@ extension EntityBinding {
             columns.append(
                 SortColumn(
                     name: property.name, position: position, attribute: layout.entity.attributes[position].number,
-                    isDescending: key.isDescending))
+                    isDescending: key.isDescending,
+                    absent: property.codec.isOptional ? .null : property.initial))
         }
         return columns
     }

@@ -38,8 +38,9 @@ extension Store {
             transaction in
             let (binding, layout) = try transaction.binding(E.self)
             return try transaction.forEachMatch(predicate) { reference, value in
+                let read = transaction.mayHideReferences(binding) ? value : nil
                 try change(&value)
-                return try transaction.write(&value, to: reference.id, binding, layout)
+                return try transaction.write(&value, to: reference.id, binding, layout, asRead: read)
             }
         }
         return BatchResult(references: references, token: token)

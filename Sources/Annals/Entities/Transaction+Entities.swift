@@ -76,8 +76,14 @@ extension Transaction {
     public func update<E: Entity>(_ reference: Reference<E>, _ change: (inout E) throws -> Void) throws -> Bool {
         let (binding, layout) = try binding(E.self)
         guard var value = try self.value(reference, binding, layout) else { throw Self.notFound(reference, binding) }
+        let read = mayHideReferences(binding) ? value : nil
         try change(&value)
-        return try write(&value, to: reference.id, binding, layout)
+        return try write(&value, to: reference.id, binding, layout, asRead: read)
+    }
+
+    /// Whether values are read without references that rows have, because they lead to nothing for this transaction.
+    func mayHideReferences(_ binding: EntityBinding) -> Bool {
+        binding.keepsReferences || draft.deletesAnything && binding.hasReferences
     }
 
     /// Gives an object the properties of a value. As `update(_:_:)` with a closure.
@@ -88,13 +94,26 @@ extension Transaction {
         return try write(&value, to: reference.id, binding, layout)
     }
 
+    /// Sets the properties of an object. If `read` is what the program was given, relationships that it did not change
+    /// stay as they are in the row, so that the rules of deletions find them.
     func write<E: Entity>(
-        _ value: inout E, to object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout
+        _ value: inout E, to object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout, asRead read: E? = nil
     ) throws(StoreError) -> Bool {
         guard object.entityNumber == layout.number else { throw Self.notFound(Reference<E>(object), binding) }
         let isDifferent = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
             try prepare(value, binding)
             let properties = UnsafeRawPointer(value)
+            if let read {
+                let before = try withUnsafePointer(to: read) { (read) throws(StoreError) in
+                    try binding.changes(UnsafeRawPointer(read))
+                }
+                var changes: [(position: Int, value: StoredValue)] = []
+                for (old, new) in zip(before, try binding.changes(properties))
+                where old.value != new.value || !layout.slots[new.position].type.isReference {
+                    changes.append(new)
+                }
+                return try draft.update(object, try Self.withoutSameLargeValues(changes, object, draft))
+            }
             guard binding.mayHaveLongValues(properties) else {
                 return try draft.update(object) { (row) throws(StoreError) in try binding.write(properties, to: &row) }
             }
