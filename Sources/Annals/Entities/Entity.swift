@@ -48,6 +48,19 @@ extension Reference: CustomStringConvertible {
     public var description: String { id.description }
 }
 
+/// The other side of a relationship to one that is unique: the one object that refers to this one. A place to read
+/// from, as `ToMany` is for several.
+///
+/// Name it as the inverse of a relationship that has the option `.unique`:
+/// `Relationship(\.owner, .unique, inverse: \.passport)`.
+public struct ToOne<E: Entity>: Hashable, Sendable {
+    /// So that no two properties are at the same place in a struct: places tell properties apart.
+    private let place: UInt8 = 0
+
+    /// The other side of a relationship.
+    public init() {}
+}
+
 /// The other side of a relationship: the objects that refer to this one. A place to read from. It holds nothing, and
 /// takes no space in the store.
 ///

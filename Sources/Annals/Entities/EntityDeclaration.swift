@@ -22,17 +22,20 @@ struct EntityDeclaration: Sendable {
         var problems: [String] = []
         for property in model.properties {
             let title = "“\(property.name)” of “\(model.name)”"
-            if ReservedNames.ofObjects.contains(property.name) {
-                problems.append("\(title) is called as a member of every object is: choose another name.")
-            }
             guard let target = property.codec.target else { continue }
             guard let other = self.model(of: target) else {
                 problems.append("\(title) refers to \(target), which is not in `entities:`: add it there.")
                 continue
             }
             guard let inverse = property.inverse else { continue }
-            if !other.otherSides.contains(where: { $0.offset == inverse.offset }) {
+            guard let side = other.otherSides.first(where: { $0.offset == inverse.offset }) else {
                 problems.append("The inverse of \(title) is not a stored property of \(target): make it one.")
+                continue
+            }
+            if side.isOne, !property.isUnique {
+                problems.append(
+                    "\(title) has the inverse “\(side.name)”, which is one object, but several may refer to the same: "
+                        + "add the option .unique, or make “\(side.name)” a ToMany.")
             }
         }
         for side in model.otherSides {
@@ -168,9 +171,19 @@ extension EntityDeclaration {
 }
 
 /// Names that mean something else.
-enum ReservedNames {
-    /// The members of every object beside its properties.
-    static let ofObjects: Set<String> = ["reference", "update", "status"]
+package enum ReservedNames {
+    /// The public members of every object beside its properties. A property of the same name could not be reached
+    /// through an object or in a predicate.
+    package static let ofObjects: Set<String> = ["reference", "update", "status"]
+    /// Texts that the variables in predicates have of themselves. The compiler prefers them to the properties of the
+    /// object that a variable stands for, and `$0.description == "x"` would be false for all objects.
+    private static let ofVariables: Set<String> = ["description", "debugDescription"]
+
+    /// Whose member has that name; nil if a property may have it.
+    static func owner(of name: String) -> String? {
+        if ofObjects.contains(name) { return "every object is" }
+        return ofVariables.contains(name) ? "the variables in predicates is" : nil
+    }
 }
 
 extension EntityModel {

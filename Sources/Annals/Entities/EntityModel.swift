@@ -37,6 +37,8 @@ final class EntityModel: Sendable {
         let name: String
         let offset: Int
         let target: any Entity.Type
+        /// Whether at most one object refers.
+        let isOne: Bool
     }
 
     let type: any Entity.Type

@@ -112,15 +112,21 @@ struct EntityModelBuilder<E: Entity> {
     // MARK: Properties
 
     private mutating func add(_ field: Field, _ item: SchemaItem<E>?, _ values: (E, E)) {
-        if field.isTransient { return }
         let title = "“\(field.name)” of “\(schema.name)”"
+        if let owner = ReservedNames.owner(of: field.name) {
+            report(
+                "\(title) is called as a member of \(owner), which hides it: choose another name"
+                    + (field.isTransient ? "." : ", with .renamed(from: \"\(field.name)\") if a store has it already."))
+        }
+        if field.isTransient { return }
         guard field.size > 0 else {
             return report(
                 "\(title) has the type \(field.type), which holds nothing: take it out, or write "
                     + "Transient(\\.\(field.name)) in the schema.")
         }
-        if let other = field.type as? any AnyToMany.Type {
-            otherSides.append(.init(name: field.name, offset: field.offset, target: other.target))
+        if let other = field.type as? any AnyOtherSide.Type {
+            otherSides.append(
+                .init(name: field.name, offset: field.offset, target: other.target, isOne: other.isOne))
             if item != nil { report("\(title) is the other side of a relationship: its options stand at that one.") }
             return
         }

@@ -68,6 +68,8 @@ public struct SchemaItem<E: Entity>: Sendable {
         let path: any AnyKeyPath & Sendable
         /// Where the property is in the other struct; nil if it is no stored property.
         let offset: Int?
+        /// Whether it is the side of one object.
+        let isOne: Bool
     }
 
     let path: any PartialKeyPath<E> & Sendable
@@ -99,6 +101,21 @@ public struct SchemaItem<E: Entity>: Sendable {
         self.init(path, .relationship(rule, inverse: Self.inverse(inverse)), options)
     }
 
+    /// A relationship to one object to which no other object of this entity refers. Its other side is one object. See
+    /// the initializer for many.
+    public init<T: Entity>(
+        _ path: any WritableKeyPath<E, Reference<T>?> & Sendable, _ options: AttributeOption<E, Reference<T>?>...,
+        inverse: any KeyPath<T, ToOne<E>> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
+    ) {
+        self.init(
+            path,
+            .relationship(
+                rule,
+                inverse: Inverse(
+                    target: T.self, path: inverse, offset: MemoryLayout<T>.offset(of: inverse), isOne: true)),
+            options)
+    }
+
     /// A relationship to several objects in an order. See the initializer for a relationship to one.
     public init<T: Entity>(
         _ path: any WritableKeyPath<E, [Reference<T>]> & Sendable, _ options: AttributeOption<E, [Reference<T>]>...,
@@ -125,7 +142,7 @@ public struct SchemaItem<E: Entity>: Sendable {
     }
 
     private static func inverse<T: Entity>(_ path: any KeyPath<T, ToMany<E>> & Sendable) -> Inverse {
-        Inverse(target: T.self, path: path, offset: MemoryLayout<T>.offset(of: path))
+        Inverse(target: T.self, path: path, offset: MemoryLayout<T>.offset(of: path), isOne: false)
     }
 
     static func transient(_ path: any PartialKeyPath<E> & Sendable) -> Self {

@@ -120,6 +120,13 @@ public final class Object<E: Entity> {
         return source.referring(to: reference, E.self, offset).compactMap { source.object(Reference<T>($0)) }
     }
 
+    /// The one object that refers to this one; nil if none does.
+    public subscript<T: Entity>(dynamicMember path: any KeyPath<E, ToOne<T>> & Sendable) -> Object<T>? {
+        let offset = MemoryLayout<E>.offset(of: path)
+        if source.noticesReads { noticeRead(path) }
+        return source.referring(to: reference, E.self, offset).first.flatMap { source.object(Reference<T>($0)) }
+    }
+
     // MARK: Changes
 
     /// Changes several properties at once, or calls a mutating method of the struct. If `change` throws, nothing has

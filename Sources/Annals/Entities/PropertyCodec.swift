@@ -250,10 +250,17 @@ extension Set: ReferenceList where Element: AnyReference {
 }
 
 /// The other side of a relationship, to any entity.
-protocol AnyToMany {
+protocol AnyOtherSide {
     static var target: any Entity.Type { get }
+    static var isOne: Bool { get }
 }
 
-extension ToMany: AnyToMany {
+extension ToMany: AnyOtherSide {
     static var target: any Entity.Type { E.self }
+    static var isOne: Bool { false }
+}
+
+extension ToOne: AnyOtherSide {
+    static var target: any Entity.Type { E.self }
+    static var isOne: Bool { true }
 }

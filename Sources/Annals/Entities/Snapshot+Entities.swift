@@ -60,6 +60,22 @@ extension Snapshot {
         try values(references(path, of: reference))
     }
 
+    /// The object that refers to an object through a relationship to one that is unique, named by its other side:
+    /// `snapshot.reference(\.passport, of: person)`. Nil if none does. Reads only the index. Throws as for several.
+    public func reference<E: Entity, T: Entity>(
+        _ path: any KeyPath<E, ToOne<T>> & Sendable, of reference: Reference<E>
+    ) throws -> Reference<T>? {
+        try referring(to: reference, MemoryLayout<E>.offset(of: path)).first.map { Reference($0) }
+    }
+
+    /// The same object as a value.
+    public func value<E: Entity, T: Entity>(
+        _ path: any KeyPath<E, ToOne<T>> & Sendable, of reference: Reference<E>
+    ) throws -> T? {
+        guard let referrer = try self.reference(path, of: reference) else { return nil }
+        return try self[referrer]
+    }
+
     func referring<E: Entity>(to reference: Reference<E>, _ offset: Int?) throws(StoreError) -> [ObjectID] {
         let (target, name) = try E.model.relationship(otherSideAt: offset)
         return try referring(to: reference.id, target, name)
@@ -99,7 +115,7 @@ extension EntityModel {
     /// `modelInvalid`.
     func relationship(otherSideAt offset: Int?) throws(StoreError) -> (target: EntityModel, property: String) {
         guard let side = otherSides.first(where: { $0.offset == offset }) else {
-            throw Self.invalid(["The key path is no stored property of the type ToMany of “\(name)”."])
+            throw Self.invalid(["The key path is no stored property of the type ToMany or ToOne of “\(name)”."])
         }
         let target = side.target.model
         let property = target.properties.first { property in

@@ -196,6 +196,14 @@ extension Transaction {
         try referring(to: reference, MemoryLayout<E>.offset(of: path)).map { Reference($0) }
     }
 
+    /// The one object that refers to an object through a unique relationship, as this transaction sees it; nil if none
+    /// does. As `references(_:of:)`.
+    public func reference<E: Entity, T: Entity>(
+        _ path: any KeyPath<E, ToOne<T>> & Sendable, of reference: Reference<E>
+    ) throws -> Reference<T>? {
+        try referring(to: reference, MemoryLayout<E>.offset(of: path)).first.map { Reference($0) }
+    }
+
     fileprivate func referring<E: Entity>(to reference: Reference<E>, _ offset: Int?) throws -> [ObjectID] {
         guard try self[reference] != nil else { return [] }
         let (target, name) = try E.model.relationship(otherSideAt: offset)
