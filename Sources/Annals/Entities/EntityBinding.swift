@@ -17,6 +17,7 @@ final class EntityBinding: @unchecked Sendable {
         let offset: Int
         let form: PropertyForm
         let isOptional: Bool
+        let place: RowColumn
         /// Whether a new row that does not set it has a default.
         let hasDefault: Bool
     }
@@ -74,7 +75,7 @@ final class EntityBinding: @unchecked Sendable {
             (columns + index).initialize(
                 to: Column(
                     position: position, offset: property.offset, form: property.codec.form,
-                    isOptional: property.codec.isOptional,
+                    isOptional: property.codec.isOptional, place: RowColumn(layout, position),
                     hasDefault: layout.entity.attributes[position].defaultValue != nil))
         }
     }
@@ -99,78 +100,110 @@ final class EntityBinding: @unchecked Sendable {
         into value: UnsafeMutableRawPointer
     ) throws(StoreError) {
         guard row.isLike(layout), isOfState else {
-            return try readOther(row, object, view, layout, isOfState, into: value)
+            for index in 0..<count { try readSlowly(row, object, view, layout, index, isOfState, into: value) }
+            return
         }
-        let cells = row.cells
         for index in 0..<count {
-            let column = columns[index]
-            let place = value + column.offset
-            switch column.form {
-            case .string:
-                guard let bytes = cells.variableBytes(column.position) else {
-                    try readSlowly(row, object, view, layout, index, into: value)
-                    continue
-                }
-                guard let text = bytes.text else { throw malformed(row, column.position) }
-                if column.isOptional {
-                    place.assumingMemoryBound(to: String?.self).pointee = text
-                } else {
-                    place.assumingMemoryBound(to: String.self).pointee = text
-                }
-            case .int64:
-                guard let slot = cells.slot(column.position, type: 2) else {
-                    if column.isOptional { place.storeBytes(of: nil, as: Int64?.self) }
-                    continue
-                }
-                let int = Int64(littleEndian: slot.loadUnaligned(as: Int64.self))
-                if column.isOptional {
-                    place.storeBytes(of: int, as: Int64?.self)
-                } else {
-                    place.storeBytes(of: int, as: Int64.self)
-                }
-            case .double:
-                guard let slot = cells.slot(column.position, type: 3) else {
-                    if column.isOptional { place.storeBytes(of: nil, as: Double?.self) }
-                    continue
-                }
-                let double = Double(bitPattern: UInt64(littleEndian: slot.loadUnaligned(as: UInt64.self)))
-                if column.isOptional {
-                    place.storeBytes(of: double, as: Double?.self)
-                } else {
-                    place.storeBytes(of: double, as: Double.self)
-                }
-            case .bool:
-                let bool = try row.bool(at: column.position)
-                if column.isOptional {
-                    place.storeBytes(of: bool, as: Bool?.self)
-                } else if let bool {
-                    place.storeBytes(of: bool, as: Bool.self)
-                }
-            case .date:
-                guard let slot = cells.slot(column.position, type: 6) else {
-                    if column.isOptional { place.storeBytes(of: nil, as: Date?.self) }
-                    continue
-                }
-                let date = Microseconds.date(Int64(littleEndian: slot.loadUnaligned(as: Int64.self)))
-                if column.isOptional {
-                    place.storeBytes(of: date, as: Date?.self)
-                } else {
-                    place.storeBytes(of: date, as: Date.self)
-                }
-            case .reference:
-                // The layout of a struct with one field is that of the field.
-                var target = try row.object(at: column.position)
-                if let named = target, try !view.has(named) { target = nil }
-                place.storeBytes(of: target, as: ObjectID?.self)
-            case .int8: try readInteger(Int8.self, cells, column, place)
-            case .int16: try readInteger(Int16.self, cells, column, place)
-            case .int32: try readInteger(Int32.self, cells, column, place)
-            case .uint8: try readInteger(UInt8.self, cells, column, place)
-            case .uint16: try readInteger(UInt16.self, cells, column, place)
-            case .uint32: try readInteger(UInt32.self, cells, column, place)
-            case .uint64: try readInteger(UInt64.self, cells, column, place)
-            case .float, .other: try readSlowly(row, object, view, layout, index, into: value)
+            if try !read(columns[index], row, view, isNew: false, into: value) {
+                try readSlowly(row, object, view, layout, index, into: value)
             }
+        }
+    }
+
+    /// Makes a value of what a row has, in memory that is not initialized. What the row does not say is as in another
+    /// value, which the program itself has made. If this throws, the memory is not initialized.
+    ///
+    /// Only for types that keep all their properties in the store: otherwise a new value must be made and read into.
+    func make(
+        _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, like initial: UnsafeRawPointer,
+        _ bytes: Int, in value: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        // What is no property takes no space or means nothing: the other sides of relationships. Properties of fixed
+        // size that the row does not have are right with this; all others are initialized below.
+        value.copyMemory(from: initial, byteCount: bytes)
+        let isLike = row.isLike(layout)
+        var index = 0
+        do throws(StoreError) {
+            while index < count {
+                let isMade = isLike ? try read(columns[index], row, view, isNew: true, into: value) : false
+                if !isMade { try makeSlowly(row, object, view, layout, index, like: initial, in: value) }
+                index &+= 1
+            }
+        } catch {
+            for made in 0..<index { properties[made].codec.deinitialize(at: value + columns[made].offset) }
+            throw error
+        }
+    }
+
+    /// Reads one property of a row of this layout. Returns false, without having touched the property, if that takes
+    /// more work.
+    ///
+    /// If `isNew`, the property is not initialized, but its bytes are those of the initial value.
+    @inline(__always)
+    private func read(
+        _ column: Column, _ row: RowImage, _ view: View, isNew: Bool, into value: UnsafeMutableRawPointer
+    ) throws(StoreError) -> Bool {
+        let cells = row.cells
+        let place = value + column.offset
+        switch column.form {
+        case .string:
+            guard let bytes = column.place.variableBytes(cells) else {
+                guard column.isOptional, column.place.slot(cells) == nil else { return false }
+                Self.put(nil as String?, place, isNew)
+                return true
+            }
+            guard let text = bytes.text else { throw malformed(row, column.position) }
+            if column.isOptional {
+                Self.put(text as String?, place, isNew)
+            } else {
+                Self.put(text, place, isNew)
+            }
+        case .int64: readWord(Int64.self, cells, column, place) { Int64(bitPattern: $0) }
+        case .double: readWord(Double.self, cells, column, place) { Double(bitPattern: $0) }
+        case .date: readWord(Date.self, cells, column, place) { Microseconds.date(Int64(bitPattern: $0)) }
+        case .bool:
+            let byte = column.place.slot(cells)?.load(as: UInt8.self)
+            // Says what is wrong with any other byte.
+            if let byte, byte > 1 { _ = try row.bool(at: column.position) }
+            if column.isOptional {
+                place.storeBytes(of: byte.map { $0 == 1 }, as: Bool?.self)
+            } else if let byte {
+                place.storeBytes(of: byte == 1, as: Bool.self)
+            }
+        case .reference:
+            // The layout of a struct with one field is that of the field.
+            var target = try row.object(at: column.position)
+            if let named = target, try !view.has(named) { target = nil }
+            place.storeBytes(of: target, as: ObjectID?.self)
+        case .int8: try readInteger(Int8.self, cells, column, place)
+        case .int16: try readInteger(Int16.self, cells, column, place)
+        case .int32: try readInteger(Int32.self, cells, column, place)
+        case .uint8: try readInteger(UInt8.self, cells, column, place)
+        case .uint16: try readInteger(UInt16.self, cells, column, place)
+        case .uint32: try readInteger(UInt32.self, cells, column, place)
+        case .uint64: try readInteger(UInt64.self, cells, column, place)
+        case .float, .other: return false
+        }
+        return true
+    }
+
+    @inline(__always)
+    private static func put<Property>(_ property: Property, _ place: UnsafeMutableRawPointer, _ isNew: Bool) {
+        let place = place.assumingMemoryBound(to: Property.self)
+        if isNew { place.initialize(to: property) } else { place.pointee = property }
+    }
+
+    /// Only for types without references: then a value may be written over another one or nothing.
+    @inline(__always)
+    private func readWord<Property>(
+        _ type: Property.Type, _ cells: RowCells, _ column: Column, _ place: UnsafeMutableRawPointer,
+        _ convert: (UInt64) -> Property
+    ) {
+        let word = column.place.word(cells)
+        if column.isOptional {
+            place.initializeMemory(as: Property?.self, to: word.map(convert))
+        } else if let word {
+            place.initializeMemory(as: Property.self, to: convert(word))
         }
     }
 
@@ -178,11 +211,11 @@ final class EntityBinding: @unchecked Sendable {
     private func readInteger<Integer: FixedWidthInteger & BitwiseCopyable>(
         _ type: Integer.Type, _ cells: RowCells, _ column: Column, _ place: UnsafeMutableRawPointer
     ) throws(StoreError) {
-        guard let int = cells.int(column.position) else {
+        guard let word = column.place.word(cells) else {
             if column.isOptional { place.storeBytes(of: nil, as: Integer?.self) }
             return
         }
-        guard let integer = Integer(exactly: int) else { throw outOfRange(column.position) }
+        guard let integer = Integer(exactly: Int64(bitPattern: word)) else { throw outOfRange(column.position) }
         if column.isOptional {
             place.storeBytes(of: integer, as: Integer?.self)
         } else {
@@ -190,17 +223,8 @@ final class EntityBinding: @unchecked Sendable {
         }
     }
 
-    /// A row of another schema version, or one of history, where references are what was written.
-    @inline(never)
-    private func readOther(
-        _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, _ isOfState: Bool,
-        into value: UnsafeMutableRawPointer
-    ) throws(StoreError) {
-        for index in 0..<count {
-            try readSlowly(row, object, view, layout, index, isOfState, into: value)
-        }
-    }
-
+    /// A row of another schema version, one of history, where references are what was written, or a property that loops
+    /// do not know.
     @inline(never)
     private func readSlowly(
         _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, _ index: Int, _ isOfState: Bool = true,
@@ -211,6 +235,22 @@ final class EntityBinding: @unchecked Sendable {
             try RowView(object, row, view: view, layout: layout, isOfState: isOfState).value(at: column.position)
         }
         try store(stored, index, into: value)
+    }
+
+    /// The same for a property that is not initialized. If this throws, it still is not.
+    @inline(never)
+    private func makeSlowly(
+        _ row: RowImage, _ object: ObjectID, _ view: View, _ layout: RowLayout, _ index: Int,
+        like initial: UnsafeRawPointer, in value: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        let (codec, offset) = (properties[index].codec, columns[index].offset)
+        codec.initialize(at: value + offset, from: initial + offset)
+        do throws(StoreError) {
+            try readSlowly(row, object, view, layout, index, into: value)
+        } catch {
+            codec.deinitialize(at: value + offset)
+            throw error
+        }
     }
 
     /// Sets a property to a stored value. Null leaves a property that is not optional as it is.

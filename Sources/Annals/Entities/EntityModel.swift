@@ -54,6 +54,8 @@ final class EntityModel: Sendable {
     let rules: any EntityRules
     /// For observing objects of the type: a key path for each slot. See `Object.path(ofSlot:_:)`.
     let slotPaths: [any AnyKeyPath & Sendable]
+    /// Of `rules`. Kept, because every object that is written asks for it.
+    let hasRules: Bool
 
     init(
         type: any Entity.Type, name: String, properties: [Property], otherSides: [OtherSide], keys: [IndexDescription],
@@ -70,6 +72,7 @@ final class EntityModel: Sendable {
         self.hasTransients = hasTransients
         self.rules = rules
         self.slotPaths = slotPaths
+        hasRules = rules.hasRules
     }
 
     /// The stored property at a place in a value; nil if there is none.

@@ -2,29 +2,22 @@
 
 public import FoundationEssentials
 
-/// What is to be fetched, planned for one state.
-struct Fetch<E: Entity> {
+/// What is to be fetched, planned for one state. Not generic: nothing in its loops asks for a type while it runs.
+struct FetchRun {
     let snapshot: Snapshot
     let plan: FetchPlan
-    let binding: EntityBinding
     let limit: Int
     let offset: Int
     private(set) var touched = 0
 
     init(
-        _ snapshot: Snapshot, _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>] = [], limit: Int? = nil,
-        offset: Int = 0
+        _ snapshot: Snapshot, _ condition: Condition, _ sort: [SortColumn], _ layout: RowLayout, limit: Int?,
+        offset: Int
     ) throws(StoreError) {
-        let layout = try snapshot.layout(of: E.model)
-        binding = try layout.binding(E.self, snapshot.view.catalog)
-        let condition = try predicate.map { (predicate) throws(StoreError) in
-            try PredicateTranslator.condition(predicate, snapshot)
-        }
         self.snapshot = snapshot
         self.limit = max(0, limit ?? .max)
         self.offset = max(0, offset)
-        plan = try FetchPlan(
-            condition ?? .constant(true), try binding.columns(sort, layout), layout, snapshot.view)
+        plan = try FetchPlan(condition, sort, layout, snapshot.view)
     }
 
     /// How many objects are found before the first that is wanted and after it, at most.
@@ -37,9 +30,18 @@ struct Fetch<E: Entity> {
 
     /// Lends the wanted rows in their order, until `body` returns false. Memory grows with the number of objects only
     /// if they must be sorted.
+    @inline(__always)
     mutating func forEachRow(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
         if limit == 0 { return }
         guard plan.isInOrder else { return try forEachSortedRow(body) }
+        if limit == .max, offset == 0 { return try forEachMatch(body) }
+        try forEachRowInPlace(body)
+    }
+
+    /// Those between `offset` and `limit`, in the order in which they are found.
+    private mutating func forEachRowInPlace(
+        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) {
         var (passed, left) = (offset, limit)
         try forEachMatch { (object, row) throws(StoreError) in
             if passed > 0 {
@@ -52,21 +54,35 @@ struct Fetch<E: Entity> {
     }
 
     /// Lends all rows that satisfy the condition, in no order, until `body` returns false.
+    @inline(__always)
     mutating func forEachMatch(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
+        let (view, plan) = (snapshot.view, plan)
+        guard let tests = plan.condition.tests else { return try forEachEvaluatedMatch(body) }
+        var touched = 0
+        defer { self.touched += touched }
+        if tests.isEmpty {
+            return try plan.forEachCandidate(view) { (object, row) throws(StoreError) in
+                touched &+= 1
+                return try body(object, row)
+            }
+        }
+        let layout = plan.layout
+        try tests.withUnsafeBufferPointer { (tests) throws(StoreError) in
+            try plan.forEachCandidate(view) { (object, row) throws(StoreError) in
+                touched &+= 1
+                for test in tests where try !test.matches(row, object, view, layout) { return true }
+                return try body(object, row)
+            }
+        }
+    }
+
+    private mutating func forEachEvaluatedMatch(
+        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) {
         let reader = ConditionReader(view: snapshot.view)
         let (plan, condition, layout) = (plan, plan.condition, plan.layout)
         var touched = 0
         defer { self.touched += touched }
-        if let tests = condition.tests {
-            let view = snapshot.view
-            return try tests.withUnsafeBufferPointer { (tests) throws(StoreError) in
-                try plan.forEachCandidate(view) { (object, row) throws(StoreError) in
-                    touched += 1
-                    for test in tests where try !test.matches(row, object, view, layout) { return true }
-                    return try body(object, row)
-                }
-            }
-        }
         try plan.forEachCandidate(snapshot.view) { (object, row) throws(StoreError) in
             touched += 1
             guard try reader.matches(condition, row, object, layout) else { return true }
@@ -110,63 +126,27 @@ struct Fetch<E: Entity> {
 
     // MARK: Values
 
-    mutating func values() throws(StoreError) -> [E] {
-        var values: [E] = []
-        try forEachAddress { (_, address) in
-            values.append(address.assumingMemoryBound(to: E.self).move())
-            return .taken
-        }
-        return values
-    }
-
-    mutating func forEachValue(_ body: (Reference<E>, E) throws(StoreError) -> Bool) throws(StoreError) {
-        try forEachAddress { (object, address) throws(StoreError) in
-            try body(Reference(object), address.assumingMemoryBound(to: E.self).pointee) ? .left : .last
-        }
-    }
-
-    /// What has become of a value that was lent by its address, and whether to go on.
-    enum Lent {
-        /// It is at its address.
-        case left
-        /// It was moved away.
-        case taken
-        /// It is at its address, and is the last one wanted.
-        case last
-    }
-
-    /// Lends each wanted object by the address of its value.
-    private mutating func forEachAddress(
-        _ body: (ObjectID, UnsafeMutableRawPointer) throws(StoreError) -> Lent
+    /// Makes the value of each wanted object at an address, which is not initialized before and must not be after
+    /// `body`. See `EntityBinding.make`.
+    mutating func forEachValue(
+        _ binding: EntityBinding, like initial: UnsafeRawPointer, _ bytes: Int, at address: UnsafeMutableRawPointer,
+        _ body: (ObjectID) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        let (binding, view, layout) = (binding, snapshot.view, plan.layout)
-        // The program's own code makes new values: once, unless something in them is not kept.
-        let initial = UnsafeMutablePointer<E>.allocate(capacity: 2)
-        initial.initialize(to: E())
-        let value = initial + 1
-        defer {
-            initial.deinitialize(count: 1)
-            initial.deallocate()
-        }
-        let isFresh = binding.model.hasTransients
+        let (view, layout) = (snapshot.view, plan.layout)
         try forEachRow { (object, row) throws(StoreError) in
-            if isFresh { value.initialize(to: E()) } else { value.initialize(from: initial, count: 1) }
-            let address = UnsafeMutableRawPointer(value)
-            var lent = Lent.left
-            defer { if lent != .taken { value.deinitialize(count: 1) } }
-            try binding.read(row, object, view, layout, into: address)
-            lent = try body(object, address)
-            return lent != .last
+            try binding.make(row, object, view, layout, like: initial, bytes, in: address)
+            return try body(object)
         }
     }
 
-    mutating func references() throws(StoreError) -> [Reference<E>] {
-        var references: [Reference<E>] = []
+    /// The objects in their order.
+    mutating func objects() throws(StoreError) -> [ObjectID] {
+        var objects: [ObjectID] = []
         try forEachRow { (object, _) in
-            references.append(Reference(object))
+            objects.append(object)
             return true
         }
-        return references
+        return objects
     }
 
     /// How many objects satisfy the condition, as far as they are wanted.
@@ -181,6 +161,85 @@ struct Fetch<E: Entity> {
             return count < wanted
         }
         return max(0, count - offset)
+    }
+}
+
+/// The same for values of a type.
+struct Fetch<E: Entity> {
+    private var run: FetchRun
+    let binding: EntityBinding
+
+    init(
+        _ snapshot: Snapshot, _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>] = [], limit: Int? = nil,
+        offset: Int = 0
+    ) throws(StoreError) {
+        let layout = try snapshot.layout(of: E.model)
+        binding = try layout.binding(E.self, snapshot.view.catalog)
+        let condition = try predicate.map { (predicate) throws(StoreError) in
+            try PredicateTranslator.condition(predicate, snapshot)
+        }
+        run = try FetchRun(
+            snapshot, condition ?? .constant(true), sort.isEmpty ? [] : try binding.columns(sort, layout), layout,
+            limit: limit, offset: offset)
+    }
+
+    var plan: FetchPlan { run.plan }
+    var touched: Int { run.touched }
+
+    mutating func forEachRow(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
+        try run.forEachRow(body)
+    }
+
+    mutating func forEachMatch(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
+        try run.forEachMatch(body)
+    }
+
+    mutating func count() throws(StoreError) -> Int { try run.count() }
+
+    mutating func references() throws(StoreError) -> [Reference<E>] { try run.objects().map { Reference($0) } }
+
+    mutating func values() throws(StoreError) -> [E] {
+        var values: [E] = []
+        try forEachMade { (_, value) in
+            values.append(value.move())
+            return true
+        }
+        return values
+    }
+
+    mutating func forEachValue(_ body: (Reference<E>, E) throws(StoreError) -> Bool) throws(StoreError) {
+        try forEachMade { (object, value) throws(StoreError) in
+            let value = value.move()
+            return try body(Reference(object), value)
+        }
+    }
+
+    /// Makes the value of each wanted object. `body` must move it away.
+    private mutating func forEachMade(
+        _ body: (ObjectID, UnsafeMutablePointer<E>) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let value = UnsafeMutablePointer<E>.allocate(capacity: 2)
+        defer { value.deallocate() }
+        guard !binding.model.hasTransients else {
+            // The program's own code makes each value, because something in it is not kept.
+            let (binding, view, layout) = (binding, run.snapshot.view, run.plan.layout)
+            return try run.forEachRow { (object, row) throws(StoreError) in
+                value.initialize(to: E())
+                do throws(StoreError) {
+                    try binding.read(row, object, view, layout, into: UnsafeMutableRawPointer(value))
+                } catch {
+                    value.deinitialize(count: 1)
+                    throw error
+                }
+                return try body(object, value)
+            }
+        }
+        let initial = value + 1
+        initial.initialize(to: E())
+        defer { initial.deinitialize(count: 1) }
+        try run.forEachValue(
+            binding, like: UnsafeRawPointer(initial), MemoryLayout<E>.size, at: UnsafeMutableRawPointer(value)
+        ) { (object) throws(StoreError) in try body(object, value) }
     }
 }
 

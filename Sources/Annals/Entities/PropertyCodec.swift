@@ -18,6 +18,10 @@ protocol PropertyCodec: Sendable {
     func store(_ value: Value, at address: UnsafeMutableRawPointer) -> Bool
     /// Replaces a property at an address by the one at another.
     func copy(_ address: UnsafeRawPointer, to other: UnsafeMutableRawPointer)
+    /// Makes a copy of a property at an address that is not initialized.
+    func initialize(at address: UnsafeMutableRawPointer, from other: UnsafeRawPointer)
+    /// Ends a property at an address.
+    func deinitialize(at address: UnsafeMutableRawPointer)
     /// The value to store of a value of the property's type, optional or not; nil for a value of another type.
     func value(of any: Any) throws -> Value?
     /// The property of a stored value, as `Any`; nil if there is none.
@@ -81,6 +85,22 @@ private struct ValueCodec<Form: PropertyType>: PropertyCodec {
             other.assumingMemoryBound(to: V?.self).pointee = address.assumingMemoryBound(to: V?.self).pointee
         } else {
             other.assumingMemoryBound(to: V.self).pointee = address.assumingMemoryBound(to: V.self).pointee
+        }
+    }
+
+    func initialize(at address: UnsafeMutableRawPointer, from other: UnsafeRawPointer) {
+        if isOptional {
+            address.initializeMemory(as: V?.self, from: other.assumingMemoryBound(to: V?.self), count: 1)
+        } else {
+            address.initializeMemory(as: V.self, from: other.assumingMemoryBound(to: V.self), count: 1)
+        }
+    }
+
+    func deinitialize(at address: UnsafeMutableRawPointer) {
+        if isOptional {
+            address.assumingMemoryBound(to: V?.self).deinitialize(count: 1)
+        } else {
+            address.assumingMemoryBound(to: V.self).deinitialize(count: 1)
         }
     }
 

@@ -20,7 +20,7 @@ extension Transaction {
     @discardableResult
     public func insert<E: Entity>(_ value: E) throws -> Reference<E> {
         let (binding, layout) = try binding(E.self)
-        guard binding.model.rules.hasRules else {
+        guard binding.model.hasRules else {
             // Without rules nothing changes in it.
             return Reference(
                 try withUnsafePointer(to: value) { (value) throws(StoreError) in
@@ -195,7 +195,7 @@ extension Transaction {
     private func prepare<E: Entity>(
         _ value: UnsafeMutablePointer<E>, _ binding: EntityBinding
     ) throws(StoreError) {
-        guard binding.model.rules.hasRules else { return }
+        guard binding.model.hasRules else { return }
         binding.model.rules.derive(UnsafeMutableRawPointer(value))
         noteFailures(binding.model.rules.failures(UnsafeRawPointer(value)))
     }

@@ -81,7 +81,13 @@ extension UnsafeRawBufferPointer {
     /// The bytes as text; nil if they are not valid UTF-8. Linear in the bytes.
     ///
     /// `String(validating:as:)` is not specialized and takes four times as long.
-    package var text: String? { isEmpty ? "" : withValidText { String(copying: $0) } }
+    package var text: String? {
+        guard count > 0, let first = baseAddress else { return "" }
+        guard isASCII else { return withValidText { String(copying: $0) } }
+        // ASCII is valid UTF-8, so the bytes need not be looked at a second time.
+        let bytes = UnsafeBufferPointer(start: first.assumingMemoryBound(to: UInt8.self), count: count)
+        return String(copying: UTF8Span(unchecked: bytes.span, isKnownASCII: true))
+    }
 
     /// Whether the bytes are valid UTF-8. Linear in the bytes.
     package var isText: Bool { isASCII || withValidText { _ in true } != nil }

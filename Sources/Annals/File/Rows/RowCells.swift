@@ -73,3 +73,59 @@ package struct RowCells {
         UInt32(littleEndian: base.loadUnaligned(fromByteOffset: Int(offset), as: UInt32.self))
     }
 }
+
+// MARK: Many rows of one layout
+
+/// Where an attribute stands in the rows of a layout and of those of its family, worked out once for all of them.
+///
+/// Sound for any bytes of a row, as `RowCells` says, because all offsets are those of the layout's slots and presence
+/// bits, and ends of variable values are compared with the row at every reading.
+struct RowColumn {
+    let type: AttributeType
+    let isOptional: Bool
+    private let slotOffset: UInt16
+    /// Where the slot stands that says where a variable value begins; 0 if it begins at `variableOffset`.
+    private let previousOffset: UInt16
+    private let presenceOffset: UInt16
+    private let presenceBit: UInt8
+    private let variableOffset: UInt32
+    private let family: ObjectIdentifier
+
+    /// The position must exist.
+    init(_ layout: RowLayout, _ position: Int) {
+        let slot = layout.slots[position]
+        type = slot.type
+        isOptional = slot.isOptional
+        slotOffset = slot.offset
+        previousOffset = slot.previousOffset
+        presenceOffset = UInt16(layout.presenceOffset + position >> 3)
+        presenceBit = 1 << UInt8(position & 7)
+        variableOffset = UInt32(layout.variableOffset)
+        family = layout.family
+    }
+
+    /// The slot of a present value; nil for an absent one. The row is of the layout's family.
+    @inline(__always)
+    func slot(_ cells: RowCells) -> UnsafeRawPointer? {
+        assert(cells.shape.family == family, "The row is of another layout.")
+        let presence = cells.base.load(fromByteOffset: Int(presenceOffset), as: UInt8.self)
+        return presence & presenceBit != 0 ? cells.base + Int(slotOffset) : nil
+    }
+
+    /// As `slot`, for a value of 64 bits.
+    @inline(__always)
+    func word(_ cells: RowCells) -> UInt64? {
+        slot(cells).map { UInt64(littleEndian: $0.loadUnaligned(as: UInt64.self)) }
+    }
+
+    /// As `RowCells.variableBytes`.
+    @inline(__always)
+    func variableBytes(_ cells: RowCells) -> UnsafeRawBufferPointer? {
+        guard slot(cells) != nil else { return nil }
+        let end = cells.word(slotOffset)
+        // Of a reference the highest bit is set: it is longer than any row.
+        let start = previousOffset == 0 ? variableOffset : cells.word(previousOffset) & 0x7FFF_FFFF
+        guard start >= variableOffset, start <= end, Int(end) <= cells.rowBytes else { return nil }
+        return UnsafeRawBufferPointer(start: cells.base + Int(start), count: Int(end &- start))
+    }
+}
