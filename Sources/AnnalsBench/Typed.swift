@@ -12,19 +12,18 @@ struct Item: Entity {
     var rank = 0
     var flag = false
 
-    init() {}
-
-    init(_ row: BenchRow) {
-        title = String(decoding: row.title, as: UTF8.self)
-        url = String(decoding: row.url, as: UTF8.self)
-        note = String(decoding: row.note, as: UTF8.self)
-        (created, rank, flag) = (row.created, Int(row.rank), row.flag)
-    }
-
     /// The row's checksum as the peers compute it.
     func checksum(_ number: UInt64) -> UInt64 {
         number &+ created.bitPattern &+ UInt64(bitPattern: Int64(rank)) &+ (flag ? 1 : 0) &+ Checksum.of(title)
             &+ Checksum.of(url) &+ Checksum.of(note)
+    }
+}
+
+extension Item {
+    init(_ row: BenchRow) {
+        self.init(
+            title: String(decoding: row.title, as: UTF8.self), url: String(decoding: row.url, as: UTF8.self),
+            note: String(decoding: row.note, as: UTF8.self), created: row.created, rank: Int(row.rank), flag: row.flag)
     }
 }
 
@@ -39,6 +38,21 @@ struct Items: RandomAccessCollection {
     subscript(index: Int) -> Item {
         row.make(UInt64(index) + 1)
         return Item(row)
+    }
+
+    func makeIterator() -> Iterator { Iterator(items: self) }
+
+    struct Iterator: IteratorProtocol {
+        let items: Items
+        private var number = 0
+
+        init(items: Items) { self.items = items }
+
+        mutating func next() -> Item? {
+            guard number < items.count else { return nil }
+            defer { number += 1 }
+            return items[number]
+        }
     }
 }
 

@@ -71,7 +71,7 @@ private struct Rebound<E: Entity>: PredicateExpression {
 }
 
 /// Several predicates of whatever entity.
-protocol CombinedExpression {
+protocol CombinedExpression: KnownExpression {
     /// The condition that they mean; `evaluate` makes one of what is not translated.
     func condition(
         _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition

@@ -285,15 +285,12 @@ final class EntityBinding: @unchecked Sendable {
             let (place, position) = (value + column.offset, column.position)
             switch column.form {
             case .string:
-                if column.isOptional {
-                    guard let text = place.assumingMemoryBound(to: String?.self).pointee else {
-                        try writeNull(column, to: &row)
-                        continue
-                    }
-                    try write(text, position, to: &row)
-                } else {
-                    try write(place.assumingMemoryBound(to: String.self).pointee, position, to: &row)
+                if column.isOptional, place.assumingMemoryBound(to: String?.self).pointee == nil {
+                    try writeNull(column, to: &row)
+                    continue
                 }
+                // An optional that is not nil begins with what it holds.
+                try write(place.assumingMemoryBound(to: String.self), position, to: &row)
             case .int64: try writeInteger(Int64.self, place, column, to: &row)
             case .double:
                 let double = column.isOptional ? place.load(as: Double?.self) : place.load(as: Double.self)
@@ -397,11 +394,16 @@ final class EntityBinding: @unchecked Sendable {
     }
 
     @inline(__always)
-    private func write(_ text: String, _ position: Int, to row: inout RowWriter) throws(StoreError) {
-        let isWritten = text.utf8.withContiguousStorageIfAvailable {
+    private func write(
+        _ text: UnsafePointer<String>, _ position: Int, to row: inout RowWriter
+    ) throws(StoreError) {
+        guard text.pointee.isContiguousUTF8 else { return try row.set(text: text.pointee, at: position) }
+        // Lends the bytes of the text where it is, so nothing is retained. Asks for memory that may be changed, but
+        // changes only a text that is not contiguous.
+        let isWritten = UnsafeMutablePointer(mutating: text).pointee.withUTF8 {
             row.storeNew(utf8: UnsafeRawBufferPointer($0), at: position)
         }
-        if isWritten != true { try row.set(text: text, at: position) }
+        if !isWritten { try row.set(text: text.pointee, at: position) }
     }
 
     /// In a new row, what is not set is null, unless it has a default.

@@ -56,6 +56,7 @@ final class EntityModel: Sendable {
     let slotPaths: [any AnyKeyPath & Sendable]
     /// Of `rules`. Kept, because every object that is written asks for it.
     let hasRules: Bool
+    let paths = KnownPaths()
 
     init(
         type: any Entity.Type, name: String, properties: [Property], otherSides: [OtherSide], keys: [IndexDescription],

@@ -174,10 +174,9 @@ struct Fetch<E: Entity> {
         offset: Int = 0
     ) throws(StoreError) {
         let layout = try snapshot.layout(of: E.model)
-        binding = try layout.binding(E.self, snapshot.view.catalog)
-        let condition = try predicate.map { (predicate) throws(StoreError) in
-            try PredicateTranslator.condition(predicate, snapshot)
-        }
+        let binding = try layout.binding(E.self, snapshot.view.catalog)
+        self.binding = binding
+        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, layout) }
         run = try FetchRun(
             snapshot, condition ?? .constant(true), sort.isEmpty ? [] : try binding.columns(sort, layout), layout,
             limit: limit, offset: offset)

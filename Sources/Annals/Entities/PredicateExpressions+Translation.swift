@@ -5,15 +5,37 @@ internal import FoundationEssentials
 // MARK: Logic
 
 extension PredicateExpressions.Conjunction: LogicalExpression {
-    var parts: LogicalParts { .both(lhs, rhs) }
+    func condition(
+        _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
+    ) -> Condition {
+        .both(translator.condition(lhs, evaluate), translator.condition(rhs, evaluate))
+    }
+
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        guard let left = translator.wholly(lhs), let right = translator.wholly(rhs) else { return nil }
+        return .both(left, right)
+    }
 }
 
 extension PredicateExpressions.Disjunction: LogicalExpression {
-    var parts: LogicalParts { .either(lhs, rhs) }
+    func condition(
+        _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
+    ) -> Condition {
+        .any([translator.condition(lhs, evaluate), translator.condition(rhs, evaluate)])
+    }
+
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        guard let left = translator.wholly(lhs), let right = translator.wholly(rhs) else { return nil }
+        return .any([left, right])
+    }
 }
 
 extension PredicateExpressions.Negation: LogicalExpression {
-    var parts: LogicalParts { .not(wrapped) }
+    func condition(
+        _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
+    ) -> Condition { .not(translator.condition(wrapped, evaluate)) }
+
+    func condition(_ translator: PredicateTranslator) -> Condition? { translator.wholly(wrapped).map { .not($0) } }
 }
 
 // MARK: Constants
@@ -78,19 +100,24 @@ extension Swift.PartialRangeUpTo: ConstantRange {
 // MARK: Operands
 
 extension PredicateTranslator {
-    func operand(_ expression: Any) -> PredicateOperand? {
-        (expression as? any OperandExpression)?.operand(self)
+    func operand<X>(_ expression: X) -> PredicateOperand? {
+        PredicateNode.of(X.self).operand?.cast(expression).operand(self)
     }
 
-    func constant(_ expression: Any) -> Any? { (expression as? any ConstantExpression)?.constant }
+    func constant<X>(_ expression: X) -> Any? { PredicateNode.of(X.self).constant?.cast(expression).constant }
 
     /// Whether an expression is the variable itself.
-    func isVariable(_ expression: Any) -> Bool {
-        (expression as? any VariableExpression)?.variable == variable
+    func isVariable<X>(_ expression: X) -> Bool {
+        PredicateNode.of(X.self).variable?.cast(expression).variable == variable
+    }
+
+    /// The relationship that a key path leads to.
+    func step<X>(_ expression: X) -> RelationshipStep? {
+        PredicateNode.of(X.self).path?.cast(expression).relationship(self)
     }
 }
 
-protocol VariableExpression {
+protocol VariableExpression: KnownExpression {
     var variable: PredicateExpressions.VariableID { get }
 }
 
@@ -105,9 +132,7 @@ extension PredicateExpressions.KeyPath: OperandExpression {
             return Output.self is any AnyReference.Type ? .identity : nil
         }
         if keyPath as AnyKeyPath == \String.caseFolded, let inner = translator.operand(root) { return inner.folded }
-        if let kind, case .collectionCount = kind, let path = root as? any PathExpression,
-            let step = path.relationship(translator)
-        {
+        if let kind, case .collectionCount = kind, let step = translator.step(root) {
             return .count(step)
         }
         return nil
@@ -136,7 +161,7 @@ extension PredicateOperand {
 }
 
 /// A key path that may lead to a relationship.
-protocol PathExpression {
+protocol PathExpression: KnownExpression {
     func relationship(_ translator: PredicateTranslator) -> RelationshipStep?
 }
 
@@ -165,7 +190,7 @@ extension PredicateExpressions.OptionalFlatMap: OperandExpression {
 
     /// `$0.folder?.name`: the step to the folder, and what translates `name`.
     fileprivate func step(_ translator: PredicateTranslator) -> (RelationshipStep, PredicateTranslator)? {
-        guard let step = (wrapped as? any PathExpression)?.relationship(translator),
+        guard let step = translator.step(wrapped),
             let object = Wrapped.self as? any AnyObjectType.Type,
             let inner = object.translator(translator, variable.key)
         else { return nil }
@@ -195,9 +220,7 @@ extension PredicateExpressions.Value: TranslatedExpression {
 extension PredicateExpressions.KeyPath: TranslatedExpression {
     /// A property that is a `Bool`, or whether a relationship is empty.
     func condition(_ translator: PredicateTranslator) -> Condition? {
-        if let kind, case .collectionIsEmpty = kind, let path = root as? any PathExpression,
-            let step = path.relationship(translator)
-        {
+        if let kind, case .collectionIsEmpty = kind, let step = translator.step(root) {
             return .count(step, .equal, 0)
         }
         guard Output.self == Bool.self, let operand = operand(translator) else { return nil }
@@ -214,7 +237,7 @@ extension PredicateExpressions.NotEqual: TranslatedExpression {
 }
 
 extension PredicateTranslator {
-    fileprivate func equal(_ left: Any, _ right: Any) -> Condition? {
+    fileprivate func equal<L, R>(_ left: L, _ right: R) -> Condition? {
         if let operand = operand(left), let constant = constant(right) {
             return compared(operand, .equal, [constant])
         }
@@ -329,10 +352,10 @@ extension PredicateExpressions.SequenceAllSatisfy: TranslatedExpression {
 }
 
 extension PredicateTranslator {
-    fileprivate func step(
-        _ sequence: Any, _ variable: PredicateExpressions.VariableID, _ element: Any.Type
+    fileprivate func step<X>(
+        _ sequence: X, _ variable: PredicateExpressions.VariableID, _ element: Any.Type
     ) -> (RelationshipStep, PredicateTranslator)? {
-        guard let step = (sequence as? any PathExpression)?.relationship(self),
+        guard let step = step(sequence),
             let object = element as? any AnyObjectType.Type, let inner = object.translator(self, variable)
         else { return nil }
         return (step, inner)
@@ -385,8 +408,8 @@ private struct BoundProperty {
         (expression as? any BoundComparison)?.condition(self)
     }
 
-    func operand(_ expression: Any) -> PredicateOperand? {
-        guard (expression as? any VariableExpression)?.variable == variable else { return nil }
+    func operand<X>(_ expression: X) -> PredicateOperand? {
+        guard PredicateNode.of(X.self).variable?.cast(expression).variable == variable else { return nil }
         return .property(index, isFolded: false, absent: nil)
     }
 }

@@ -17,19 +17,27 @@ struct PredicateTranslator {
         _ type: E.Type, _ snapshot: Snapshot, _ variable: PredicateExpressions.VariableID
     ) throws(StoreError) -> PredicateTranslator {
         let layout = try snapshot.layout(of: E.model)
+        let binding = try layout.binding(type, snapshot.view.catalog)
+        return make(type, snapshot, binding, layout, variable)
+    }
+
+    private static func make<E: Entity>(
+        _ type: E.Type, _ snapshot: Snapshot, _ binding: EntityBinding, _ layout: RowLayout,
+        _ variable: PredicateExpressions.VariableID
+    ) -> PredicateTranslator {
+        let model = binding.model
         return PredicateTranslator(
-            snapshot: snapshot, model: E.model, binding: try layout.binding(type, snapshot.view.catalog),
-            layout: layout, variable: variable,
-            offset: { PathProbe.offset($0, type) })
+            snapshot: snapshot, model: model, binding: binding, layout: layout, variable: variable,
+            offset: { path in model.paths.offset(path) { PathProbe.offset(path, type) } })
     }
 
     /// The condition that a predicate means.
     static func condition<E: Entity>(
-        _ predicate: Predicate<Object<E>>, _ snapshot: Snapshot
-    ) throws(StoreError) -> Condition {
+        _ predicate: Predicate<Object<E>>, _ snapshot: Snapshot, _ binding: EntityBinding, _ layout: RowLayout
+    ) -> Condition {
         let variable = predicate.variable
-        let translator = try make(E.self, snapshot, variable.key)
-        let evaluate = { (expression: any PredicateExpression<Bool>) -> Condition in
+        let translator = make(E.self, snapshot, binding, layout, variable.key)
+        return translator.condition(predicate.expression) { expression in
             .evaluated(
                 Condition.Evaluation { object in
                     let source = SnapshotSource(snapshot)
@@ -39,40 +47,23 @@ struct PredicateTranslator {
                     return isMatch
                 })
         }
-        return translator.condition(predicate.expression, evaluate)
     }
 
     /// Conjunctions, disjunctions and negations of what may be translated and what may not.
-    func condition(
-        _ expression: any PredicateExpression<Bool>, _ evaluate: (any PredicateExpression<Bool>) -> Condition
+    func condition<X: PredicateExpression<Bool>>(
+        _ expression: X, _ evaluate: (any PredicateExpression<Bool>) -> Condition
     ) -> Condition {
-        if let several = expression as? any CombinedExpression { return several.condition(self, evaluate) }
-        if let logic = expression as? any LogicalExpression {
-            switch logic.parts {
-            case .both(let left, let right):
-                return .both(condition(left, evaluate), condition(right, evaluate))
-            case .either(let left, let right):
-                return .any([condition(left, evaluate), condition(right, evaluate)])
-            case .not(let part): return .not(condition(part, evaluate))
-            }
-        }
-        return (expression as? any TranslatedExpression)?.condition(self) ?? evaluate(expression)
+        let node = PredicateNode.of(X.self)
+        if let type = node.combined { return type.cast(expression).condition(self, evaluate) }
+        if let type = node.logical { return type.cast(expression).condition(self, evaluate) }
+        return node.translated?.cast(expression).condition(self) ?? evaluate(expression)
     }
 
     /// The same for parts of which all must be translated.
-    func wholly(_ expression: Any) -> Condition? {
-        if let logic = expression as? any LogicalExpression {
-            switch logic.parts {
-            case .both(let left, let right):
-                guard let left = wholly(left), let right = wholly(right) else { return nil }
-                return .both(left, right)
-            case .either(let left, let right):
-                guard let left = wholly(left), let right = wholly(right) else { return nil }
-                return .any([left, right])
-            case .not(let part): return wholly(part).map { .not($0) }
-            }
-        }
-        return (expression as? any TranslatedExpression)?.condition(self)
+    func wholly<X>(_ expression: X) -> Condition? {
+        let node = PredicateNode.of(X.self)
+        if let type = node.logical { return type.cast(expression).condition(self) }
+        return node.translated?.cast(expression).condition(self)
     }
 
     // MARK: Properties
@@ -235,27 +226,25 @@ indirect enum PredicateOperand {
 // MARK: What expressions say of themselves
 
 /// Expressions that combine others.
-protocol LogicalExpression {
-    var parts: LogicalParts { get }
-}
-
-enum LogicalParts {
-    case both(any PredicateExpression<Bool>, any PredicateExpression<Bool>)
-    case either(any PredicateExpression<Bool>, any PredicateExpression<Bool>)
-    case not(any PredicateExpression<Bool>)
+protocol LogicalExpression: KnownExpression {
+    func condition(
+        _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
+    ) -> Condition
+    /// Nil if a part cannot be translated.
+    func condition(_ translator: PredicateTranslator) -> Condition?
 }
 
 /// Expressions that may mean a condition on rows.
-protocol TranslatedExpression {
+protocol TranslatedExpression: KnownExpression {
     func condition(_ translator: PredicateTranslator) -> Condition?
 }
 
 /// Expressions that may be an operand.
-protocol OperandExpression {
+protocol OperandExpression: KnownExpression {
     func operand(_ translator: PredicateTranslator) -> PredicateOperand?
 }
 
 /// Expressions without a variable.
-protocol ConstantExpression {
+protocol ConstantExpression: KnownExpression {
     var constant: Any { get }
 }

@@ -77,7 +77,7 @@ extension Store {
         contentsOf values: some Sequence<E>, author: String? = nil, contextName: String? = nil,
         durability: Durability? = nil
     ) throws -> BatchResult<E> {
-        try batch(values, author, contextName, durability) { try $0.insert($1) }
+        try batch(values, author, contextName, durability) { try $0.insert(contentsOf: values) }
     }
 
     /// Inserts or updates an object for each value of a sequence, in one transaction: see `Transaction.upsert`. As
@@ -87,19 +87,18 @@ extension Store {
         contentsOf values: some Sequence<E>, author: String? = nil, contextName: String? = nil,
         durability: Durability? = nil
     ) throws -> BatchResult<E> {
-        try batch(values, author, contextName, durability) { try $0.upsert($1) }
+        try batch(values, author, contextName, durability) { transaction in
+            var references: [Reference<E>] = []
+            references.reserveCapacity(values.underestimatedCount)
+            for value in values { references.append(try transaction.upsert(value)) }
+            return references
+        }
     }
 
     private func batch<E: Entity, Values: Sequence<E>>(
         _ values: Values, _ author: String?, _ contextName: String?, _ durability: Durability?,
-        _ act: (Transaction, E) throws -> Reference<E>
+        _ run: (Transaction) throws -> [Reference<E>]
     ) throws -> BatchResult<E> {
-        func run(_ transaction: Transaction) throws -> [Reference<E>] {
-            var references: [Reference<E>] = []
-            references.reserveCapacity(values.underestimatedCount)
-            for value in values { references.append(try act(transaction, value)) }
-            return references
-        }
         let isCollection = values is any Collection
         let (references, token) =
             isCollection
@@ -110,6 +109,24 @@ extension Store {
 }
 
 extension Transaction {
+    /// Inserts all values. What is known of their type is asked for once.
+    fileprivate func insert<E: Entity>(contentsOf values: some Sequence<E>) throws -> [Reference<E>] {
+        let (binding, layout) = try binding(E.self)
+        var references: [Reference<E>] = []
+        references.reserveCapacity(values.underestimatedCount)
+        guard !binding.model.hasRules else {
+            for value in values { references.append(try insert(value)) }
+            return references
+        }
+        for value in values {
+            let object = try withUnsafePointer(to: value) { (value) throws(StoreError) in
+                try insert(UnsafeRawPointer(value), binding, layout)
+            }
+            references.append(Reference(object))
+        }
+        return references
+    }
+
     /// Hands out all objects of the state before the transaction that satisfy a predicate. Returns the references of
     /// those for which `body` returns true.
     func forEachMatch<E: Entity>(

@@ -35,8 +35,8 @@ extension Transaction {
             })
     }
 
-    /// Not generic: nothing in it asks for a type while it runs.
-    private func insert(
+    /// Not generic: nothing in it asks for a type while it runs. The value must be as it is to be stored.
+    func insert(
         _ value: UnsafeRawPointer, _ binding: EntityBinding, _ layout: RowLayout
     ) throws(StoreError) -> ObjectID {
         let object = try draft.insert(layout) { (row) throws(StoreError) in try binding.write(value, to: &row) }
