@@ -26,6 +26,12 @@ indirect enum Condition {
     }
 }
 
+/// A comparison that a row must satisfy, or must not.
+struct RowTest {
+    let test: PropertyTest
+    let isNegated: Bool
+}
+
 /// A step from an object to others.
 struct RelationshipStep {
     enum Way {
@@ -131,17 +137,22 @@ extension Condition {
         if case .all(let parts) = self { parts } else { [self] }
     }
 
-    /// The comparisons that must all hold, if it consists of nothing else.
-    var tests: [PropertyTest]? {
-        var tests: [PropertyTest] = []
-        for part in conjuncts {
-            switch part {
-            case .test(let test): tests.append(test)
-            case .constant(true): continue
-            default: return nil
+    /// The comparisons that must all hold, or not hold, if it consists of nothing else.
+    var rowTests: [RowTest]? {
+        switch self {
+        case .test(let test): return [RowTest(test: test, isNegated: false)]
+        case .not(.test(let test)): return [RowTest(test: test, isNegated: true)]
+        case .constant(true): return []
+        case .all(let parts):
+            var tests: [RowTest] = []
+            tests.reserveCapacity(parts.count)
+            for part in parts {
+                guard let more = part.rowTests else { return nil }
+                tests += more
             }
+            return tests
+        default: return nil
         }
-        return tests
     }
 
     /// Whether rows decide all of it.

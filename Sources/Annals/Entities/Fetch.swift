@@ -20,6 +20,9 @@ struct FetchRun {
         plan = try FetchPlan(condition, sort, layout, snapshot.view)
     }
 
+    /// Whether all objects are wanted.
+    private var isWhole: Bool { limit == .max }
+
     /// How many objects are found before the first that is wanted and after it, at most.
     private var wanted: Int {
         let (sum, overflow) = limit.addingReportingOverflow(offset)
@@ -57,20 +60,22 @@ struct FetchRun {
     @inline(__always)
     mutating func forEachMatch(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
         let (view, plan) = (snapshot.view, plan)
-        guard let tests = plan.condition.tests else { return try forEachEvaluatedMatch(body) }
+        guard let tests = plan.tests else { return try forEachEvaluatedMatch(body) }
         var touched = 0
         defer { self.touched += touched }
         if tests.isEmpty {
-            return try plan.forEachCandidate(view) { (object, row) throws(StoreError) in
+            return try plan.forEachCandidate(view, isWhole: isWhole) { (object, row) throws(StoreError) in
                 touched &+= 1
                 return try body(object, row)
             }
         }
         let layout = plan.layout
         try tests.withUnsafeBufferPointer { (tests) throws(StoreError) in
-            try plan.forEachCandidate(view) { (object, row) throws(StoreError) in
+            try plan.forEachCandidate(view, isWhole: isWhole) { (object, row) throws(StoreError) in
                 touched &+= 1
-                for test in tests where try !test.matches(row, object, view, layout) { return true }
+                for asked in tests where try asked.test.matches(row, object, view, layout) == asked.isNegated {
+                    return true
+                }
                 return try body(object, row)
             }
         }
@@ -182,6 +187,9 @@ struct Fetch<E: Entity> {
             limit: limit, offset: offset)
     }
 
+    /// Room for so many values is made at first.
+    private static var fewValues: Int { 16 }
+
     var plan: FetchPlan { run.plan }
     var touched: Int { run.touched }
 
@@ -199,6 +207,7 @@ struct Fetch<E: Entity> {
 
     mutating func values() throws(StoreError) -> [E] {
         var values: [E] = []
+        values.reserveCapacity(min(run.limit, Self.fewValues))
         try forEachMade { (_, value) in
             values.append(value.move())
             return true

@@ -2,6 +2,7 @@
 //
 // Invariants:
 // FP1  The access finds every object that satisfies the condition; each row is then asked.
+// FP2  What the access decides is not asked again: comparisons of integers whose keys all lie in the range.
 
 internal import FoundationEssentials
 
@@ -32,6 +33,8 @@ struct FetchPlan {
     var isReversed = false
     /// The access for people.
     var title = "scan of all objects"
+    /// What each row is asked, if the condition consists of comparisons only.
+    private(set) var tests: [RowTest]?
 
     init(_ condition: Condition, _ sort: [SortColumn], _ layout: RowLayout, _ view: View) throws(StoreError) {
         self.layout = layout
@@ -39,6 +42,7 @@ struct FetchPlan {
         self.sort = sort
         access = .scan
         isInOrder = sort.isEmpty
+        tests = condition.rowTests
         let conjuncts = condition.conjuncts
         var best = Rank.none
         // Of indexes that are as good, the one that decides more is better.
@@ -64,6 +68,7 @@ struct FetchPlan {
             else { continue }
             (best, bestNames) = (found.rank, found.names.count)
             use(.ranges(index.id, found.ranges), "index over \(found.names.joined(separator: ", "))")
+            tests = condition.rowTests?.filter { test in !found.decided.contains { $0 === test.test } }
             isInOrder = sort.isEmpty
             if found.ranges.count == 1 { orderBy(index.id, equalities: found.equalities) }
         }
@@ -85,23 +90,35 @@ struct FetchPlan {
         static func < (left: Rank, right: Rank) -> Bool { left.rawValue < right.rawValue }
     }
 
-    /// The ranges of an index in which all objects are that satisfy the conditions; nil if it is of no use.
-    private static func ranges(
-        _ index: IndexID, _ conjuncts: [Condition], _ layout: RowLayout
-    ) -> (ranges: [FetchRange], rank: Rank, names: [String], equalities: Int)? {
+    /// The ranges of an index in which all objects are that satisfy the conditions.
+    private struct IndexUse {
+        var ranges: [FetchRange]
+        var rank: Rank
+        /// The properties by which the ranges are found.
+        var names: [String]
+        /// How many attributes of the key are the same in all objects.
+        var equalities: Int
+        /// The comparisons that every object in the ranges satisfies.
+        var decided: [PropertyTest] = []
+    }
+
+    /// Nil if the index is of no use.
+    private static func ranges(_ index: IndexID, _ conjuncts: [Condition], _ layout: RowLayout) -> IndexUse? {
         var prefix: [Value] = []
         var names: [String] = []
+        var decided: [PropertyTest] = []
         for number in index.attributes {
             guard let position = layout.position(ofAttribute: number) else { return nil }
-            let tests = conjuncts.compactMap { part -> PropertyTest? in
-                guard case .test(let test) = part, test.position == position, test.isIndexable(layout) else {
-                    return nil
-                }
-                return test
+            var tests: [PropertyTest] = []
+            for case .test(let test) in conjuncts where test.position == position && test.isIndexable(layout) {
+                tests.append(test)
             }
+            // Keys of integers are whole, so a range of them has nothing else in it.
+            let isDecided = decided.count == prefix.count && layout.slots[position].type == .int
             if let equal = tests.first(where: { $0.comparison == .equal && $0.isExactKey }) {
                 prefix.append(equal.constants[0])
                 names.append(equal.name)
+                if isDecided { decided.append(equal) }
                 continue
             }
             if let several = tests.first(where: { $0.comparison == .oneOf && $0.isExactKey }) {
@@ -109,47 +126,57 @@ struct FetchPlan {
                 let ranges = Set(several.constants.map(\.withOneZero)).map { constant in
                     FetchRange(lower: .including(prefix + [constant]), upper: .including(prefix + [constant]))
                 }
-                return (ranges, .several, names + [several.name], prefix.count)
+                return IndexUse(
+                    ranges: ranges, rank: .several, names: names + [several.name], equalities: prefix.count,
+                    decided: decided)
             }
-            guard let range = range(tests, after: prefix) else { break }
-            return (
-                [range.range], range.isWhole ? .range : .half, names + [tests[0].name], prefix.count
-            )
+            guard let found = range(tests, after: prefix, isOptional: layout.slots[position].isOptional) else { break }
+            return IndexUse(
+                ranges: [found.range], rank: found.isWhole ? .range : .half, names: names + [tests[0].name],
+                equalities: prefix.count, decided: isDecided ? decided + found.decided : decided)
         }
         guard !prefix.isEmpty else { return nil }
         let isUnique = index.isUnique && prefix.count == index.attributes.count
-        return (
-            [FetchRange(lower: .including(prefix), upper: .including(prefix))], isUnique ? .unique : .equal, names,
-            prefix.count
-        )
+        return IndexUse(
+            ranges: [FetchRange(lower: .including(prefix), upper: .including(prefix))],
+            rank: isUnique ? .unique : .equal, names: names, equalities: prefix.count, decided: decided)
     }
 
-    /// The range of the values that satisfy all of the comparisons.
+    /// The range of the values that satisfy all of the comparisons, and the comparisons that it was made from.
     private static func range(
-        _ tests: [PropertyTest], after prefix: [Value]
-    ) -> (range: FetchRange, isWhole: Bool)? {
-        var lower: Value?
-        var upper: Value?
+        _ tests: [PropertyTest], after prefix: [Value], isOptional: Bool
+    ) -> (range: FetchRange, isWhole: Bool, decided: [PropertyTest])? {
+        var lower: (bound: RangeBound, test: PropertyTest)?
+        var upper: (bound: RangeBound, test: PropertyTest)?
         for test in tests {
             switch test.comparison {
             case .startsWith:
                 let bound = RangeBound.prefix(prefix + [test.constants[0]])
-                return (FetchRange(lower: bound, upper: bound), true)
+                return (FetchRange(lower: bound, upper: bound), true, [])
             case .equal:
                 // A date: stored ones are rounded.
-                (lower, upper) = (test.widened(-1), test.widened(1))
-            case .less, .lessOrEqual: upper = upper ?? test.widened(1)
-            case .greater, .greaterOrEqual: lower = lower ?? test.widened(-1)
+                lower = bound(test, -1, prefix) ?? lower
+                upper = bound(test, 1, prefix) ?? upper
+            case .less, .lessOrEqual: upper = upper ?? bound(test, 1, prefix)
+            case .greater, .greaterOrEqual: lower = lower ?? bound(test, -1, prefix)
             default: continue
             }
         }
         if lower == nil, upper == nil { return nil }
         let begin = prefix.isEmpty ? RangeBound.unbounded : .including(prefix)
+        // Without a lower end, the range also has the objects without a value.
+        let decided = lower == nil && isOptional ? [] : [lower, upper].compactMap { $0?.test }
         return (
-            FetchRange(
-                lower: lower.map { .including(prefix + [$0]) } ?? begin,
-                upper: upper.map { .including(prefix + [$0]) } ?? begin), lower != nil && upper != nil
+            FetchRange(lower: lower?.bound ?? begin, upper: upper?.bound ?? begin), lower != nil && upper != nil, decided
         )
+    }
+
+    private static func bound(
+        _ test: PropertyTest, _ microseconds: Int64, _ prefix: [Value]
+    ) -> (bound: RangeBound, test: PropertyTest)? {
+        guard let value = test.widened(microseconds) else { return nil }
+        let isIncluded = test.type != .int || test.comparison != .less && test.comparison != .greater
+        return (isIncluded ? .including(prefix + [value]) : .excluding(prefix + [value]), test)
     }
 
     // MARK: Order
@@ -204,6 +231,7 @@ struct FetchPlan {
             let found = targets.map {
                 FetchRange(lower: .including([.object($0)]), upper: .including([.object($0)]))
             }
+            tests = condition.rowTests
             use(.ranges(index, found), "index over \(step.name), after \(plan.title) of “\(step.target.entity.name)”")
             isInOrder = sort.isEmpty
             return
@@ -213,8 +241,10 @@ struct FetchPlan {
     // MARK: Reading
 
     /// Lends the rows that the access finds, until `body` returns false.
+    ///
+    /// - Parameter isWhole: Whether `body` wants all of them, so that the first step may be a large one.
     func forEachCandidate(
-        _ view: View, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+        _ view: View, isWhole: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         switch access {
         case .nothing: return
@@ -229,7 +259,7 @@ struct FetchPlan {
             for range in ranges {
                 var goesOn = true
                 let ends = try IndexRange(index, layout, range.lower, range.upper)
-                try view.range(index, from: ends.lower, to: ends.upper, reversed: isReversed) {
+                try view.range(index, from: ends.lower, to: ends.upper, reversed: isReversed, isWhole: isWhole) {
                     (object, row) throws(StoreError) in
                     goesOn = try body(object, row)
                     return goesOn

@@ -6,8 +6,9 @@ struct IndexRange {
     let lower: IndexBound
     let upper: IndexBound
     let isExact: Bool
-    private let from: End
-    private let to: End
+    /// With whole keys. Only for bounds that are not exact.
+    private let from: End?
+    private let to: End?
     private let attributes: [AttributeDefinition]
 
     /// One bound with its whole key.
@@ -45,8 +46,8 @@ struct IndexRange {
         } else {
             (self.lower, self.upper) = (low, high)
         }
-        from = try Self.end(lower)
-        to = try Self.end(upper)
+        from = isExact ? nil : try Self.end(lower)
+        to = isExact ? nil : try Self.end(upper)
     }
 
     private static func bound(
@@ -100,8 +101,9 @@ struct IndexRange {
         return End(key: key, count: bound.values.count, isIncluded: isIncluded)
     }
 
-    /// Whether the row lies in the range. Compares whole values.
+    /// Whether the row lies in the range. Compares whole values. Every row does if the bounds are exact.
     func contains(_ row: RowImage, _ view: View) throws(StoreError) -> Bool {
+        guard let from, let to else { return true }
         var values: [StoredValue] = []
         for attribute in attributes.prefix(max(from.count, to.count)) {
             if let position = row.layout.position(ofAttribute: attribute.number) {

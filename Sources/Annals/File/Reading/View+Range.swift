@@ -30,9 +30,10 @@ extension View {
     ///   - object: The range continues after this object, in the direction of reading. Throws `objectNotFound` if the
     ///     view does not have it.
     ///   - offset: How many objects are passed over first. Only those with cut keys are read for it.
+    ///   - isWhole: Whether `body` wants the whole range, so that the first step may be a large one.
     package func range(
         _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded,
-        after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
+        after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false, isWhole: Bool = false,
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let number = try indexNumber(id)
@@ -41,7 +42,7 @@ extension View {
         var range = EntryRange(lower: lower, upper: upper, offset: max(0, offset), isReversed: reversed)
         if let object { range.begin(after: try place(of: object, indexShape, lower)) }
         if number < ordered.count, let index = ordered[number] {
-            try readRange(index, indexShape, &range, body)
+            try readRange(index, indexShape, &range, isWhole: isWhole, body)
         } else {
             try sortRange(indexShape, range, body)
         }
@@ -121,14 +122,14 @@ extension View {
     }
 
     private func readRange(
-        _ index: OrderedIndex, _ indexShape: IndexShape, _ range: inout EntryRange,
+        _ index: OrderedIndex, _ indexShape: IndexShape, _ range: inout EntryRange, isWhole: Bool,
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         var batch = RangeBatch()
         // Entries that are out of order would lead back and forth for ever.
         var left = mostObjects
         // The first step is small: most searches are for little.
-        var step = 16
+        var step = isWhole ? rangeStep : 16
         while true {
             batch.reset()
             try core.reading { () throws(StoreError) in
