@@ -167,7 +167,8 @@ struct FetchPlan {
         // Without a lower end, the range also has the objects without a value.
         let decided = lower == nil && isOptional ? [] : [lower, upper].compactMap { $0?.test }
         return (
-            FetchRange(lower: lower?.bound ?? begin, upper: upper?.bound ?? begin), lower != nil && upper != nil, decided
+            FetchRange(lower: lower?.bound ?? begin, upper: upper?.bound ?? begin), lower != nil && upper != nil,
+            decided
         )
     }
 

@@ -90,6 +90,9 @@ package final class StoreFiles: @unchecked Sendable {
     }
 
     /// `Engine.commit` on the newest generation. If the file was replaced meanwhile, the body runs again.
+    ///
+    /// What it returns is taken apart and put together: the type of a pair of which one part is generic would be looked
+    /// up for each transaction.
     package func commit<Result>(
         author: String? = nil, context: String? = nil, durability: Durability = .full,
         _ body: (PendingTransaction) throws -> Result
@@ -97,9 +100,10 @@ package final class StoreFiles: @unchecked Sendable {
         var engine = current
         while true {
             do {
-                let outcome = try engine.commit(author: author, context: context, durability: durability, body)
+                let (result, transaction) = try engine.commit(
+                    author: author, context: context, durability: durability, body)
                 noteCommit(engine)
-                return outcome
+                return (result, transaction)
             } catch let error as StoreError where error.code == .storeReplaced {
                 engine = try successor(of: engine)
             }
@@ -116,9 +120,10 @@ package final class StoreFiles: @unchecked Sendable {
         var engine = current
         while true {
             do {
-                let outcome = try engine.write(author: author, context: context, durability: durability, body)
+                let (result, transaction) = try engine.write(
+                    author: author, context: context, durability: durability, body)
                 noteCommit(engine)
-                return outcome
+                return (result, transaction)
             } catch let error as StoreError where error.code == .storeReplaced {
                 engine = try successor(of: engine)
             }
