@@ -21,7 +21,8 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     /// The attribute was called so before. If the store has it under that name, it is renamed.
     public static func renamed(from name: String) -> Self { Self(.renamed(name)) }
 
-    /// Saving computes the value from the others.
+    /// Saving computes the value from the object's other properties. Values that are derived from the other sides of
+    /// relationships are worked out later, and are those from before here.
     public static func derived(_ compute: @escaping @Sendable (E) -> V) -> Self {
         Self(
             .derived { entity, path in
@@ -106,6 +107,9 @@ enum PropertyOption<E: Entity>: Sendable {
     case defaultValue(any Sendable)
     case renamed(String)
     case derived(@Sendable (inout E, PartialKeyPath<E>) -> Void)
+    case fromOtherSide(DerivedRule)
+    case lastChange
+    case sideCount(ClosedRange<Int>)
     case check(String, @Sendable (Any) -> Bool)
     case pattern(String, @Sendable (Any) -> Bool)
 }

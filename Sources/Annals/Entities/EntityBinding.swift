@@ -30,6 +30,10 @@ final class EntityBinding: @unchecked Sendable {
 
     /// Whether the layout's entity is the type's: otherwise references lead to nothing of it.
     let isOfEntity: Bool
+    /// The position of the time of the last change; -1 if there is none.
+    private let lastChange: Int
+    /// Positions that the program requires, and the store does not.
+    private let required: Set<Int>
     /// Whether it refers to objects.
     let hasReferences: Bool
     /// Whether rows keep references to what was deleted.
@@ -44,6 +48,8 @@ final class EntityBinding: @unchecked Sendable {
             count = 0
             columns = .allocate(capacity: 1)
             (hasReferences, keepsReferences) = (false, false)
+            lastChange = -1
+            required = []
             return
         }
         var placed: [(position: Int, property: EntityModel.Property)] = []
@@ -71,6 +77,9 @@ final class EntityBinding: @unchecked Sendable {
         }
         count = placed.count
         columns = .allocate(capacity: max(1, count))
+        lastChange = placed.first { $0.property.name == model.lastChange }?.position ?? -1
+        required = Set(
+            placed.filter { $0.property.isRequired && layout.slots[$0.position].isOptional }.map(\.position))
         for (index, (position, property)) in placed.enumerated() {
             (columns + index).initialize(
                 to: Column(
@@ -307,6 +316,7 @@ final class EntityBinding: @unchecked Sendable {
                 }
                 try row.set(bool: bool, at: position)
             case .date:
+                if position == lastChange { continue }
                 let date = column.isOptional ? place.load(as: Date?.self) : place.load(as: Date.self)
                 guard let date else {
                     try writeNull(column, to: &row)
@@ -339,6 +349,7 @@ final class EntityBinding: @unchecked Sendable {
                 }
             }
         }
+        if lastChange >= 0 { try writeLastChange(to: &row) }
     }
 
     /// The stored value of a property.
@@ -357,7 +368,7 @@ final class EntityBinding: @unchecked Sendable {
     func changes(_ value: UnsafeRawPointer) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         var changes: [(position: Int, value: StoredValue)] = []
         changes.reserveCapacity(count)
-        for index in 0..<count {
+        for index in 0..<count where columns[index].position != lastChange {
             changes.append((columns[index].position, try self.value(of: value, index).storedValue()))
         }
         return changes
@@ -406,8 +417,24 @@ final class EntityBinding: @unchecked Sendable {
         if !isWritten { try row.set(text: text.pointee, at: position) }
     }
 
+    /// After all other properties: what is new or differs was changed now.
+    func writeLastChange(to row: inout RowWriter) throws(StoreError) {
+        guard lastChange >= 0, row.isNew || row.differs, let now = Microseconds.from(.now) else { return }
+        try row.set(microseconds: now, at: lastChange)
+    }
+
+    /// Throws `requiredMissing` if the program requires a value that the store does not.
+    func requireNone(at position: Int) throws(StoreError) {
+        guard required.contains(position) else { return }
+        let name = properties.indices.first { columns[$0].position == position }.map { properties[$0].name } ?? ""
+        throw StoreError(
+            .requiredMissing, "“\(name)” of “\(model.name)” is required: give it a value.",
+            ObjectFacts(model.name, [name]))
+    }
+
     /// In a new row, what is not set is null, unless it has a default.
     private func writeNull(_ column: Column, to row: inout RowWriter) throws(StoreError) {
+        if !required.isEmpty { try requireNone(at: column.position) }
         if row.isNew, !column.hasDefault { return }
         try row.setAbsent(at: column.position)
     }

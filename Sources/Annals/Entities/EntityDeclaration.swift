@@ -38,6 +38,8 @@ struct EntityDeclaration: Sendable {
                         + "add the option .unique, or make “\(side.name)” a ToMany.")
             }
         }
+        // If another side is not right, that is said already.
+        if model.problems.isEmpty { problems += model.problemsOfDerived() }
         for side in model.otherSides {
             let relationships = relationships(to: side, of: model)
             let title = "“\(side.name)” of “\(model.name)”"

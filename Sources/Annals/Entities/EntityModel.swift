@@ -52,6 +52,12 @@ final class EntityModel: Sendable {
     /// Whether a new value must be made for each object that is read, because a property is not kept.
     let hasTransients: Bool
     let rules: any EntityRules
+    /// What is derived from other sides.
+    let derived: [DerivedRule]
+    /// How many objects other sides have.
+    let limits: [SideLimit]
+    /// The name of the property that says when the object was last changed.
+    let lastChange: String?
     /// For observing objects of the type: a key path for each slot. See `Object.path(ofSlot:_:)`.
     let slotPaths: [any AnyKeyPath & Sendable]
     /// Of `rules`. Kept, because every object that is written asks for it.
@@ -61,7 +67,7 @@ final class EntityModel: Sendable {
     init(
         type: any Entity.Type, name: String, properties: [Property], otherSides: [OtherSide], keys: [IndexDescription],
         history: HistoryPolicy, problems: [String], hasTransients: Bool, rules: any EntityRules,
-        slotPaths: [any AnyKeyPath & Sendable]
+        derived: [DerivedRule], limits: [SideLimit], lastChange: String?, slotPaths: [any AnyKeyPath & Sendable]
     ) {
         self.type = type
         self.name = name
@@ -72,6 +78,9 @@ final class EntityModel: Sendable {
         self.problems = problems
         self.hasTransients = hasTransients
         self.rules = rules
+        self.derived = derived
+        self.limits = limits
+        self.lastChange = lastChange
         self.slotPaths = slotPaths
         hasRules = rules.hasRules
     }

@@ -20,6 +20,9 @@ struct EntityModelBuilder<E: Entity> {
     private var otherSides: [EntityModel.OtherSide] = []
     private var keys: [IndexDescription] = []
     private var rules = RulesOf<E>()
+    private var derived: [DerivedRule] = []
+    private var limits: [SideLimit] = []
+    private var lastChange: String?
 
     init() {}
 
@@ -49,7 +52,8 @@ struct EntityModelBuilder<E: Entity> {
         return EntityModel(
             type: E.self, name: schema.name, properties: properties, otherSides: otherSides, keys: keys,
             history: schema.history, problems: problems, hasTransients: fields.contains { $0.isTransient },
-            rules: rules, slotPaths: Self.slotPaths(properties.count + otherSides.count + 1))
+            rules: rules, derived: derived, limits: limits, lastChange: lastChange,
+            slotPaths: Self.slotPaths(properties.count + otherSides.count + 1))
     }
 
     private static func slotPaths(_ count: Int) -> [any AnyKeyPath & Sendable] {
@@ -127,7 +131,13 @@ struct EntityModelBuilder<E: Entity> {
         if let other = field.type as? any AnyOtherSide.Type {
             otherSides.append(
                 .init(name: field.name, offset: field.offset, target: other.target, isOne: other.isOne))
-            if item != nil { report("\(title) is the other side of a relationship: its options stand at that one.") }
+            for option in item?.options ?? [] {
+                if case .sideCount(let range) = option {
+                    limits.append(SideLimit(name: field.name, side: field.offset, range: range))
+                } else {
+                    report("\(title) is the other side of a relationship: its options but .count stand at that one.")
+                }
+            }
             return
         }
         if field.name.hasPrefix("_") || field.name.hasPrefix("$") {
@@ -196,6 +206,15 @@ struct EntityModelBuilder<E: Entity> {
                 } catch { report("\(title) has a default that cannot be stored: \(error)") }
             case .renamed(let name): property.formerNames.append(name)
             case .derived(let compute): rules.add(item.path, compute)
+            case .fromOtherSide(var rule):
+                rule.attribute = property.name
+                derived.append(rule)
+            case .lastChange:
+                if let lastChange {
+                    report("\(title) and “\(lastChange)” both say when the object was last changed: take one out.")
+                }
+                lastChange = property.name
+            case .sideCount: continue
             case .check(let message, let isValid): rules.add(property.name, item.path, message, isValid)
             case .pattern(let pattern, let isValid):
                 if (try? Regex(pattern)) == nil {

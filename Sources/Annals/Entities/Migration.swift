@@ -198,6 +198,7 @@ extension Store {
             throw StoreError(.invalidArgument, "Migrations have names that are different and not empty.")
         }
         try self.init(at: path, options: options)
+        upkeep = DerivedUpkeep(declaration)
         do {
             try prepare(declaration, migrations)
             attachments.withLock { $0[ObjectIdentifier(EntityDeclaration.self)] = declaration }
@@ -231,6 +232,12 @@ extension Store {
             try carryOut(migration, declaration, isLast: migration.name == migrations.last?.name)
         }
         let isOlder = try !migrationsDone().isSubset(of: migrations.map(\.name))
+        if options.access == .readWrite,
+            try declaration.addsDerived(declaration.additions(to: newest().view.catalog, isOlder: isOlder))
+        {
+            // Old objects get what is derived in the same transaction.
+            try write { try $0.change(declaration, [], isOlder: isOlder) }
+        }
         try add(reserved: true) { (catalog) throws(StoreError) in
             let additions = try declaration.additions(to: catalog, isOlder: isOlder)
             // Who only reads needs no place for metadata.
@@ -338,6 +345,9 @@ extension Transaction {
         changes += try declaration.additions(to: stepped, isOlder: isOlder) + Store.metadataAddition(stepped)
         let definitions = try SchemaPlan.definitions(for: changes, catalog: catalog, addsReserved: true)
         if !definitions.isEmpty { try draft.changeSchema(definitions) }
+        for name in declaration.entitiesWithNewDerived(changes) {
+            if let number = draft.catalog.number(ofEntity: name) { refreshDerived(ofEntity: number) }
+        }
         var conversions: [Conversion] = []
         for (name, entity, from, to) in widened {
             guard let number = draft.catalog.number(ofEntity: entity), let layout = draft.newestLayout(number),
@@ -381,6 +391,23 @@ extension EntityDeclaration {
         let model = models.first { isSameName($0.name, entity) }
         return model?.properties.first { isSameName($0.name, name) }?.description(isNew: true)
     }
+
+    /// The entities to which changes of the schema add attributes that are derived from other sides.
+    fileprivate func entitiesWithNewDerived(_ changes: [SchemaChange]) -> Set<String> {
+        var names: Set<String> = []
+        for change in changes {
+            switch change {
+            case .addAttribute(let attribute, let entity), .replaceAttribute(_, let entity, let attribute):
+                let model = models.first { isSameName($0.name, entity) }
+                let isDerived = model?.derived.contains { isSameName($0.attribute, attribute.name) } ?? false
+                if isDerived { names.insert(entity) }
+            default: continue
+            }
+        }
+        return names
+    }
+
+    fileprivate func addsDerived(_ changes: [SchemaChange]) -> Bool { !entitiesWithNewDerived(changes).isEmpty }
 
     /// Whether old values mean something else in a property: it names another target or default than the store.
     fileprivate func hasOtherValues(_ name: String, of entity: String, than there: AttributeDescription) -> Bool {

@@ -112,16 +112,26 @@ extension Transaction {
                 where old.value != new.value || !layout.slots[new.position].type.isReference {
                     changes.append(new)
                 }
-                return try draft.update(object, try Self.withoutSameLargeValues(changes, object, draft))
+                return try update(object, changes, binding)
             }
             guard binding.mayHaveLongValues(properties) else {
                 return try draft.update(object) { (row) throws(StoreError) in try binding.write(properties, to: &row) }
             }
-            let changes = try binding.changes(properties)
-            return try draft.update(object, try Self.withoutSameLargeValues(changes, object, draft))
+            return try update(object, try binding.changes(properties), binding)
         }
         if isDifferent { note(object, binding, layout) }
         return isDifferent
+    }
+
+    private func update(
+        _ object: ObjectID, _ changes: [(position: Int, value: StoredValue)], _ binding: EntityBinding
+    ) throws(StoreError) -> Bool {
+        for (position, value) in changes where value == .absent { try binding.requireNone(at: position) }
+        let different = try Self.withoutSameLargeValues(changes, object, draft)
+        return try draft.update(object) { (row) throws(StoreError) in
+            for (position, value) in different { try row.set(stored: value, at: position) }
+            try binding.writeLastChange(to: &row)
+        }
     }
 
     // MARK: Deleting

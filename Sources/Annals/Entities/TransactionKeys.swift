@@ -8,6 +8,8 @@
 final class EntityNotes: TransactionAttachment {
     private var failures: [ValidationFailure] = []
     var lastBinding: LastBinding?
+    /// The entities whose derived attributes are all worked out anew.
+    var refreshed: Set<UInt16> = []
     /// By index: the objects of this transaction by their keys. Only for entities that were upserted.
     private var keys: [IndexID: [[UInt8]: ObjectID]] = [:]
 

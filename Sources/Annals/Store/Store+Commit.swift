@@ -64,7 +64,11 @@ extension Store {
     ) throws -> (result: Result, token: HistoryToken?) {
         let (result, appended) = try generations.write(
             author: author, context: context, durability: (durability ?? options.durability)
-        ) { pending in try body(pending, engine(of: pending.base)) }
+        ) { pending in
+            let result = try body(pending, engine(of: pending.base))
+            if let upkeep, pending.hasChanges { try upkeep.bodyHasEnded(pending, nil) }
+            return result
+        }
         return (result, appended.map(token))
     }
 

@@ -54,6 +54,9 @@ public final class Store: Sendable {
     let asyncWrites = WriteQueue()
     /// What the layers above keep with a store, by the type of it.
     let attachments = Guarded<[ObjectIdentifier: any Sendable]>([:])
+    /// Done for each transaction. Sound although anybody may read it: only the initializer sets it, before others have
+    /// the store.
+    nonisolated(unsafe) var upkeep: (any TransactionUpkeep)?
     /// Whether this handle created the store.
     let wasMade: Bool
 

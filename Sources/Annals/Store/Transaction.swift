@@ -8,6 +8,12 @@ class TransactionAttachment {
     var failure: StoreError? { nil }
 }
 
+/// What a layer above does when the body of each transaction of a store has ended. It may change objects.
+protocol TransactionUpkeep: Sendable {
+    /// `transaction` is nil if the changes are not those of a body: a revert, or a transaction of another store.
+    func bodyHasEnded(_ pending: PendingTransaction, _ transaction: Transaction?) throws(StoreError)
+}
+
 /// The changes of one commit. Use it on one thread, and only until the body that received it returns. Using it later
 /// traps.
 public final class Transaction {
@@ -28,6 +34,9 @@ public final class Transaction {
         let transaction = Transaction(pending, store)
         defer { transaction.isOver = true }
         let result = try body(transaction)
+        if let upkeep = store.upkeep, pending.hasChanges || transaction.attachment != nil {
+            try upkeep.bodyHasEnded(pending, transaction)
+        }
         if let failure = transaction.failure() { throw failure }
         return result
     }

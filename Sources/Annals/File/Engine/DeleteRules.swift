@@ -101,7 +101,8 @@ extension PendingTransaction {
     /// Deletes and changes what the rules of references to deleted objects say. After the body, once. Throws
     /// `deleteDenied`, and `requiredMissing` if a required reference would become null.
     func applyDeleteRules() throws(StoreError) {
-        guard !deleted.isEmpty, checksReferences else { return }
+        guard !deleted.isEmpty, checksReferences, !areRulesApplied else { return }
+        areRulesApplied = true
         let rules = try DeleteRules(self, shape)
         if rules.deleted.isEmpty, rules.nullified.isEmpty { return }
         let amended = Set(rules.deleted).union(rules.nullified.keys).filter { isChangedHere($0) }
@@ -110,7 +111,10 @@ extension PendingTransaction {
             if builder.isOneFrame {
                 try apply(rules) { amended.contains($0) }
             } else {
-                try rewrite(rules, amended)
+                try rewrite(deleting: Set(rules.deleted)) { (object, row, layout) throws(StoreError) in
+                    guard amended.contains(object), let losses = rules.nullified[object] else { return [] }
+                    return try Self.values(of: row, without: losses, layout)
+                }
             }
         }
         try apply(rules) { !amended.contains($0) }
@@ -159,54 +163,5 @@ extension PendingTransaction {
             "“\(name)” of “\(layout.entity.name)” is required, and the object that it refers to is deleted: let it "
                 + "refer to another one, delete its object too, or make the attribute optional.",
             ObjectFacts(layout.entity.name.text, [name]))
-    }
-
-    // MARK: A transaction of many frames
-
-    /// Writes the transaction anew: each change as it is, those of `amended` as the rules say. Linear in its size.
-    private func rewrite(_ rules: DeleteRules, _ amended: Set<ObjectID>) throws(StoreError) {
-        let old = builder
-        let new = try old.successor()
-        let gone = Set(rules.deleted)
-        try old.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
-            let object = change.object
-            let layout = try layout(object.entityNumber)
-            let row = try bytes.map { (bytes) throws(StoreError) in try RowImage(bytes, layout: layout) }
-            if gone.contains(object) {
-                try delete(change, row, layout, in: new)
-                return true
-            }
-            var values = try row.map { (row) throws(StoreError) in try old.values(of: row, for: new) }
-            if let row, let losses = rules.nullified[object], amended.contains(object) {
-                for (position, value) in try Self.values(of: row, without: losses, layout) { values?[position] = value }
-            }
-            switch change.kind {
-            case .insert, .base: try new.insert(object, values ?? [], afterDeletion: change.previous)
-            case .update:
-                guard let previous = change.previous else { return true }
-                var positions = layout.slots.indices.filter { change.contains(attributePosition: $0) }
-                for attribute in rules.nullified[object, default: [:]].keys {
-                    if let position = layout.position(ofAttribute: attribute) { positions.append(position) }
-                }
-                try new.update(object, values ?? [], positions: positions, previous: previous)
-            case .delete:
-                guard let previous = change.previous else { return true }
-                try new.delete(object, preserved: values, previous: previous)
-            }
-            return true
-        }
-        old.exchangeContent(with: new)
-    }
-
-    /// What is deleted now and was inserted or updated before.
-    private func delete(
-        _ change: ChangeView, _ row: RowImage?, _ layout: RowLayout, in new: TransactionBuilder
-    ) throws(StoreError) {
-        // One that was inserted here never existed. One that had been deleted before stays deleted.
-        guard change.kind == .update, let previous = change.previous, let row else {
-            return noteVanished(change.object)
-        }
-        let preserved = try preserved(layout) { row }
-        try new.delete(change.object, preserved: preserved, previous: previous)
     }
 }

@@ -97,6 +97,9 @@ extension Engine {
         let base = pending.base.number
         let appended = try log.whileAppending(durability) { (appender) throws(StoreError) in
             let isNewest = appender.state.lastNumber == base
+            if pending.needsNewestState, !isNewest {
+                throw StoreError(.conflict, "Another transaction may have changed what this one has checked.")
+            }
             try pending.requireStillNewest(indexes, lastNumber: appender.state.lastNumber)
             do throws(StoreError) {
                 return try append(pending, &appender)

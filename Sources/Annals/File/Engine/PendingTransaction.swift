@@ -29,6 +29,12 @@ package final class PendingTransaction {
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
     @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
 
+    /// Whether the rules of references to deleted objects have been carried out: once, when the body has ended.
+    @exclusivity(unchecked) var areRulesApplied = false
+    /// Whether it must not follow any transaction that its base does not have: it has checked what others may change
+    /// without changing the same objects.
+    @exclusivity(unchecked) package var needsNewestState = false
+
     /// Called with the writer lock, just before the transaction is appended. If it throws, nothing is written.
     @exclusivity(unchecked) package var beforeAppending: (() throws(StoreError) -> Void)?
 
@@ -66,6 +72,8 @@ package final class PendingTransaction {
         if !reserved.isEmpty { reserved = [] }
         if !deleted.isEmpty { (deleted, deletedSet) = ([], []) }
         if beforeAppending != nil { beforeAppending = nil }
+        areRulesApplied = false
+        needsNewestState = false
     }
 
     /// Whether it is small enough to be kept for the next transaction.

@@ -85,6 +85,9 @@ public struct RowWriter: ~Copyable {
 
     package var layout: RowLayout { shape.layout.takeUnretainedValue() }
 
+    /// Whether anything that was set by now differs from the old row.
+    package var differs: Bool { !changed.isEmpty }
+
     private var changed: AttributeSet { marks.changes(attributes: shape.count) }
 
     // MARK: Fixed values

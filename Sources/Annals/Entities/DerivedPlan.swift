@@ -1,0 +1,93 @@
+// What declared types derive from other sides, in the numbers and positions of one schema version.
+
+/// The rules of all declared types in one schema.
+struct DerivedPlan: Sendable {
+    /// A relationship whose other side counts.
+    struct Side: Sendable {
+        /// The entity whose objects refer, the attribute that refers, and its position.
+        let member: UInt16
+        let attribute: UInt16
+        let position: Int
+        /// What is summed up: numbers and positions of attributes of `member`.
+        var summed: [(attribute: UInt16, position: Int)] = []
+    }
+
+    /// A derived attribute.
+    struct Derived: Sendable {
+        let property: EntityModel.Property
+        let attribute: UInt16
+        let position: Int
+        let side: Int
+        /// Which of the sums of the side; nil for the number of objects.
+        let sum: Int?
+    }
+
+    struct Owner: Sendable {
+        let name: String
+        var derived: [Derived] = []
+        var limits: [(side: Int, limit: SideLimit)] = []
+    }
+
+    private(set) var sides: [Side] = []
+    private(set) var owners: [UInt16: Owner] = [:]
+    /// By the entity whose objects refer, where in `sides`.
+    private(set) var sidesOfMembers: [UInt16: [Int]] = [:]
+    /// By entity, the position of the time of the last change.
+    private(set) var lastChanges: [UInt16: Int] = [:]
+
+    /// Leaves out what the schema does not have yet.
+    init(_ models: [EntityModel], _ pending: PendingTransaction) {
+        for model in models where model.needsUpkeep {
+            guard let number = pending.catalog.number(ofEntity: model.name), let layout = pending.newestLayout(number)
+            else { continue }
+            lastChanges[number] = model.lastChange.flatMap { layout.position(named: $0) }
+            var owner = Owner(name: model.name)
+            for rule in model.derived { add(rule, of: model, layout, pending, to: &owner) }
+            for limit in model.limits {
+                guard let side = side(at: limit.side, of: model, pending) else { continue }
+                owner.limits.append((side, limit))
+            }
+            if !owner.derived.isEmpty || !owner.limits.isEmpty { owners[number] = owner }
+        }
+    }
+
+    private mutating func add(
+        _ rule: DerivedRule, of model: EntityModel, _ layout: RowLayout, _ pending: PendingTransaction,
+        to owner: inout Owner
+    ) {
+        guard let property = model.properties.first(where: { $0.name == rule.attribute }),
+            let position = layout.position(named: rule.attribute), let side = side(at: rule.side, of: model, pending)
+        else { return }
+        var sum: Int?
+        if case .sum(_, let offset, let target) = rule.kind {
+            guard let summed = target.model.property(at: offset), let layout = pending.newestLayout(sides[side].member),
+                let place = layout.position(named: summed.name)
+            else { return }
+            sum = sides[side].summed.count
+            sides[side].summed.append((layout.entity.attributes[place].number, place))
+        }
+        owner.derived.append(
+            Derived(
+                property: property, attribute: layout.entity.attributes[position].number, position: position,
+                side: side, sum: sum))
+    }
+
+    /// Where in `sides` the other side at a place in values of the model is.
+    private mutating func side(at offset: Int?, of model: EntityModel, _ pending: PendingTransaction) -> Int? {
+        guard let (target, name) = try? model.relationship(otherSideAt: offset),
+            let member = pending.catalog.number(ofEntity: target.name), let layout = pending.newestLayout(member),
+            let position = layout.position(named: name)
+        else { return nil }
+        let attribute = layout.entity.attributes[position].number
+        if let known = sides.firstIndex(where: { $0.member == member && $0.attribute == attribute }) { return known }
+        sides.append(Side(member: member, attribute: attribute, position: position))
+        sidesOfMembers[member, default: []].append(sides.count - 1)
+        return sides.count - 1
+    }
+}
+
+extension RowLayout {
+    fileprivate func position(named name: String) -> Int? {
+        entity.attributes.firstIndex { isSameName($0.name.text, name) }
+    }
+}

@@ -1,0 +1,109 @@
+// What a schema says about the other sides of relationships: values derived from them, and how many objects they have.
+
+public import FoundationEssentials
+
+/// A moment that an attribute may be derived from.
+public enum DerivedMoment: Sendable {
+    /// When the object was inserted or last changed. See `AttributeOption.derived(_:)`.
+    case lastChange
+}
+
+extension AttributeOption {
+    /// The number of objects on the other side of a relationship: `.derived(count: \.clips)`.
+    ///
+    /// The value is worked out once, when the body of a transaction has ended and the delete rules have been carried
+    /// out: for each object that the transaction has written, and for each whose other side it has changed. That
+    /// writes the object if the number differs. It takes as long as reading the other side from its index.
+    ///
+    /// Programs that open the store without this type do not keep the value. It is right again when an object on its
+    /// other side or the object itself is next written by a program that declares it, or after
+    /// `Store.refreshDerived(of:)`.
+    public static func derived<T: Entity>(count side: any KeyPath<E, ToMany<T>> & Sendable) -> Self where V == Int {
+        Self(.fromOtherSide(DerivedRule(kind: .count(side: MemoryLayout<E>.offset(of: side)))))
+    }
+
+    /// The sum of a property of all objects on the other side of a relationship: `.derived(sum: \.clips, \.rank)`. 0
+    /// without objects. As the number of objects, and it also reads each of them. A sum that the type does not have
+    /// throws `valueOutOfRange`.
+    public static func derived<T: Entity>(
+        sum side: any KeyPath<E, ToMany<T>> & Sendable, _ property: any KeyPath<T, V> & Sendable
+    ) -> Self where V: AttributeValue & AdditiveArithmetic {
+        Self(.fromOtherSide(.sum(side, MemoryLayout<T>.offset(of: property), T.self)))
+    }
+
+    /// The sum of an optional property, of the objects that have it.
+    public static func derived<T: Entity>(
+        sum side: any KeyPath<E, ToMany<T>> & Sendable, _ property: any KeyPath<T, V?> & Sendable
+    ) -> Self where V: AttributeValue & AdditiveArithmetic {
+        Self(.fromOtherSide(.sum(side, MemoryLayout<T>.offset(of: property), T.self)))
+    }
+
+    /// When the object was inserted or last changed by a program that declares the property: the time in the body of
+    /// the transaction, which is shortly before the transaction's own. Delete rules and
+    /// other derived values change objects too. Saving an object that does not differ is no change.
+    public static func derived(_ moment: DerivedMoment) -> Self where V == Date { Self(.lastChange) }
+
+    /// The same for an optional property.
+    public static func derived(_ moment: DerivedMoment) -> Self where V == Date? { Self(.lastChange) }
+
+    /// The other side of a relationship must have so many objects when a transaction ends that has inserted the object
+    /// or changed what refers to it.
+    public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == ToMany<T> {
+        Self(.sideCount(range))
+    }
+}
+
+/// How an attribute is derived from objects that refer to its object.
+struct DerivedRule: Sendable {
+    enum Kind: Sendable {
+        case count(side: Int?)
+        /// Of the property at `property` in values of `target`.
+        case sum(side: Int?, property: Int?, target: any Entity.Type)
+    }
+
+    let kind: Kind
+    /// The attribute's name; set by the model's builder.
+    var attribute = ""
+
+    /// Where the other side is in a value; nil if it is no stored property.
+    var side: Int? {
+        switch kind {
+        case .count(let side), .sum(let side, _, _): side
+        }
+    }
+
+    fileprivate static func sum<E: Entity, T: Entity>(
+        _ side: any KeyPath<E, ToMany<T>> & Sendable, _ property: Int?, _ target: T.Type
+    ) -> DerivedRule {
+        DerivedRule(kind: .sum(side: MemoryLayout<E>.offset(of: side), property: property, target: target))
+    }
+}
+
+/// How many objects another side must have.
+struct SideLimit: Sendable {
+    let name: String
+    let side: Int
+    let range: ClosedRange<Int>
+}
+
+extension EntityModel {
+    /// Whether something is to be done when a transaction ends.
+    var needsUpkeep: Bool { !derived.isEmpty || !limits.isEmpty || lastChange != nil }
+
+    /// What is wrong with what is derived from other sides.
+    func problemsOfDerived() -> [String] {
+        derived.compactMap { rule in
+            let title = "“\(rule.attribute)” of “\(name)”"
+            guard let side = otherSides.first(where: { $0.offset == rule.side }) else {
+                return "\(title) is derived from a property that is no other side of a relationship: name one."
+            }
+            guard case .sum(_, let offset, let target) = rule.kind else { return nil }
+            let type = target.model.property(at: offset)?.codec.attributeType
+            guard type == .int || type == .double || type == .decimal else {
+                return "\(title) is the sum of a property of “\(target.model.name)” that is not stored as a number: "
+                    + "name a stored property of the objects in “\(side.name)”."
+            }
+            return nil
+        }
+    }
+}

@@ -1,0 +1,320 @@
+// Keeps what objects derive from those that refer to them, when the body of a transaction has ended.
+//
+// Invariants:
+// DU1  In the state that a transaction leaves, a derived attribute is what the other side gives, for each object that
+//      the transaction has written and for each whose other side it has changed.
+// DU2  Everything is worked out on one state: the transaction's base and its own changes, after the delete rules.
+
+internal import FoundationEssentials
+
+/// Done for every transaction of a store that was opened with types that derive values from others.
+final class DerivedUpkeep: TransactionUpkeep {
+    private let models: [EntityModel]
+    /// The plan for the schema that was met last.
+    private let known = Guarded<(shape: StoreShape, plan: DerivedPlan)?>(nil)
+
+    /// Nil if nothing is derived from others.
+    init?(_ declaration: EntityDeclaration) {
+        guard declaration.models.contains(where: \.needsUpkeep) else { return nil }
+        models = declaration.models
+    }
+
+    func bodyHasEnded(_ pending: PendingTransaction, _ transaction: Transaction?) throws(StoreError) {
+        try pending.applyDeleteRules()
+        let plan = plan(pending)
+        var work = DerivedWork(plan, pending)
+        try work.collect()
+        for entity in transaction?.notesIfAny?.refreshed ?? [] { try work.touchAll(of: entity) }
+        try work.compute()
+        if work.hasLimits {
+            pending.needsNewestState = true
+            transaction?.noteFailures(work.failures)
+        }
+        try pending.amend(work.amendments)
+    }
+
+    private func plan(_ pending: PendingTransaction) -> DerivedPlan {
+        let shape = pending.shape
+        if let known = known.withLock({ $0 }), known.shape === shape { return known.plan }
+        let plan = DerivedPlan(models, pending)
+        known.withLock { $0 = (shape, plan) }
+        return plan
+    }
+}
+
+/// What one transaction changes for the objects on the one side.
+private struct DerivedWork {
+    /// What objects that refer to one give.
+    private struct Total {
+        var count = 0
+        var sums: [Sum]
+    }
+
+    private let plan: DerivedPlan
+    private let pending: PendingTransaction
+    /// By side and object: what the transaction's own rows give.
+    private var own: [[ObjectID: Total]]
+    /// The objects to work out.
+    private var touched: Set<ObjectID> = []
+    /// Of objects that the transaction has written: their derived attributes.
+    private var written: [ObjectID: [StoredValue]] = [:]
+    private var gone: Set<ObjectID> = []
+    private(set) var amendments: [ObjectID: [(position: Int, value: StoredValue)]] = [:]
+    private(set) var failures: [ValidationFailure] = []
+    /// Whether a number of objects was checked, which others may change without changing the object.
+    private(set) var hasLimits = false
+
+    init(_ plan: DerivedPlan, _ pending: PendingTransaction) {
+        self.plan = plan
+        self.pending = pending
+        own = Array(repeating: [:], count: plan.sides.count)
+    }
+
+    // MARK: The transaction's changes
+
+    /// Finds the objects to work out. Linear in the transaction.
+    mutating func collect() throws(StoreError) {
+        try pending.builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+            let entity = change.object.entityNumber
+            let sides = plan.sidesOfMembers[entity] ?? []
+            let owner = plan.owners[entity]
+            let lastChange = plan.lastChanges[entity]
+            guard !sides.isEmpty || owner != nil || lastChange != nil,
+                let layout = pending.shape.newestLayout(entity)
+            else { return true }
+            var row: RowImage?
+            if change.kind != .delete, let bytes { row = try RowImage(bytes, layout: layout) }
+            if let lastChange, let row { try noteTime(change, row, lastChange, layout) }
+            if let owner {
+                if let row {
+                    var values: [StoredValue] = []
+                    for derived in owner.derived { values.append(try row.value(at: derived.position)) }
+                    written[change.object] = values
+                    touched.insert(change.object)
+                } else {
+                    gone.insert(change.object)
+                }
+            }
+            for side in sides { try collect(change, row, side) }
+            return true
+        }
+    }
+
+    /// Typed writes set the time themselves; delete rules and writes without types do not.
+    private mutating func noteTime(
+        _ change: ChangeView, _ row: RowImage, _ position: Int, _ layout: RowLayout
+    ) throws(StoreError) {
+        if change.kind == .update {
+            if change.contains(attributePosition: position) { return }
+        } else if try row.value(at: position) != layout.entity.attributes[position].valueBeforeItExisted {
+            return
+        }
+        amendments[change.object] = [Self.now(position)]
+    }
+
+    private static func now(_ position: Int) -> (position: Int, value: StoredValue) {
+        (position, .date(microseconds: Microseconds.from(.now) ?? 0))
+    }
+
+    private mutating func collect(_ change: ChangeView, _ row: RowImage?, _ number: Int) throws(StoreError) {
+        let side = plan.sides[number]
+        let targets = try row.map { (row) throws(StoreError) in try self.targets(row, side.position) } ?? []
+        if let row {
+            for target in targets {
+                var total = own[number][target] ?? Total(sums: side.summed.map { _ in .nothing })
+                total.count += 1
+                for (index, summed) in side.summed.enumerated() {
+                    total.sums[index].add(try row.value(at: summed.position))
+                }
+                own[number][target] = total
+            }
+        }
+        if change.kind == .update, !change.contains(attributePosition: side.position) {
+            let isSummed = side.summed.contains { change.contains(attributePosition: $0.position) }
+            if isSummed { touched.formUnion(targets) }
+            return
+        }
+        touched.formUnion(targets)
+        guard change.kind == .update || change.kind == .delete else { return }
+        _ = try pending.base.withRow(change.object) { (row) throws(StoreError) in
+            guard let place = row.layout.position(ofAttribute: side.attribute) else { return }
+            touched.formUnion(try self.targets(row, place))
+        }
+    }
+
+    private func targets(_ row: RowImage, _ position: Int) throws(StoreError) -> [ObjectID] {
+        switch try pending.value(row, at: position) {
+        case .object(let object): [object]
+        case .orderedObjects(let objects), .objects(let objects): objects
+        default: []
+        }
+    }
+
+    /// All objects of an entity are to be worked out.
+    mutating func touchAll(of entity: UInt16) throws(StoreError) {
+        guard plan.owners[entity] != nil else { return }
+        try pending.base.scan(entity: entity) { (object, _) throws(StoreError) in
+            touched.insert(object)
+            return true
+        }
+    }
+
+    // MARK: Working out
+
+    mutating func compute() throws(StoreError) {
+        // In an order that does not depend on the process.
+        for object in touched.sorted() where !gone.contains(object) {
+            guard let owner = plan.owners[object.entityNumber] else { continue }
+            var present = written[object]
+            if present == nil { present = try self.present(object, owner) }
+            guard let present else { continue }
+            var totals: [Int: Total] = [:]
+            for side in Set(owner.derived.map(\.side) + owner.limits.map(\.side)) {
+                totals[side] = try total(of: object, side)
+            }
+            for (index, derived) in owner.derived.enumerated() {
+                guard let total = totals[derived.side] else { continue }
+                let value = try value(of: derived, total, owner)
+                if value != present[index] { amendments[object, default: []].append((derived.position, value)) }
+            }
+            for (side, limit) in owner.limits {
+                guard let count = totals[side]?.count else { continue }
+                hasLimits = true
+                guard !limit.range.contains(count) else { continue }
+                failures.append(
+                    ValidationFailure(
+                        entity: owner.name, attribute: limit.name, value: "\(count) objects",
+                        message: "must have \(limit.range.lowerBound) to \(limit.range.upperBound) objects"))
+            }
+            noteTimeOfAmended(object)
+        }
+    }
+
+    /// A derived value changes its object, too.
+    private mutating func noteTimeOfAmended(_ object: ObjectID) {
+        guard let position = plan.lastChanges[object.entityNumber], let values = amendments[object],
+            !values.contains(where: { $0.position == position })
+        else { return }
+        amendments[object]?.append(Self.now(position))
+    }
+
+    /// The derived attributes of an object that the transaction has not written; nil if there is no such object.
+    private func present(_ object: ObjectID, _ owner: DerivedPlan.Owner) throws(StoreError) -> [StoredValue]? {
+        var values: [StoredValue] = []
+        let isThere = try pending.base.withRow(object) { (row) throws(StoreError) in
+            for derived in owner.derived {
+                let place = row.layout.position(ofAttribute: derived.attribute)
+                values.append(try place.map { (place) throws(StoreError) in try row.value(at: place) } ?? .absent)
+            }
+        }
+        return isThere ? values : nil
+    }
+
+    private func total(of object: ObjectID, _ number: Int) throws(StoreError) -> Total {
+        let side = plan.sides[number]
+        var total = own[number][object] ?? Total(sums: side.summed.map { _ in .nothing })
+        let shape = pending.base.shape
+        let index = shape.indexes(of: side.member).first { place in
+            shape.indexes[place].id.attributes == [side.attribute]
+        }
+        guard let index else { return total }
+        var members: [ObjectID] = []
+        try pending.base.forEachReferring(to: object, shape.indexes[index].id) { (member) throws(StoreError) in
+            if pending.isChangedHere(member) { return true }
+            total.count += 1
+            if !side.summed.isEmpty { members.append(member) }
+            return true
+        }
+        for member in members {
+            _ = try pending.base.withRow(member) { (row) throws(StoreError) in
+                for (place, summed) in side.summed.enumerated() {
+                    if let position = row.layout.position(ofAttribute: summed.attribute) {
+                        total.sums[place].add(try row.value(at: position))
+                    } else if let attribute = shape.newestLayout(side.member)?.entity.attributes.first(where: {
+                        $0.number == summed.attribute
+                    }) {
+                        total.sums[place].add(attribute.valueBeforeItExisted)
+                    }
+                }
+            }
+        }
+        return total
+    }
+
+    private func value(
+        of derived: DerivedPlan.Derived, _ total: Total, _ owner: DerivedPlan.Owner
+    ) throws(StoreError) -> StoredValue {
+        let value = derived.sum.map { total.sums[$0].value(derived.property.codec.attributeType) } ?? Value(total.count)
+        guard let value, derived.property.codec.property(of: value) != nil else {
+            throw StoreError(
+                .valueOutOfRange,
+                "“\(derived.property.name)” of “\(owner.name)” is derived, and its type cannot have the result: give "
+                    + "it a wider type.", ObjectFacts(owner.name, [derived.property.name]))
+        }
+        return try value.storedValue()
+    }
+}
+
+/// A sum while it is worked out.
+private enum Sum {
+    case nothing
+    case int(Int64)
+    case double(Double)
+    case decimal(Decimal)
+    /// It is beyond all types.
+    case tooLarge
+
+    /// What is absent adds nothing.
+    mutating func add(_ stored: StoredValue) {
+        guard case .some(let value) = try? Value(stored), !value.isNull else { return }
+        switch (self, value) {
+        case (.nothing, .int(let int)): self = .int(int)
+        case (.nothing, .double(let double)): self = .double(double)
+        case (.nothing, .decimal(let decimal)): self = .decimal(decimal)
+        case (.int(let sum), .int(let int)):
+            let (result, isTooLarge) = sum.addingReportingOverflow(int)
+            self = isTooLarge ? .tooLarge : .int(result)
+        case (.double(let sum), .double(let double)): self = .double(sum + double)
+        case (.decimal(let sum), .decimal(let decimal)): self = .decimal(sum + decimal)
+        default: self = .tooLarge
+        }
+    }
+
+    /// Nil if there is none of the type.
+    func value(_ type: AttributeType) -> Value? {
+        switch self {
+        case .nothing: type == .int ? .int(0) : type == .double ? .double(0) : .decimal(0)
+        case .int(let int): .int(int)
+        case .double(let double): .double(double)
+        case .decimal(let decimal): .decimal(decimal)
+        case .tooLarge: nil
+        }
+    }
+}
+
+// MARK: Working out anew
+
+extension Transaction {
+    /// Works out what all objects of an entity derive from others, when the body has ended.
+    ///
+    /// Needed only after programs that do not declare the derived attributes have changed the store: such programs do
+    /// not keep them. A new derived attribute is worked out when the store is opened. Reads all objects and their other
+    /// sides. Throws `StoreError`: `unknownEntity`.
+    public func refreshDerived<E: Entity>(of type: E.Type) throws {
+        let (_, layout) = try binding(type)
+        refreshDerived(ofEntity: layout.number)
+    }
+
+    func refreshDerived(ofEntity number: UInt16) { notes.refreshed.insert(number) }
+}
+
+extension Store {
+    /// Works out what all objects of an entity derive from others, in a transaction of its own. See
+    /// `Transaction.refreshDerived(of:)`.
+    ///
+    /// - Returns: The transaction's token; nil if everything was right.
+    @discardableResult
+    public func refreshDerived<E: Entity>(of type: E.Type, author: String? = nil) throws -> HistoryToken? {
+        try write(author: author) { try $0.refreshDerived(of: type) }.token
+    }
+}
