@@ -144,6 +144,22 @@ struct FetchRun {
         }
     }
 
+    /// Makes the values of all wanted objects one after the other in memory. `grow` makes room for more.
+    ///
+    /// If this throws, the values that were made are in the memory.
+    mutating func makeValues(
+        _ binding: EntityBinding, like initial: UnsafeRawPointer, _ bytes: Int, in memory: inout ValueMemory,
+        _ grow: (inout ValueMemory) -> Void
+    ) throws(StoreError) {
+        let (view, layout) = (snapshot.view, plan.layout)
+        try forEachRow { (object, row) throws(StoreError) in
+            if memory.count == memory.capacity { grow(&memory) }
+            try binding.make(row, object, view, layout, like: initial, bytes, in: memory.end)
+            memory.count &+= 1
+            return true
+        }
+    }
+
     /// The objects in their order.
     mutating func objects() throws(StoreError) -> [ObjectID] {
         var objects: [ObjectID] = []
@@ -187,8 +203,8 @@ struct Fetch<E: Entity> {
             limit: limit, offset: offset)
     }
 
-    /// Room for so many values is made at first.
-    private static var fewValues: Int { 16 }
+    /// Room for so many values is made at first: as many as the first step of a range has.
+    private static var fewValues: Int { 128 }
 
     var plan: FetchPlan { run.plan }
     var touched: Int { run.touched }
@@ -206,13 +222,40 @@ struct Fetch<E: Entity> {
     mutating func references() throws(StoreError) -> [Reference<E>] { try run.objects().map { Reference($0) } }
 
     mutating func values() throws(StoreError) -> [E] {
-        var values: [E] = []
-        values.reserveCapacity(min(run.limit, Self.fewValues))
-        try forEachMade { (_, value) in
-            values.append(value.move())
-            return true
+        guard !binding.model.hasTransients else {
+            var values: [E] = []
+            try forEachMade { (_, value) in
+                values.append(value.move())
+                return true
+            }
+            return values
         }
-        return values
+        return try withInitial { (initial) throws(StoreError) in
+            var memory = ValueMemory(of: E.self, capacity: min(max(1, run.limit), Self.fewValues))
+            defer { memory.deallocate() }
+            do throws(StoreError) {
+                try run.makeValues(binding, like: UnsafeRawPointer(initial), MemoryLayout<E>.size, in: &memory) {
+                    $0.grow(of: E.self)
+                }
+            } catch {
+                memory.deinitialize(of: E.self)
+                throw error
+            }
+            return memory.values(of: E.self)
+        }
+    }
+
+    /// Lends a new value, for what rows do not say.
+    private func withInitial<Result>(
+        _ body: (UnsafeMutablePointer<E>) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        let initial = UnsafeMutablePointer<E>.allocate(capacity: 1)
+        initial.initialize(to: E())
+        defer {
+            initial.deinitialize(count: 1)
+            initial.deallocate()
+        }
+        return try body(initial)
     }
 
     mutating func forEachValue(_ body: (Reference<E>, E) throws(StoreError) -> Bool) throws(StoreError) {
@@ -226,7 +269,7 @@ struct Fetch<E: Entity> {
     private mutating func forEachMade(
         _ body: (ObjectID, UnsafeMutablePointer<E>) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        let value = UnsafeMutablePointer<E>.allocate(capacity: 2)
+        let value = UnsafeMutablePointer<E>.allocate(capacity: 1)
         defer { value.deallocate() }
         guard !binding.model.hasTransients else {
             // The program's own code makes each value, because something in it is not kept.
@@ -242,13 +285,57 @@ struct Fetch<E: Entity> {
                 return try body(object, value)
             }
         }
-        let initial = value + 1
-        initial.initialize(to: E())
-        defer { initial.deinitialize(count: 1) }
-        try run.forEachValue(
-            binding, like: UnsafeRawPointer(initial), MemoryLayout<E>.size, at: UnsafeMutableRawPointer(value)
-        ) { (object) throws(StoreError) in try body(object, value) }
+        try withInitial { (initial) throws(StoreError) in
+            try run.forEachValue(
+                binding, like: UnsafeRawPointer(initial), MemoryLayout<E>.size, at: UnsafeMutableRawPointer(value)
+            ) { (object) throws(StoreError) in try body(object, value) }
+        }
     }
+}
+
+/// Values of a type that only its user knows, one after the other in memory that grows.
+///
+/// The user deinitializes the values, or takes them, and deallocates the memory.
+struct ValueMemory {
+    private var start: UnsafeMutableRawPointer
+    private let stride: Int
+    private(set) var capacity: Int
+    /// How many values there are.
+    var count = 0
+
+    init<E>(of type: E.Type, capacity: Int) {
+        start = UnsafeMutableRawPointer(UnsafeMutablePointer<E>.allocate(capacity: capacity))
+        stride = MemoryLayout<E>.stride
+        self.capacity = capacity
+    }
+
+    /// Where the next value is to be made.
+    var end: UnsafeMutableRawPointer { start + count &* stride }
+
+    mutating func grow<E>(of type: E.Type) {
+        let wider = UnsafeMutablePointer<E>.allocate(capacity: capacity * 2)
+        wider.moveInitialize(from: start.assumingMemoryBound(to: type), count: count)
+        start.deallocate()
+        (start, capacity) = (UnsafeMutableRawPointer(wider), capacity * 2)
+    }
+
+    /// Takes the values.
+    mutating func values<E>(of type: E.Type) -> [E] {
+        defer { count = 0 }
+        return [E](unsafeUninitializedCapacity: count) { buffer, initialized in
+            if count > 0 {
+                buffer.baseAddress?.moveInitialize(from: start.assumingMemoryBound(to: type), count: count)
+            }
+            initialized = count
+        }
+    }
+
+    mutating func deinitialize<E>(of type: E.Type) {
+        start.assumingMemoryBound(to: type).deinitialize(count: count)
+        count = 0
+    }
+
+    func deallocate() { start.deallocate() }
 }
 
 extension SortColumn {
