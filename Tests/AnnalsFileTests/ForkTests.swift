@@ -11,4 +11,9 @@ import Testing
             #expect(run.status == 0, "\(run.output)\(run.errors)")
         }
     }
+
+    @Test func aChildHasStoresInMemoryOfItsOwn() throws {
+        let run = try runTool(["fork-memory"], name: "crash-helper")
+        #expect(run.status == 0, "\(run.output)\(run.errors)")
+    }
 }

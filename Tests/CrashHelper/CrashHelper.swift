@@ -4,7 +4,8 @@
 import Annals
 import Glibc
 
-/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` (ForkCheck.swift);
+/// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` and `fork-memory`
+/// (ForkCheck*.swift);
 /// `commit STORE COUNT AUTHOR full|relaxed` (CommitRun.swift); and those of LimitedProcess.swift.
 @main struct CrashHelper {
     static func main() {
@@ -14,6 +15,7 @@ import Glibc
             case ("create", 5): try create(arguments[2], acknowledgements: arguments[3])
             case ("run", 5): try run(arguments[2], acknowledgements: arguments[3], seed: UInt64(arguments[4]) ?? 1)
             case ("fork", 3): try ForkCheck.run(arguments[2])
+            case ("fork-memory", 2): try ForkCheck.runInMemory()
             case ("commit", 6):
                 try CommitRun.run(
                     arguments[2], count: Int(arguments[3]) ?? 1, author: arguments[4],

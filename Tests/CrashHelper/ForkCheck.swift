@@ -15,7 +15,7 @@ enum ForkCheck {
 
     /// The module marks it as not to be called from Swift, which programs that embed libraries of other languages do
     /// all the same.
-    private static func fork() throws -> pid_t {
+    static func fork() throws -> pid_t {
         guard let symbol = dlsym(nil, "fork") else { throw Failure("there is no fork") }
         let child = unsafeBitCast(symbol, to: Fork.self)()
         guard child >= 0 else { throw Failure("fork failed") }
@@ -24,7 +24,7 @@ enum ForkCheck {
         return child
     }
 
-    private static func expectSuccess(of child: pid_t) throws {
+    static func expectSuccess(of child: pid_t) throws {
         var ending: Int32 = 0
         while waitpid(child, &ending, 0) < 0, errno == EINTR {}
         guard ending == 0 else { throw Failure("the child ended with \(ending)") }
@@ -106,7 +106,7 @@ enum ForkCheck {
         }
     }
 
-    private final class Flag: Sendable { let value = Atomic<Bool>(false) }
+    final class Flag: Sendable { let value = Atomic<Bool>(false) }
 
     /// A transaction that has put frames aside: what the child opens meanwhile gets the numbers that were closed in it,
     /// and stays open and as it is.
@@ -156,7 +156,7 @@ enum ForkCheck {
         }
     }
 
-    private static func expectForked(_ body: () throws -> Void) throws {
+    static func expectForked(_ body: () throws -> Void) throws {
         do {
             try body()
         } catch let error as StoreError where error.code == .forked {

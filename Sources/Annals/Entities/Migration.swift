@@ -208,6 +208,17 @@ extension Store {
         }
     }
 
+    /// Creates a store in memory for the entities of a program. See `init(inMemory:options:)`.
+    ///
+    /// Throws `StoreError`: `modelInvalid`, and as the initializer that takes descriptions.
+    public convenience init(
+        inMemory entities: [any Entity.Type], migrations: [Migration] = [], options: Options = Options()
+    ) throws {
+        let folder = Self.makeMemoryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        try self.init(at: folder.storePath, entities: entities, migrations: migrations, options: options)
+    }
+
     func prepare(_ declaration: EntityDeclaration, _ migrations: [Migration]) throws {
         var done = try migrationsDone()
         if try isNew(declaration, newest().view.catalog), !migrations.isEmpty {

@@ -113,7 +113,8 @@ extension Store {
         if let progress {
             chosen.progress = { progress(CompactionProgress(doneBytes: $0, totalBytes: $1)) }
         }
-        let result = try generations.backUp(to: path, newIdentity: newIdentity, chosen)
+        let result = try generations.backUp(
+            to: path, in: try Self.files(for: path), newIdentity: newIdentity, chosen)
         return HistoryToken(storeIdentifier: UUID(result.storeID), number: result.number, tag: result.tag)
     }
 

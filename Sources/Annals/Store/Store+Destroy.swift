@@ -38,7 +38,7 @@ extension Store {
             guard UUID(header.storeID) == identifier else { return false }
             // Under the writer lock, so the number cannot change before the file is removed.
             let engine = try Engine.open(
-                path, access: .readOnly, files: RealFileSystem(), environment: RealEnvironment())
+                path, access: .readOnly, files: try Self.files(for: path), environment: RealEnvironment())
             defer { try? engine.close() }
             let tracking = engine.tracking
             return try engine.view().number == ownTransactions && tracking.consumers.isEmpty
@@ -50,7 +50,7 @@ extension Store {
     private static func destroy(
         _ path: String, if condition: (FileHeader) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
-        let files = RealFileSystem()
+        let files = try files(for: path)
         do throws(StoreError) {
             let place = try files.resolve(path)
             let directory = try files.openDirectory(place.directory)
@@ -64,7 +64,7 @@ extension Store {
     }
 
     private static func destroy(
-        _ file: Descriptor, _ name: String, in directory: Descriptor, _ files: RealFileSystem,
+        _ file: Descriptor, _ name: String, in directory: Descriptor, _ files: any FileSystem,
         _ condition: (FileHeader) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
         guard try files.status(file).isRegularFile else {

@@ -45,7 +45,8 @@ public final class Store: Sendable {
         case copied
     }
 
-    /// The path of the file, with symbolic links resolved.
+    /// The path of the file, with symbolic links resolved. The path of a store in memory begins with `memory:/`, and
+    /// opens the store again in this process.
     public let path: String
     /// The store's identifier. It is set when the store is created and never changes, not even in copies.
     public let identifier: UUID
@@ -108,7 +109,7 @@ public final class Store: Sendable {
         chosen.log.lockTimeoutMicroseconds = options.lockTimeout.wholeMicroseconds
         chosen.reading = options.reading == .mapped ? .mapped : .copied
         chosen.hub = options.hub
-        let files = RealFileSystem()
+        let files = try files(for: path)
         let environment = RealEnvironment()
         let access: FileAccess = options.access == .readWrite ? .readWrite : .readOnly
         guard options.access == .readWrite, options.createsIfMissing else {

@@ -102,9 +102,9 @@ final class Compactor {
     /// Writes a compacted copy of the store's present state to a new file, while others read and write.
     ///
     /// Returns the state of the copy and the store's ID. Throws `alreadyExists` and what reading and writing throw.
-    /// Then nothing is left of the copy.
+    /// Then nothing is left of the copy. `files` are those of the copy.
     static func backUp(
-        _ source: Engine, to path: String, newIdentity: Bool, _ options: CompactionOptions
+        _ source: Engine, to path: String, in files: any FileSystem, newIdentity: Bool, _ options: CompactionOptions
     ) throws(StoreError) -> BackupResult {
         try requireCountable(source)
         // In this order, so that the state is not older than the base, even if others clean in between.
@@ -113,7 +113,7 @@ final class Compactor {
         let storeID = newIdentity ? UUIDBytes.random(source.log.environment) : source.log.header.storeID
         let log = source.log
         let model = try log.whileOpen { () throws(StoreError) in try log.files.status(log.file) }
-        let file = try UnfinishedStore(.backup, path, like: model, files: log.files, environment: log.environment)
+        let file = try UnfinishedStore(.backup, path, like: model, files: files, environment: log.environment)
         defer { file.close() }
         let target = try file.open(header(source, storeID, base), targetOptions(source))
         let compactor = Compactor(source, target, base, try FoldedHistory(source, base, view), options)

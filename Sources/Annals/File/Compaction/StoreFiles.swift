@@ -152,13 +152,16 @@ package final class StoreFiles: @unchecked Sendable {
         return result
     }
 
-    /// Writes a copy of the store's present state. Throws what `Compactor.backUp` throws.
+    /// Writes a copy of the store's present state; into the same file system if `files` is nil. Throws what
+    /// `Compactor.backUp` throws.
     package func backUp(
-        to path: String, newIdentity: Bool, _ options: CompactionOptions = CompactionOptions()
+        to path: String, in files: (any FileSystem)? = nil, newIdentity: Bool,
+        _ options: CompactionOptions = CompactionOptions()
     ) throws(StoreError) -> BackupResult {
         try newest().engine.requireNotWriting()
         return try onNewest { (engine) throws(StoreError) in
-            try Compactor.backUp(engine, to: path, newIdentity: newIdentity, options)
+            try Compactor.backUp(
+                engine, to: path, in: files ?? engine.log.files, newIdentity: newIdentity, options)
         }
     }
 

@@ -156,7 +156,11 @@ extension Engine {
     }
 
     /// Without the lock: writes a checkpoint if one is due, and makes the transaction durable as asked.
+    ///
+    /// Lets the listeners of this process look. The system has told them of the write, but until a large transaction is
+    /// in the indexes too, this handle shows what was before. A file in memory is under no watch at all.
     func finish(_ appended: Appended, _ durability: Durability) throws(StoreError) {
+        if let hub = options.hub ?? .existing { hub.poke(directory: log.directoryPath, name: log.name) }
         if appended.checkpoint != .none { try? write(appended.checkpoint) }
         if appended.needsRetentionCheck { try? applyRetention() }
         if durability == .full { try log.makeDurable(through: appended.transaction.end) }

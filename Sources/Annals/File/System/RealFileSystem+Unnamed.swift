@@ -95,7 +95,7 @@ extension RealFileSystem {
     }
 
     /// The link through which the kernel shows an open file.
-    private static func link(to file: Int32) -> String { "/proc/self/fd/\(file)" }
+    static func link(to file: Int32) -> String { "/proc/self/fd/\(file)" }
 }
 
 // MARK: Errors

@@ -57,6 +57,15 @@ extension SystemCalls {
         remembering(try calling("openat") { Glibc.openat(directory, name, flags, mode_t(mode)) })
     }
 
+    private typealias MemfdCreate = @convention(c) (UnsafePointer<CChar>, UInt32) -> Int32
+    private static let memfdCreate = function("memfd_create", as: MemfdCreate.self)
+
+    /// A new file in memory, which has no name in any file system.
+    static func createInMemory(_ name: String) throws(SystemError) -> Int32 {
+        guard let memfdCreate else { throw SystemError("memfd_create", ENOSYS) }
+        return remembering(try calling("memfd_create") { memfdCreate(name, Flag.memoryCloseOnExec) })
+    }
+
     static func close(_ descriptor: Int32) {
         forget(descriptor)
         // Never made again when interrupted: Linux has freed the number by then, and another thread may own it.
@@ -133,6 +142,7 @@ extension SystemCalls {
         static let doNotFollowSymbolicLink: Int32 = 0x100  // AT_SYMLINK_NOFOLLOW
         static let emptyPath: Int32 = 0x1000  // AT_EMPTY_PATH
         static let renameNoReplace: UInt32 = 1  // RENAME_NOREPLACE
+        static let memoryCloseOnExec: UInt32 = 1  // MFD_CLOEXEC
         static let absoluteTime: Int32 = 1  // TIMER_ABSTIME
         static let seekData: Int32 = 3  // SEEK_DATA
         /// Looks for some time before it sleeps, because most locks are held for less than waking a thread takes.

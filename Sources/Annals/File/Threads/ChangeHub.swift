@@ -38,30 +38,13 @@ package final class ChangeHub: @unchecked Sendable {
 
     // MARK: The process's own
 
-    /// The address of a hub that is never freed; 0 for none. A child replaces it without taking a lock, because a
-    /// thread of the parent may have held that lock at the fork.
-    private static let current = Atomic<UInt>(0)
+    private static let own = PerProcess { ChangeHub { () throws(StoreError) in try InotifyWatch() } }
 
     /// The hub of this process, which watches through inotify.
-    package static var shared: ChangeHub {
-        let old = current.load(ordering: .acquiring)
-        if let hub = hub(at: old), !hub.process.wasForked { return hub }
-        let made = Unmanaged.passRetained(ChangeHub { () throws(StoreError) in try InotifyWatch() })
-        let (isFirst, winner) = current.compareExchange(
-            expected: old, desired: UInt(bitPattern: made.toOpaque()), ordering: .acquiringAndReleasing)
-        if !isFirst, let hub = hub(at: winner) {
-            made.release()
-            return hub
-        }
-        return made.takeUnretainedValue()
-    }
+    package static var shared: ChangeHub { own.value }
 
     /// The same, but nil if there is none yet.
-    package static var existing: ChangeHub? { hub(at: current.load(ordering: .acquiring)) }
-
-    private static func hub(at address: UInt) -> ChangeHub? {
-        UnsafeRawPointer(bitPattern: address).map { Unmanaged<ChangeHub>.fromOpaque($0).takeUnretainedValue() }
-    }
+    package static var existing: ChangeHub? { own.existing }
 
     // MARK: Listening
 
@@ -102,12 +85,14 @@ package final class ChangeHub: @unchecked Sendable {
         wake([listener]) { $0.isStopped = true }
     }
 
-    /// Lets all listeners for the file look: a handle on it was closed.
-    package func poke(directory: String, name: String) {
+    /// Lets all listeners for the file look: a handle on it has committed, or was closed.
+    package func poke(directory: @autoclosure () -> String, name: String) {
         if process.wasForked { return }
         let concerned = monitor.withLock {
             // Dictionaries of a kind cost at their first use.
-            listeners.isEmpty ? [] : listeners.values.filter { $0.directory == directory && $0.name == name }
+            if listeners.isEmpty { return [ChangeListener]() }
+            let directory = directory()
+            return listeners.values.filter { $0.directory == directory && $0.name == name }
         }
         if !concerned.isEmpty { wake(concerned) { $0.hasNews = true } }
     }

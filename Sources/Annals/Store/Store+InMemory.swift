@@ -1,0 +1,64 @@
+// Stores in this process's memory: for tests and previews, and for data that must not outlive the process.
+
+extension Store {
+    /// Creates a store in memory. It works as one in a file does: history, consumers, signals, cleaning, backups.
+    ///
+    /// The store vanishes with the last `Store`, snapshot or watcher of it, closed or not, and with the process,
+    /// however that ends. Nothing of it is on any disk, unless the system swaps memory out. Another process cannot open
+    /// it.
+    ///
+    /// To open the same store again in this process, pass `path` of a handle to an initializer that takes a path. Each
+    /// handle works as another process would: with a lock, snapshots and signals of its own.
+    ///
+    /// - Parameters:
+    ///   - entities: What the store contains. More may be added later.
+    ///   - options: See `Options`. No commit waits for a disk, whatever `durability` says.
+    ///
+    /// Throws `StoreError`: `schemaRefused` and `invalidArgument` for entities that no store can have, and errors
+    /// of the system.
+    public convenience init(inMemory entities: [EntityDescription] = [], options: Options = Options()) throws {
+        let folder = Self.makeMemoryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        try self.init(at: folder.storePath, entities: entities, options: options)
+    }
+
+    /// Whether the store is in this process's memory, and in no file.
+    public var isInMemory: Bool { MemoryFolder.isPath(path) }
+
+    // MARK: The folders of this process
+
+    private struct MemoryFolders {
+        private struct Held {
+            weak var folder: MemoryFolder?
+        }
+
+        private var folders: [String: Held] = [:]
+        private var made: UInt64 = 0
+
+        mutating func make() -> MemoryFolder {
+            folders = folders.filter { $0.value.folder != nil }
+            made += 1
+            let folder = MemoryFolder(path: MemoryFolder.scheme + "\(made)")
+            folders[folder.path] = Held(folder: folder)
+            return folder
+        }
+
+        func folder(at path: String) -> MemoryFolder? { folders[path]?.folder }
+    }
+
+    private static let memoryFolders = PerProcess { Guarded(MemoryFolders()) }
+
+    /// A new folder for one store. It lives as long as something refers to it.
+    static func makeMemoryFolder() -> MemoryFolder { memoryFolders.value.withLock { $0.make() } }
+
+    /// The file system that a path belongs to.
+    package static func files(for path: String) throws(StoreError) -> any FileSystem {
+        guard MemoryFolder.isPath(path) else { return RealFileSystem() }
+        let end = path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex
+        if let folder = memoryFolders.value.withLock({ $0.folder(at: String(path[..<end])) }) { return folder }
+        throw StoreError(
+            .notFound,
+            "This process has no such store in memory: it vanished with the last handle on it, or it is another "
+                + "process's. Create one with Store(inMemory:).", path: path)
+    }
+}
