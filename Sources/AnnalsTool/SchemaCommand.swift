@@ -4,20 +4,44 @@ internal import Annals
 
 extension Command {
     static let schema = Command(
-        "schema", "Prints the schema of a store, or of one entity.",
+        "schema", "Prints or changes the schema of a store.",
         details: """
-            In json it is one JSON object: the version of the schema and the entities. The
-            version is 0 without a schema, and one more with each transaction that changes
-            it.
+            In json it is one JSON object: the version of the schema and the entities. The version is 0 without a
+            schema, and one more with each transaction that changes it.
+
+            --swift prints the structs of a program that opens the store.
+
+            --apply changes the store's schema into that of a file in the form of --format json, in one transaction. It
+            creates a missing store, adds what the store lacks, and changes what differs and can change. Nothing is
+            removed without --prune. Prints the changes, and the token after them.
+
+            In the file, “renamedFrom” in an entity or an attribute says what it is called in the store. “version” is
+            ignored. Types, defaults and targets of attributes do not change.
+
+            --dry-run prints the changes and makes none. It does not look for objects with the same value, which a new
+            “unique” would refuse.
             """,
         operands: ["STORE", "[ENTITY]"],
-        options: [Option("format", value: "FORMAT", "text (the default), or json: one JSON object")],
-        run: SchemaCommand.run)
+        options: [
+            Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
+            Option("swift", "prints Swift instead"),
+            Option("apply", value: "FILE", "changes the schema; “-” is standard input"),
+            Option("dry-run", "with --apply: changes nothing"),
+            Option("prune", "with --apply: removes what the file does not name"),
+            Option("author", value: "A", "with --apply: who makes the change, for the history"),
+        ], run: SchemaCommand.run)
 }
 
 enum SchemaCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        if arguments.has("apply") { return try apply(arguments, &output) }
+        for option in ["dry-run", "prune", "author"] where arguments.has(option) {
+            throw usage("“--\(option)” is given with “--apply”.")
+        }
         let format = try arguments.format(["text", "json"], for: .schema)
+        if arguments.has("swift"), arguments.has("format") {
+            throw usage("“--swift” and “--format” are not given together.")
+        }
         let (version, entities) = try StoreAccess.with(arguments.operands[0], .readOnly) {
             (store) throws(ToolFailure) in
             try storing {
@@ -29,7 +53,9 @@ enum SchemaCommand {
                 return (snapshot.schemaVersion, try snapshot.entities.filter { $0.name == handle.name })
             }
         }
-        if format == "json" {
+        if arguments.has("swift") {
+            for line in SwiftSchema(entities).text() { try output.line(line) }
+        } else if format == "json" {
             var line = JSONLine()
             line.add("version", UInt64(version))
             line.add("entities", entities.map(json))
@@ -44,6 +70,67 @@ enum SchemaCommand {
         return .done
     }
 
+    private static func usage(_ message: String) -> ToolFailure {
+        ToolFailure(.usage, message, hint: "Try: annals help schema")
+    }
+
+    // MARK: Applying
+
+    private static func apply(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        for option in ["swift", "format"] where arguments.has(option) {
+            throw usage("“--\(option)” and “--apply” are not given together.")
+        }
+        if arguments.operands.count > 1 { throw usage("“--apply” takes no entity: the file names them.") }
+        let file = try SchemaFile(try content(arguments.value(of: "apply") ?? ""))
+        let (path, isDry, prunes) = (arguments.operands[0], arguments.has("dry-run"), arguments.has("prune"))
+        var difference: SchemaDifference?
+        var token: HistoryToken?
+        if isDry {
+            let store = try existing(path)
+            difference = try SchemaDifference(file, to: try storing { try store.snapshot().entities }, prunes: prunes)
+            try storing { try store.snapshot().requirePossible(difference?.changes ?? []) }
+            try storing { try store.close() }
+        } else {
+            let store = try StoreAccess.open(path, .readWrite, creates: true)
+            do {
+                // Compared again if others change the schema meanwhile.
+                token = try store.commit(author: arguments.value(of: "author")) { transaction in
+                    let next = try SchemaDifference(file, to: transaction.snapshot.entities, prunes: prunes)
+                    if !next.changes.isEmpty { try transaction.changeSchema(next.changes) }
+                    difference = next
+                }.token
+            } catch {
+                _ = try? store.abandon()
+                throw ToolFailure(error)
+            }
+            try storing { try store.close() }
+        }
+        output.hasChanges = token != nil
+        let lines = difference?.lines ?? []
+        for line in lines { try output.line(line) }
+        if lines.isEmpty { try output.line("nothing to change") }
+        if let token { try output.line(token.description) }
+        return .done
+    }
+
+    /// The store, or an empty one if there is none.
+    private static func existing(_ path: String) throws(ToolFailure) -> Store {
+        try storing {
+            do {
+                return try StoreAccess.store(path, .readOnly, creates: false)
+            } catch let error as StoreError where error.code == .notFound {
+                return try Store(inMemory: [EntityDescription]())
+            }
+        }
+    }
+
+    private static func content(_ path: String) throws(ToolFailure) -> [UInt8] {
+        let reader = try LineReader(path)
+        var bytes: [UInt8] = []
+        while let line = try reader.next() { bytes += line + [UInt8(ascii: "\n")] }
+        return bytes
+    }
+
     // MARK: Text
 
     /// A line for each attribute and each key.
@@ -54,7 +141,7 @@ enum SchemaCommand {
             }
     }
 
-    private static func words(_ attribute: AttributeDescription) -> [String] {
+    static func words(_ attribute: AttributeDescription) -> [String] {
         var words = [attribute.type.rawValue]
         if !attribute.isOptional { words.append("required") }
         if attribute.isUnique { words.append("unique") }

@@ -61,6 +61,7 @@ import Testing
         }
         struct Namesake: Entity {
             var reference = 1
+            var schema = 1
             static let schema = Schema<Namesake>("Shelf")
         }
         final class NotAStruct: Entity {}
@@ -93,6 +94,7 @@ import Testing
         let names = problems([Mistakes.Namesake.self, Shelf.self])
         #expect(names.contains { $0.hasPrefix("Two entities are called “Shelf”") })
         #expect(names.contains { $0.hasPrefix("“reference” of “Shelf” is called as a member of every object") })
+        #expect(names.contains { $0.hasPrefix("“schema” of “Shelf” is called as a member of the entity's type is") })
         #expect(names.contains { $0.hasPrefix("“books” of “Shelf” reads Book, which is not in") })
         let missing = problems([Book.self, Tag.self])
         #expect(missing.contains { $0.hasPrefix("“shelf” of “Book” refers to Shelf, which is not in `entities:`") })

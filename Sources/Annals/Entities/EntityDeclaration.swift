@@ -150,7 +150,7 @@ extension EntityDeclaration {
             guard !present.keys.contains(where: { $0.attributes == key.attributes && $0.isUnique }) else { continue }
             throw mismatch(key, of: model.name, isThere: false)
         }
-        for key in present.keys where key.isUnique {
+        for key in present.keys where key.isUnique && key.attributes.count > 1 {
             let isKnown = key.attributes.allSatisfy { name in
                 model.properties.contains { isSameName($0.name, name) }
             }
@@ -182,8 +182,10 @@ package enum ReservedNames {
     private static let ofVariables: Set<String> = ["description", "debugDescription"]
 
     /// Whose member has that name; nil if a property may have it.
-    static func owner(of name: String) -> String? {
+    package static func owner(of name: String) -> String? {
         if ofObjects.contains(name) { return "every object is" }
+        // The compiler then takes the schema of entities that declare none, without a word.
+        if name == "schema" { return "the entity's type is" }
         return ofVariables.contains(name) ? "the variables in predicates is" : nil
     }
 }

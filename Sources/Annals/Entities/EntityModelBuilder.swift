@@ -80,7 +80,7 @@ struct EntityModelBuilder<E: Entity> {
             let type = Swift.type(of: child.value)
             let (size, alignment) = Self.layout(type)
             offset = (offset + alignment - 1) / alignment * alignment
-            fields.append(Field(name: child.label ?? "", type: type, offset: offset, size: size))
+            fields.append(Field(name: Self.name(child.label ?? ""), type: type, offset: offset, size: size))
             offset += size
         }
         guard offset == MemoryLayout<E>.size else {
@@ -90,6 +90,12 @@ struct EntityModelBuilder<E: Entity> {
                     + "property nor one with a property wrapper.")
             return
         }
+    }
+
+    /// A name that is no identifier, such as `my name`, has its backticks in the mirror, and other spaces.
+    private static func name(_ label: String) -> String {
+        guard label.count > 2, label.hasPrefix("`"), label.hasSuffix("`") else { return label }
+        return String(label.dropFirst().dropLast().map { $0 == "\u{A0}" ? " " : $0 })
     }
 
     private static func layout<T>(_ type: T.Type) -> (size: Int, alignment: Int) {

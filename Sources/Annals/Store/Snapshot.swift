@@ -46,6 +46,11 @@ public struct Snapshot: Sendable {
     /// Returns an entity, for reading by position. Throws `StoreError`: `unknownEntity`.
     public func entity(_ name: String) throws -> EntityHandle { try handle(ofEntity: name) }
 
+    /// Throws `schemaRefused` if the schema of this state cannot be changed so. Nothing is written.
+    package func requirePossible(_ changes: [SchemaChange]) throws(StoreError) {
+        _ = try SchemaPlan.definitions(for: changes, catalog: view.catalog)
+    }
+
     func handle(ofEntity name: String) throws(StoreError) -> EntityHandle {
         guard let number = view.catalog.number(ofEntity: name), let handle = handle(number) else {
             throw .unknownEntity(name)

@@ -1,0 +1,225 @@
+// Compares a schema in a file with that of a store: the changes that make the store's like the file's.
+
+internal import Annals
+
+/// The changes, in the order in which they are made.
+struct SchemaDifference {
+    private(set) var changes: [SchemaChange] = []
+    /// Whether what the file does not name is removed.
+    private let prunes: Bool
+    private var present: [EntityDescription]
+
+    /// Throws a failure for what cannot be changed. It names the entity, the attribute and the way out.
+    init(_ file: SchemaFile, to present: [EntityDescription], prunes: Bool) throws(ToolFailure) {
+        self.present = present
+        self.prunes = prunes
+        for entity in file.entities { rename(entity) }
+        // References first lose what they refer to.
+        if prunes { for entity in file.entities { removeParts(of: entity) } }
+        if prunes { removeEntities(except: file) }
+        for entity in file.entities { try add(entity) }
+    }
+
+    private func index(of name: String) -> Int? { present.firstIndex { Self.isSame($0.name, name) } }
+
+    private static func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
+
+    // MARK: Renaming
+
+    private mutating func rename(_ entity: SchemaFile.Entity) {
+        let name = entity.description.name
+        if index(of: name) == nil, let former = entity.formerName, let index = index(of: former) {
+            changes.append(.renameEntity(former, to: name))
+            present[index].name = name
+            for place in present.indices {
+                for position in present[place].attributes.indices
+                where present[place].attributes[position].target.map({ Self.isSame($0, former) }) == true {
+                    present[place].attributes[position].target = name
+                }
+            }
+        }
+        guard let index = index(of: name) else { return }
+        for attribute in entity.description.attributes where present[index][attribute.name] == nil {
+            guard let former = entity.formerNames[attribute.name],
+                let position = present[index].attributes.firstIndex(where: { Self.isSame($0.name, former) }),
+                entity.description[former] == nil
+            else { continue }
+            changes.append(.renameAttribute(former, of: name, to: attribute.name))
+            present[index].attributes[position].name = attribute.name
+            renameInverses(former, of: name, to: attribute.name)
+            for place in present[index].keys.indices {
+                present[index].keys[place].attributes = present[index].keys[place].attributes.map {
+                    Self.isSame($0, former) ? attribute.name : $0
+                }
+            }
+        }
+    }
+
+    /// The other side of a relationship is so under its new name, too.
+    private mutating func renameInverses(_ former: String, of target: String, to name: String) {
+        for place in present.indices {
+            for position in present[place].attributes.indices {
+                let attribute = present[place].attributes[position]
+                guard let inverse = attribute.inverse, Self.isSame(inverse, former),
+                    let owner = attribute.target, Self.isSame(owner, target)
+                else { continue }
+                present[place].attributes[position].inverse = name
+            }
+        }
+    }
+
+    // MARK: Removing
+
+    private mutating func removeParts(of entity: SchemaFile.Entity) {
+        let declared = entity.description
+        guard let index = index(of: declared.name) else { return }
+        for key in present[index].keys where !declared.keys.contains(where: { $0.attributes == key.attributes }) {
+            changes.append(.removeKey(key, from: declared.name))
+        }
+        present[index].keys.removeAll { key in !declared.keys.contains { $0.attributes == key.attributes } }
+        for attribute in present[index].attributes where declared[attribute.name] == nil {
+            changes.append(.removeAttribute(attribute.name, from: declared.name))
+        }
+        present[index].attributes.removeAll { declared[$0.name] == nil }
+    }
+
+    /// One that another refers to goes after that.
+    private mutating func removeEntities(except file: SchemaFile) {
+        var doomed = present.filter { entity in
+            !file.entities.contains { Self.isSame($0.description.name, entity.name) }
+        }
+        present.removeAll { entity in doomed.contains { Self.isSame($0.name, entity.name) } }
+        while !doomed.isEmpty {
+            let free = doomed.firstIndex { entity in
+                !doomed.contains { other in
+                    other.name != entity.name && other.attributes.contains { $0.target == entity.name }
+                }
+            }
+            let next = doomed.remove(at: free ?? 0)
+            // Entities that refer to each other in a circle: the references go first.
+            if free == nil {
+                for other in doomed {
+                    for attribute in other.attributes where attribute.target == next.name {
+                        for key in other.keys where key.attributes.contains(attribute.name) {
+                            changes.append(.removeKey(key, from: other.name))
+                        }
+                        changes.append(.removeAttribute(attribute.name, from: other.name))
+                    }
+                }
+                for index in doomed.indices {
+                    let gone = doomed[index].attributes.filter { $0.target == next.name }.map(\.name)
+                    doomed[index].attributes.removeAll { gone.contains($0.name) }
+                    doomed[index].keys.removeAll { key in key.attributes.contains { gone.contains($0) } }
+                }
+            }
+            changes.append(.removeEntity(next.name))
+        }
+    }
+
+    // MARK: Adding and changing
+
+    private mutating func add(_ entity: SchemaFile.Entity) throws(ToolFailure) {
+        let declared = entity.description
+        guard let index = index(of: declared.name) else {
+            changes.append(.addEntity(declared))
+            return
+        }
+        let there = present[index]
+        if declared.history != there.history { changes.append(.changeEntity(declared.name, history: declared.history)) }
+        for attribute in declared.attributes {
+            if let known = there[attribute.name] {
+                try change(known, to: attribute, of: declared.name)
+            } else {
+                changes.append(.addAttribute(attribute, to: declared.name))
+            }
+        }
+        for key in declared.keys {
+            let known = there.keys.first { $0.attributes == key.attributes }
+            if known?.isUnique == key.isUnique { continue }
+            if let known { changes.append(.removeKey(known, from: declared.name)) }
+            changes.append(.addKey(key, to: declared.name))
+        }
+    }
+
+    private mutating func change(
+        _ there: AttributeDescription, to declared: AttributeDescription, of entity: String
+    ) throws(ToolFailure) {
+        let title = "“\(declared.name)” of “\(entity)”"
+        let another = "give the new attribute another name, and carry the values over"
+        guard there.type == declared.type else {
+            throw impossible(
+                "\(title) has the type \(there.type.rawValue), and the file says \(declared.type.rawValue). Types do "
+                    + "not change: \(another).")
+        }
+        guard !there.isOptional || declared.isOptional else {
+            throw impossible(
+                "\(title) is optional, and the file says required. Objects may have null: keep it optional, or "
+                    + "\(another).")
+        }
+        guard (there.defaultValue ?? .null) == (declared.defaultValue ?? .null) else {
+            throw impossible("\(title) has another default in the file. Defaults do not change: \(another).")
+        }
+        guard there.target == declared.target else {
+            throw impossible(
+                "\(title) refers to \(name(there.target)), and the file says \(name(declared.target)). Targets do not "
+                    + "change: \(another).")
+        }
+        guard there.inverse == nil || declared.inverse != nil else {
+            throw impossible(
+                "\(title) has the inverse “\(there.inverse ?? "")”, and the file says none. An inverse is not taken "
+                    + "away: name it in the file.")
+        }
+        func changed<Part: Equatable>(_ part: KeyPath<AttributeDescription, Part>) -> Part? {
+            there[keyPath: part] == declared[keyPath: part] ? nil : declared[keyPath: part]
+        }
+        guard there != declared else { return }
+        changes.append(
+            .changeAttribute(
+                declared.name, of: entity, isOptional: changed(\.isOptional), isIndexed: changed(\.isIndexed),
+                isUnique: changed(\.isUnique), isPreservedOnDeletion: changed(\.isPreservedOnDeletion),
+                inverse: there.inverse == declared.inverse ? nil : declared.inverse,
+                deleteRule: changed(\.deleteRule)))
+    }
+
+    private func name(_ target: String?) -> String { target.map { "“\($0)”" } ?? "any entity" }
+
+    private func impossible(_ message: String) -> ToolFailure { ToolFailure(.failed, message) }
+
+    // MARK: For people
+
+    /// A line for each change.
+    var lines: [String] { changes.flatMap(Self.lines) }
+
+    private static func lines(_ change: SchemaChange) -> [String] {
+        switch change {
+        case .addEntity(let entity):
+            return ["add entity \(entity.name)" + (entity.history == .off ? ": history off" : "")]
+                + SchemaCommand.lines(entity)
+        case .removeEntity(let name): return ["remove entity \(name), and hide its objects"]
+        case .renameEntity(let name, let newName): return ["rename entity \(name) to \(newName)"]
+        case .changeEntity(let name, let history):
+            return ["\(name): history \(history.rawValue)" + (history == .off ? ", and remove what there is" : "")]
+        case .addAttribute(let attribute, let entity):
+            return ["\(entity): add \(attribute.name): " + SchemaCommand.words(attribute).joined(separator: ", ")]
+        case .removeAttribute(let name, let entity): return ["\(entity): remove \(name), and hide its values"]
+        case .renameAttribute(let name, let entity, let newName): return ["\(entity): rename \(name) to \(newName)"]
+        case .replaceAttribute(let name, let entity, let other): return ["\(entity): replace \(name) by \(other.name)"]
+        case .changeAttribute(
+            let name, let entity, let optional, let indexed, let unique, let kept, let inverse, let rule):
+            var words: [String] = []
+            if let optional { words.append(optional ? "optional" : "required") }
+            if let indexed { words.append(indexed ? "indexed" : "not indexed") }
+            if let unique { words.append(unique ? "unique" : "not unique") }
+            if let kept { words.append(kept ? "preserved on deletion" : "not preserved on deletion") }
+            if let inverse { words.append("inverse \(inverse)") }
+            if let rule { words.append("delete rule \(rule.rawValue)") }
+            return ["\(entity): \(name) becomes " + words.joined(separator: ", ")]
+        case .addKey(let key, let entity):
+            return [
+                "\(entity): add \(key.isUnique ? "unique key" : "key") over " + key.attributes.joined(separator: ", ")
+            ]
+        case .removeKey(let key, let entity):
+            return ["\(entity): remove the key over " + key.attributes.joined(separator: ", ")]
+        }
+    }
+}

@@ -1,0 +1,348 @@
+// Prints the structs of a program that opens a store: `annals schema STORE --swift`.
+
+internal import Annals
+internal import FoundationEssentials
+
+/// The Swift text that declares the entities of a store.
+struct SwiftSchema {
+    private let entities: [EntityDescription]
+    /// By entity, what its struct is called. An entity without attributes that a struct can have is not there.
+    private var types: [String: String] = [:]
+    /// By entity, the properties that read the other sides of relationships.
+    private var otherSides: [String: [OtherSide]] = [:]
+    private var lines: [String] = []
+    private var helpers: Set<Helper> = []
+
+    private struct OtherSide {
+        var name: String
+        var entity: String
+        var attribute: String
+        /// Whether at most one object refers to each.
+        var isOne: Bool
+    }
+
+    /// Types that a program needs for what the library has no type for.
+    private enum Helper: String, CaseIterable {
+        case json = "JSONText"
+        case object = "AnyObjectID"
+        case orderedObjects = "AnyObjectList"
+        case objects = "AnyObjectSet"
+
+        var declaration: [String] {
+            let (type, value, member) =
+                switch self {
+                case .json: ("json", "var text = \"null\"", "text")
+                case .object: ("object", "var id: ObjectID", "id")
+                case .orderedObjects: ("orderedObjects", "var ids: [ObjectID] = []", "ids")
+                case .objects: ("objects", "var ids: [ObjectID] = []", "ids")
+                }
+            let comment =
+                self == .json
+                ? "/// A JSON text. A Codable type of your own, which the text is decoded into, can take its place."
+                : "/// The ID of \(self == .object ? "an object" : "objects") of any entity."
+            return [
+                comment, "struct \(rawValue): AttributeValue, Hashable {",
+                "    static let attributeType = AttributeType.\(type)", "    \(value)", "",
+            ] + (self == .object ? ["    init(id: ObjectID) { self.id = id }"] : ["    init() {}"]) + [
+                "    init?(attributeValue: Value) {",
+                "        guard let value = attributeValue.\(type) else { return nil }",
+                "        \(member) = value",
+                "    }", "",
+                "    func attributeValue() -> Value { .\(type)(\(member)) }", "}", "",
+            ]
+        }
+    }
+
+    init(_ entities: [EntityDescription]) {
+        self.entities = entities
+        nameTypes()
+        nameOtherSides()
+    }
+
+    /// The lines of the program. It declares all entities that a struct can stand for.
+    consuming func text() -> [String] {
+        for entity in entities { declare(entity) }
+        let declared = entities.compactMap { types[$0.name] }
+        let head = [
+            "import Annals", "import FoundationEssentials", "",
+            "// let store = try Store(at: path, entities: [" + declared.map { $0 + ".self" }.joined(separator: ", ")
+                + "])", "",
+        ]
+        let helped = Helper.allCases.filter { helpers.contains($0) }.flatMap(\.declaration)
+        lines = head + lines + helped
+        if lines.last == "" { lines.removeLast() }
+        return lines
+    }
+
+    // MARK: Names
+
+    private mutating func nameTypes() {
+        var taken = Set(Helper.allCases.map(\.rawValue))
+        for entity in entities where entity.attributes.contains(where: { Self.canBeProperty($0.name) }) {
+            // By Swift's equality: names that differ only in their Unicode form would be one for the compiler.
+            var name = Self.typeName(entity.name)
+            var number = 2
+            while !taken.insert(name).inserted {
+                name = Self.typeName(entity.name) + "\(number)"
+                number += 1
+            }
+            types[entity.name] = name
+        }
+    }
+
+    /// What the struct is called: the entity's name if that is an identifier which nothing else here has.
+    private static func typeName(_ name: String) -> String {
+        if isIdentifier(name), !typeNames.contains(name), !keywords.contains(name) { return name }
+        var words = ""
+        for scalar in name.unicodeScalars {
+            words.unicodeScalars.append(isPartOfIdentifier(scalar) ? scalar : "_")
+        }
+        if !isIdentifier(words) { words = "Entity" + words }
+        return typeNames.contains(words) || keywords.contains(words) ? words + "Entity" : words
+    }
+
+    /// A store knows the other side of a relationship by its name. If an attribute has that name, both sides are kept,
+    /// and no property can read one of them.
+    private mutating func nameOtherSides() {
+        for entity in entities {
+            for attribute in entity.attributes {
+                guard let target = attribute.target, types[target] != nil, let type = types[entity.name],
+                    Self.canBeProperty(attribute.name), let name = attribute.inverse, Self.canBeProperty(name)
+                else { continue }
+                let there = entities.first { isSame($0.name, target) }?.attributes ?? []
+                let taken = there.map(\.name) + otherSides[target, default: []].map(\.name)
+                if taken.contains(name) { continue }
+                otherSides[target, default: []].append(
+                    OtherSide(
+                        name: name, entity: type, attribute: attribute.name,
+                        isOne: attribute.type == .object && attribute.isUnique))
+            }
+        }
+    }
+
+    private func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
+
+    private static func isPartOfIdentifier(_ scalar: Unicode.Scalar) -> Bool {
+        scalar == "_" || scalar.isASCII && (scalar.properties.isAlphabetic || scalar.properties.numericType != nil)
+    }
+
+    private static func isIdentifier(_ name: String) -> Bool {
+        guard let first = name.unicodeScalars.first, first.properties.numericType == nil else { return false }
+        return name != "_" && name.unicodeScalars.allSatisfy(isPartOfIdentifier)
+    }
+
+    /// Whether a property can have the name. The library leaves out names that begin like those of property wrappers,
+    /// and those of the members of every object.
+    private static func canBeProperty(_ name: String) -> Bool {
+        if name.hasPrefix("_") || name.hasPrefix("$") || reserved.contains(name) { return false }
+        if ReservedNames.owner(of: name) != nil { return false }
+        // Inside backticks, Swift allows all but these. A name of blanks or of operators alone is none either.
+        let isAllowed = name.unicodeScalars.allSatisfy { scalar in
+            scalar != "`" && scalar != "\\" && ![.control, .format].contains(scalar.properties.generalCategory)
+                && !scalar.properties.isNoncharacterCodePoint && (!scalar.properties.isWhitespace || scalar == " ")
+        }
+        return isAllowed && name.unicodeScalars.contains { $0.properties.isAlphabetic || $0.properties.isEmoji }
+    }
+
+    /// The name as Swift writes it.
+    private static func property(_ name: String) -> String {
+        isIdentifier(name) && !keywords.contains(name) ? name : "`" + name + "`"
+    }
+
+    /// What Swift reserves for types.
+    private static let reserved: Set<String> = ["Type", "Protocol", "Self"]
+
+    /// Types that the program names, and some that it would be unwise to hide.
+    private static let typeNames: Set<String> = [
+        "Any", "AnyObject", "Array", "Attribute", "AttributeType", "AttributeValue", "Bool", "Data", "Date", "Decimal",
+        "Double", "Entity", "Float", "Hashable", "Int", "Object", "ObjectID", "Optional", "Predicate", "Protocol",
+        "Reference", "Relationship", "Schema", "SchemaItem", "Self", "Sendable", "Set", "Snapshot", "Store", "String",
+        "Swift", "ToMany", "ToOne", "Transaction", "Transient", "Type", "URL", "UUID", "Value",
+    ]
+
+    private static let keywords: Set<String> = [
+        "Any", "Self", "actor", "as", "associatedtype", "async", "await", "break", "case", "catch", "class", "continue",
+        "default",
+        "defer", "deinit", "do", "else", "enum", "extension", "fallthrough", "false", "fileprivate", "for", "func",
+        "guard", "if", "import", "in", "init", "inout", "internal", "is", "let", "nil", "operator", "precedencegroup",
+        "private", "protocol", "public", "repeat", "rethrows", "return", "self", "static", "struct", "subscript",
+        "super", "switch", "throw", "throws", "true", "try", "typealias", "var", "where", "while",
+    ]
+
+    // MARK: Entities
+
+    private mutating func declare(_ entity: EntityDescription) {
+        guard let type = types[entity.name] else {
+            lines += [
+                "// “\(Self.comment(entity.name))” has no attribute that a struct can have: it is left alone.",
+                "",
+            ]
+            return
+        }
+        lines.append("struct \(type): Entity {")
+        for attribute in entity.attributes { declare(attribute) }
+        for side in otherSides[entity.name, default: []] {
+            lines.append("    var \(Self.property(side.name)) = \(side.isOne ? "ToOne" : "ToMany")<\(side.entity)>()")
+        }
+        let schema = schema(of: entity, type)
+        if !schema.isEmpty { lines += [""] + schema.map { "    " + $0 } }
+        lines += ["}", ""]
+    }
+
+    private mutating func declare(_ attribute: AttributeDescription) {
+        guard Self.canBeProperty(attribute.name) else {
+            lines.append(
+                "    // “\(Self.comment(attribute.name))” (\(attribute.type.rawValue)) cannot be a property here: "
+                    + "rename the attribute. Until then the program keeps its values."
+                    + (attribute.isOptional || attribute.defaultValue != nil ? "" : " It is required."))
+            return
+        }
+        let (type, initial) = typeAndInitial(of: attribute)
+        let name = Self.property(attribute.name)
+        switch initial {
+        case "nil": lines.append("    var \(name): \(type)")
+        case let initial
+        where ["false", "true", "0", "\"\""].contains(initial) && !attribute.isOptional
+            && [.bool, .int, .string].contains(attribute.type):
+            lines.append("    var \(name) = \(initial)")
+        default: lines.append("    var \(name): \(type) = \(initial)")
+        }
+    }
+
+    /// The property's type, and the value that it has in a new struct.
+    private mutating func typeAndInitial(of attribute: AttributeDescription) -> (String, String) {
+        let target = attribute.target.flatMap { types[$0] }
+        switch (attribute.type, target) {
+        case (.object, let target?): return ("Reference<\(target)>?", "nil")
+        case (.orderedObjects, let target?): return ("[Reference<\(target)>]", "[]")
+        case (.objects, let target?): return ("Set<Reference<\(target)>>", "[]")
+        case (.object, nil):
+            helpers.insert(.object)
+            return (Helper.object.rawValue + "?", "nil")
+        case (.orderedObjects, nil): return helped(.orderedObjects, attribute)
+        case (.objects, nil): return helped(.objects, attribute)
+        case (.json, _):
+            helpers.insert(.json)
+            let initial = attribute.defaultValue.map(literal)
+            if attribute.isOptional { return ("JSONText?", initial ?? "nil") }
+            return ("JSONText", initial ?? "JSONText()")
+        default: break
+        }
+        let (type, empty) =
+            switch attribute.type {
+            case .bool: ("Bool", "false")
+            case .int: ("Int", "0")
+            case .double: ("Double", "0")
+            case .string: ("String", "\"\"")
+            case .data: ("Data", "Data()")
+            case .date: ("Date", "Date(timeIntervalSince1970: 0)")
+            case .uuid: ("UUID", "UUID()")
+            default: ("Decimal", "0")
+            }
+        let initial = attribute.defaultValue.map(literal)
+        return attribute.isOptional ? (type + "?", initial ?? "nil") : (type, initial ?? empty)
+    }
+
+    private mutating func helped(_ helper: Helper, _ attribute: AttributeDescription) -> (String, String) {
+        helpers.insert(helper)
+        return attribute.isOptional ? (helper.rawValue + "?", "nil") : (helper.rawValue, helper.rawValue + "()")
+    }
+
+    // MARK: Schemas
+
+    private func schema(of entity: EntityDescription, _ type: String) -> [String] {
+        let items = entity.attributes.filter { Self.canBeProperty($0.name) }.compactMap { item($0, of: entity.name) }
+        var arguments: [String] = []
+        if !isSame(type, entity.name) { arguments.append(Self.text(entity.name)) }
+        var notes: [String] = []
+        for isUnique in [true, false] {
+            let keys = entity.keys.filter { $0.isUnique == isUnique }
+            let possible = keys.filter { $0.attributes.count > 1 && $0.attributes.allSatisfy(Self.canBeProperty) }
+            for key in keys where !possible.contains(key) {
+                notes.append(
+                    "// The store also has a \(isUnique ? "unique " : "")key over "
+                        + key.attributes.map(Self.comment).joined(separator: ", ") + ".")
+            }
+            if possible.isEmpty { continue }
+            let paths = possible.map { "[" + $0.attributes.map(Self.path).joined(separator: ", ") + "]" }
+            arguments.append((isUnique ? "unique" : "indexed") + ": [" + paths.joined(separator: ", ") + "]")
+        }
+        if entity.history == .off { arguments.append("history: .off") }
+        if items.isEmpty, arguments.isEmpty { return notes }
+        let call = "static let schema = Schema<\(type)>"
+        let head = arguments.isEmpty ? call : call + "(" + arguments.joined(separator: ", ") + ")"
+        if items.isEmpty { return notes + [head] }
+        return notes + [head + " {"] + items.map { "    " + $0 } + ["}"]
+    }
+
+    private static func path(_ name: String) -> String { "\\." + property(name) }
+
+    /// The line of an attribute; nil if it needs none.
+    private func item(_ attribute: AttributeDescription, of entity: String) -> String? {
+        var parts = [Self.path(attribute.name)]
+        let isReference = [.object, .orderedObjects, .objects].contains(attribute.type)
+        if attribute.isUnique { parts.append(".unique") }
+        if attribute.isIndexed { parts.append(".indexed") }
+        if attribute.isPreservedOnDeletion { parts.append(".preservedOnDeletion") }
+        if attribute.type == .object, !attribute.isOptional { parts.append(".required") }
+        if !isReference, attribute.isOptional, let value = attribute.defaultValue {
+            parts.append(".default(\(literal(value)))")
+        }
+        guard isReference else {
+            return parts.count == 1 ? nil : "Attribute(" + parts.joined(separator: ", ") + ")"
+        }
+        let type = types[entity]
+        let side = attribute.target.flatMap { target in
+            otherSides[target, default: []].first { $0.entity == type && $0.attribute == attribute.name }
+        }
+        if let side { parts.append("inverse: " + Self.path(side.name)) }
+        parts.append("whenTargetIsDeleted: .\(attribute.deleteRule.rawValue)")
+        return "Relationship(" + parts.joined(separator: ", ") + ")"
+    }
+
+    // MARK: Literals
+
+    private static func comment(_ name: String) -> String {
+        JSONText.string(name).dropFirst().dropLast().description
+    }
+
+    /// A Swift string literal.
+    private static func text(_ text: String) -> String {
+        var literal = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": literal += "\\" + String(scalar)
+            case _ where scalar.properties.generalCategory == .control || !scalar.isASCII && !isPlain(scalar):
+                literal += "\\u{" + String(scalar.value, radix: 16) + "}"
+            default: literal.unicodeScalars.append(scalar)
+            }
+        }
+        return literal + "\""
+    }
+
+    /// Whether a reader sees the scalar as what it is.
+    private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .lineSeparator, .paragraphSeparator, .format, .privateUse, .unassigned, .nonspacingMark, .enclosingMark:
+            false
+        default: true
+        }
+    }
+
+    private func literal(_ value: Value) -> String {
+        switch value {
+        case .null: "nil"
+        case .bool(let bool): bool ? "true" : "false"
+        case .int(let int): String(int)
+        case .double(let double):
+            double.isNaN ? ".nan" : double.isInfinite ? (double < 0 ? "-Double.infinity" : ".infinity") : "\(double)"
+        case .string(let text): Self.text(text)
+        case .data(let data): "Data([" + data.map(String.init).joined(separator: ", ") + "])"
+        case .date(let date): "Date(timeIntervalSince1970: \(date.timeIntervalSince1970))"
+        case .uuid(let uuid): "UUID(uuidString: \"\(uuid.uuidString)\") ?? UUID()"
+        case .decimal(let decimal): decimal.isNaN ? ".nan" : "Decimal(string: \"\(decimal)\") ?? 0"
+        case .json(let text): "JSONText(attributeValue: .json(\(Self.text(text)))) ?? JSONText()"
+        case .object, .orderedObjects, .objects: "nil"
+        }
+    }
+}
