@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-annals, step = os.path.abspath(sys.argv[1]), int(sys.argv[2])
+annals, helper, step = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), int(sys.argv[3])
+only = sys.argv[4:]
 CALLS = (
     "openat,open,creat,close,read,pread64,write,pwrite64,fallocate,ftruncate,fdatasync,fsync,sync_file_range,rename,renameat,renameat2,unlink,"
     "unlinkat,link,linkat,fcntl,mmap,munmap,fstat,newfstatat,statx,fchmod,fchown"
@@ -24,10 +25,10 @@ def fail(sentence):
         print("failed: " + sentence, file=sys.stderr)
 
 
-def tool(*words, check=True):
-    result = subprocess.run([annals, *words], capture_output=True, text=True, timeout=60)
+def tool(*words, check=True, program=annals):
+    result = subprocess.run([program, *words], capture_output=True, text=True, timeout=60)
     if check and result.returncode != 0:
-        raise SystemExit(f"annals {' '.join(words)}: {result.stderr}")
+        raise SystemExit(f"{program} {' '.join(words)}: {result.stderr}")
     return result
 
 
@@ -49,7 +50,8 @@ class Work:
     """A command on a copy of a store, and the states that it may leave. With NEW among its words, it makes a store
     there and leaves its own as it was. If it `repeats`, a second run leaves the last of the states."""
 
-    def __init__(self, name, words, original, allowed, repeats=False):
+    def __init__(self, name, words, original, allowed, repeats=False, program=annals):
+        self.program = program
         self.name, self.words, self.original, self.allowed = name, words, original, allowed
         self.repeats = repeats
         self.made = None
@@ -65,7 +67,7 @@ class Work:
         if self.original:
             shutil.copy(self.original, store)
         log = folder + "/calls"
-        words = ["strace", "-f", "-qq", "-o", log, "-e", "trace=" + CALLS, *inject, annals]
+        words = ["strace", "-f", "-qq", "-o", log, "-e", "trace=" + CALLS, *inject, self.program]
         words += self.command(directory)
         result = subprocess.run(words, capture_output=True, text=True, timeout=120)
         return directory, store, result.returncode
@@ -111,7 +113,7 @@ class Work:
             names = ["new.annals", "s.annals"]
             self.look_at_made(directory, place)
         if self.repeats:
-            tool(*self.command(directory))
+            tool(*self.command(directory), program=self.program)
             left = state(store)
             if left != self.allowed[-1]:
                 fail(f"{place}: a second run does not finish it")
@@ -130,7 +132,7 @@ class Work:
         """The new store is whole, or not there: then another run makes it, and removes what was left."""
         new = directory + "/new.annals"
         if not os.path.exists(new):
-            tool(*self.command(directory))
+            tool(*self.command(directory), program=self.program)
         if state(new) != self.made:
             fail(f"{place}: the new store is not as it should be")
         if tool("verify", new, check=False).returncode != 0:
@@ -170,6 +172,19 @@ def consumers(original):
     return works
 
 
+def migrated():
+    """Opens a store with a newer version of a program, which has two migrations."""
+    states = []
+    for count, mode in enumerate([None, "first", "run"]):
+        store = folder + f"/migrated{count}.annals"
+        tool("migrate", "make", store, program=helper)
+        if mode:
+            tool("migrate", mode, store, program=helper)
+        states.append(state(store))
+    return Work("migrate", ["migrate", "run", "STORE"], folder + "/migrated0.annals", states, repeats=True,
+                program=helper)
+
+
 def prepare():
     """A store with history of which a part is cleaned, and the commands."""
     original = folder + "/original.annals"
@@ -198,6 +213,7 @@ def prepare():
         Work("backup", ["backup", "STORE", "NEW"], original, [state(original)]),
         Work("salvage", ["salvage", "STORE", "NEW"], original, [state(original)]),
         applied(),
+        migrated(),
         *consumers(original),
     ]
 
@@ -221,6 +237,8 @@ def main():
     works = prepare()
     interrupted(works[0].original)
     for work in works:
+        if only and work.name not in only:
+            continue
         runs, killed = 0, 0
         counts = work.counts()
         for call, count in sorted(counts.items()):

@@ -1,8 +1,10 @@
 #!/bin/sh
 # Ends `annals load`, `clean`, `compact`, `backup`, `salvage`, `apply` and `consumers` at every system call that touches
-# files, one after the other, and looks at what is left. Interrupts syncs, which must go on.
+# files, one after the other, and looks at what is left. The same for a program that migrates a store when it opens it.
+# Interrupts syncs, which must go on.
 #
-# Tests/syscalls.sh [STEP]: at every STEP-th call of each kind, 1 if it is not given. Exit status 1 if the store is
+# Tests/syscalls.sh [STEP [COMMAND...]]: at every STEP-th call of each kind, 1 if it is not given; all commands if none is
+# given, such as `load` or `migrate`. Exit status 1 if the store is
 # neither as before nor as after (load and apply: if it has a part of a transaction), if verify finds anything, or if
 # something is left in the directory after the next compaction. What is checked stands in Tests/syscalls.py. SCRATCH
 # names the build folder, CONFIGURATION debug or release.
@@ -14,5 +16,8 @@ if ! command -v strace > /dev/null; then
     echo "NOT TESTED: there is no strace" >&2
     exit 1
 fi
-swift build -c "$configuration" --product annals --scratch-path "$scratch"
-exec timeout -k 10 1800 python3 Tests/syscalls.py "$scratch/$configuration/annals" "${1:-1}"
+for product in annals process-helper; do swift build -c "$configuration" --product "$product" --scratch-path "$scratch"; done
+step=${1:-1}
+if [ $# -gt 0 ]; then shift; fi
+exec timeout -k 10 2400 python3 Tests/syscalls.py "$scratch/$configuration/annals" "$scratch/$configuration/process-helper" \
+    "$step" "$@"

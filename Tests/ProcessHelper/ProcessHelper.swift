@@ -39,6 +39,7 @@ import Glibc
             case ("fork", 2): try ForkedWatcher.run(arguments[1])
             case ("folders", 4):
                 try SharedFolders.run(arguments[1], seed: integer(arguments[2]), operations: integer(arguments[3]))
+            case ("migrate", 3): try Migrating.run(arguments[1], arguments[2])
             default:
                 throw Wrong(
                     "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED "
@@ -47,7 +48,7 @@ import Glibc
                         + "watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
                         + "cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE, hold STORE, "
                         + "rounds STORE COUNT, addresses STORE, fork STORE, "
-                        + "or folders STORE SEED OPERATIONS")
+                        + "folders STORE SEED OPERATIONS, or migrate make|run|first STORE")
             }
         } catch {
             Lines.write("process-helper \(arguments.first ?? ""): \(error)\n", to: 2)
