@@ -61,6 +61,14 @@ import Testing
         let negative = #Predicate<Object<Numbered>> { $0.name != "2" }
         #expect(try snapshot.maximum(of: \Numbered.number, where: negative) == 0)
         #expect(try snapshot.minimum(of: \Numbered.number) == -5)
+        // It stays missing in an update that does not change it, for the older version.
+        let same = try store.update(Numbered.self) { $0.number += 0 }
+        #expect(same.count == 0)
+        let (isDifferent, _) = try store.commit { transaction in
+            let missing = try transaction.references(to: Numbered.self)[1]
+            return try transaction.update(missing) { $0.name = "1" } || transaction.update(missing) { $0.number = 0 }
+        }
+        #expect(!isDifferent)
         #expect(try snapshot.groups(by: \Numbered.number).map(\.key) == [-5, 0, 3])
         #expect(try snapshot.groups(by: \Numbered.number).map(\.count) == [1, 3, 1])
         #expect(try snapshot.values(of: \Numbered.number, distinct: true) == [-5, 0, 3])

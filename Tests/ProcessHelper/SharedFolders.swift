@@ -1,11 +1,41 @@
 // Processes that work on the same folders at once: no reference may ever lead to nothing.
 
 import Annals
+import FoundationEssentials
 import Glibc
 
 /// `folders STORE SEED OPERATIONS`: inserts clips into folders, moves them between folders, deletes folders and what
-/// hangs on them, and tries to delete shelves that are in use. Prints what it did.
+/// hangs on them, and tries to delete shelves that are in use. Every second operation, and batches, are done with
+/// structs. Prints what it did.
 struct SharedFolders {
+    struct Shelf: Entity {
+        var name: String?
+    }
+
+    struct Folder: Entity {
+        var shelf: Reference<Shelf>?
+        var parent: Reference<Folder>?
+        var folders = ToMany<Folder>()
+        var clips = ToMany<Clip>()
+
+        static let schema = Schema<Folder> {
+            Relationship(\.shelf, .required, whenTargetIsDeleted: .deny)
+            Relationship(\.parent, inverse: \.folders, whenTargetIsDeleted: .cascade)
+        }
+    }
+
+    struct Clip: Entity {
+        var folder: Reference<Folder>?
+        var related: Set<Reference<Clip>> = []
+        var after: Reference<Clip>?
+        var relatedBy = ToMany<Clip>()
+
+        static let schema = Schema<Clip> {
+            Relationship(\.folder, .required, inverse: \.clips, whenTargetIsDeleted: .cascade)
+            Relationship(\.related, inverse: \.relatedBy)
+        }
+    }
+
     static let entities = [
         EntityDescription("Shelf", attributes: [AttributeDescription("name", .string)]),
         EntityDescription(
@@ -25,14 +55,16 @@ struct SharedFolders {
 
     private let store: Store
     private var random: Random
-    private var counts = (commits: 0, deleted: 0, denied: 0, repeated: 0)
+    private var counts = (commits: 0, deleted: 0, denied: 0, repeated: 0, batches: 0)
 
     static func run(_ path: String, seed: UInt64, operations: Int) throws {
         var options = Store.Options()
         options.durability = .relaxed
         options.reading = seed % 2 == 0 ? .mapped : .copied
         options.lockTimeout = .seconds(60)
-        let store = try Store(at: path, entities: entities, options: options)
+        // The types and the descriptions say the same.
+        try Store(at: path, entities: entities, options: options).close()
+        let store = try Store(at: path, entities: [Shelf.self, Folder.self, Clip.self], options: options)
         var folders = SharedFolders(store: store, random: Random(state: seed))
         for operation in 1...operations {
             try folders.step()
@@ -41,7 +73,7 @@ struct SharedFolders {
         let counts = folders.counts
         Lines.write(
             "\(counts.commits) commits, \(counts.deleted) deletions, \(counts.denied) denied, "
-                + "\(counts.repeated) bodies repeated\n", to: 1)
+                + "\(counts.repeated) bodies repeated, \(counts.batches) batches\n", to: 1)
         try store.close()
     }
 
@@ -49,6 +81,7 @@ struct SharedFolders {
     private mutating func step() throws {
         let start = random
         let kind = random.next(below: 100)
+        if kind == 99 { return try batch() }
         var runs = 0
         var random = random
         do {
@@ -57,7 +90,11 @@ struct SharedFolders {
                 // The body may run again, on a newer state.
                 random = start
                 _ = random.next(below: 100)
-                try Self.fill(transaction, kind, &random)
+                if random.next(below: 2) == 0 {
+                    try Self.fill(transaction, kind, &random)
+                } else {
+                    try Self.fillWithStructs(transaction, kind, &random)
+                }
             }
             counts.commits += 1
             if kind < 12 { counts.deleted += 1 }
@@ -69,25 +106,65 @@ struct SharedFolders {
         self.random = random
     }
 
+    /// An object of the entity, mostly one of the newest.
+    private static func any(_ entity: String, _ snapshot: Snapshot, _ random: inout Random) throws -> ObjectID? {
+        let handle = try snapshot.entity(entity)
+        var found: ObjectID?
+        try snapshot.forEachRow(of: handle, reversed: true) { (row) throws(StoreError) in
+            found = row.id
+            return false
+        }
+        guard let newest = found else { return nil }
+        // The first one from a place among the newest on: older ones are mostly deleted.
+        let start = newest.number - random.next(below: min(newest.number, 300))
+        try snapshot.forEachRow(of: handle, numbers: start...newest.number) { (row) throws(StoreError) in
+            found = row.id
+            return false
+        }
+        return found
+    }
+
+    private static func fillWithStructs(_ transaction: Transaction, _ kind: UInt64, _ random: inout Random) throws {
+        let snapshot = transaction.snapshot
+        let shelf = try any("Shelf", snapshot, &random).map { Reference<Shelf>($0) }
+        let folder = try any("Folder", snapshot, &random).map { Reference<Folder>($0) }
+        let clip = try any("Clip", snapshot, &random).map { Reference<Clip>($0) }
+        switch kind {
+        case 0..<4: if let shelf { try transaction.delete(shelf) }
+        case 4..<8: if let folder { try transaction.delete(folder) }
+        case 8..<12: if let clip { try transaction.delete(clip) }
+        case 12..<16: try transaction.insert(Shelf(name: "shelf"))
+        case 16..<30:
+            let shelf = try shelf ?? transaction.insert(Shelf())
+            try transaction.insert(Folder(shelf: shelf, parent: random.next(below: 2) == 0 ? folder : nil))
+        case 30..<65:
+            guard let folder else { return }
+            try transaction.insert(Clip(folder: folder, related: Set([clip].compactMap(\.self)), after: clip))
+        default:
+            guard let clip, let folder else { return }
+            let other = try any("Clip", snapshot, &random).map { Reference<Clip>($0) }
+            try transaction.update(clip) { value in
+                value.folder = folder
+                value.related = Set([clip, other].compactMap(\.self))
+            }
+        }
+    }
+
+    /// Changes or deletes all clips of a folder.
+    private mutating func batch() throws {
+        guard let any = try Self.any("Folder", try store.snapshot(), &random) else { return }
+        let folder = Reference<Folder>(any)
+        counts.batches += 1
+        if random.next(below: 2) == 0 {
+            try store.update(Clip.self, where: #Predicate { $0.folder == folder }) { $0.after = nil }
+        } else {
+            try store.delete(Clip.self, where: #Predicate { $0.folder == folder && $0.after == nil })
+        }
+    }
+
     private static func fill(_ transaction: Transaction, _ kind: UInt64, _ random: inout Random) throws {
         let snapshot = transaction.snapshot
-        func any(_ entity: String) throws -> ObjectID? {
-            let handle = try snapshot.entity(entity)
-            var found: ObjectID?
-            try snapshot.forEachRow(of: handle, reversed: true) { (row) throws(StoreError) in
-                found = row.id
-                return false
-            }
-            guard let newest = found else { return nil }
-            // The first one from a place among the newest on: older ones are mostly deleted.
-            let start = newest.number - random.next(below: min(newest.number, 300))
-            try snapshot.forEachRow(of: handle, numbers: start...newest.number) {
-                (row) throws(StoreError) in
-                found = row.id
-                return false
-            }
-            return found
-        }
+        func any(_ entity: String) throws -> ObjectID? { try Self.any(entity, snapshot, &random) }
         switch kind {
         case 0..<4: if let shelf = try any("Shelf") { try transaction.delete(shelf) }
         case 4..<8: if let folder = try any("Folder") { try transaction.delete(folder) }
@@ -114,8 +191,15 @@ struct SharedFolders {
     }
 
     /// A snapshot shows no clip without its folder.
-    private func requireNothingMissing() throws {
+    private mutating func requireNothingMissing() throws {
         let snapshot = try store.snapshot()
+        // Both sides of a relationship say the same.
+        if let any = try Self.any("Folder", snapshot, &random) {
+            let folder = Reference<Folder>(any)
+            let here = try snapshot.references(\Folder.clips, of: folder)
+            let found = try snapshot.references(to: Clip.self, where: #Predicate { !($0.folder != folder) })
+            guard here == found.sorted() else { throw Wrong("\(folder) has \(here.count) clips and \(found.count)") }
+        }
         for (entity, attribute) in [("Folder", "shelf"), ("Clip", "folder")] {
             let handle = try snapshot.entity(entity)
             guard let position = handle.position(of: attribute) else { throw Wrong("no \(attribute)") }

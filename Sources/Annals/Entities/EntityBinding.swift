@@ -36,8 +36,9 @@ final class EntityBinding: @unchecked Sendable {
     private let required: Set<Int>
     /// Whether it refers to objects.
     let hasReferences: Bool
-    /// Whether rows keep references to what was deleted.
-    let keepsReferences: Bool
+    /// Whether values may be read that rows do not have: initial ones where a value is missing, and nothing instead of
+    /// references to what was deleted.
+    let readsOtherValues: Bool
 
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
     init(_ model: EntityModel, _ layout: RowLayout, _ catalog: SchemaCatalog) throws(StoreError) {
@@ -47,7 +48,7 @@ final class EntityBinding: @unchecked Sendable {
             properties = []
             count = 0
             columns = .allocate(capacity: 1)
-            (hasReferences, keepsReferences) = (false, false)
+            (hasReferences, readsOtherValues) = (false, false)
             lastChange = -1
             required = []
             return
@@ -71,9 +72,10 @@ final class EntityBinding: @unchecked Sendable {
         placed.sort { $0.position < $1.position }
         properties = placed.map(\.property)
         hasReferences = properties.contains { $0.codec.attributeType.isReference }
-        keepsReferences = placed.contains {
-            $0.property.codec.attributeType.isReference
-                && layout.entity.attributes[$0.position].deleteRule == .noAction
+        readsOtherValues = placed.contains { (position, property) in
+            let attribute = layout.entity.attributes[position]
+            return property.codec.attributeType.isReference
+                ? attribute.deleteRule == .noAction : !property.codec.isOptional && attribute.isOptional
         }
         count = placed.count
         columns = .allocate(capacity: max(1, count))

@@ -76,14 +76,15 @@ extension Transaction {
     public func update<E: Entity>(_ reference: Reference<E>, _ change: (inout E) throws -> Void) throws -> Bool {
         let (binding, layout) = try binding(E.self)
         guard var value = try self.value(reference, binding, layout) else { throw Self.notFound(reference, binding) }
-        let read = mayHideReferences(binding) ? value : nil
+        let read = mayReadOtherValues(binding) ? value : nil
         try change(&value)
         return try write(&value, to: reference.id, binding, layout, asRead: read)
     }
 
-    /// Whether values are read without references that rows have, because they lead to nothing for this transaction.
-    func mayHideReferences(_ binding: EntityBinding) -> Bool {
-        binding.keepsReferences || draft.deletesAnything && binding.hasReferences
+    /// Whether values may be read that rows do not have: also nothing instead of references to what this transaction
+    /// has deleted.
+    func mayReadOtherValues(_ binding: EntityBinding) -> Bool {
+        binding.readsOtherValues || draft.deletesAnything && binding.hasReferences
     }
 
     /// Gives an object the properties of a value. As `update(_:_:)` with a closure.
@@ -94,8 +95,8 @@ extension Transaction {
         return try write(&value, to: reference.id, binding, layout)
     }
 
-    /// Sets the properties of an object. If `read` is what the program was given, relationships that it did not change
-    /// stay as they are in the row, so that the rules of deletions find them.
+    /// Sets the properties of an object. If `read` is what the program was given, properties that it did not change
+    /// stay as they are in the row: a missing value stays missing, and the rules of deletions find all references.
     func write<E: Entity>(
         _ value: inout E, to object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout, asRead read: E? = nil
     ) throws(StoreError) -> Bool {
@@ -108,8 +109,7 @@ extension Transaction {
                     try binding.changes(UnsafeRawPointer(read))
                 }
                 var changes: [(position: Int, value: StoredValue)] = []
-                for (old, new) in zip(before, try binding.changes(properties))
-                where old.value != new.value || !layout.slots[new.position].type.isReference {
+                for (old, new) in zip(before, try binding.changes(properties)) where old.value != new.value {
                     changes.append(new)
                 }
                 return try update(object, changes, binding)

@@ -71,6 +71,13 @@ struct TownModel {
         cut(Town.Thing.self)
     }
 
+    /// What is referred to and is not there.
+    var missing: Set<ObjectID> {
+        var missing: Set<ObjectID> = []
+        forEachLink { _, _, targets in missing.formUnion(targets.filter { !has($0) }) }
+        return missing
+    }
+
     /// Whether two objects have the same value under a unique key.
     var hasTwins: Bool {
         func twins<E: TownEntity>(_ type: E.Type) -> Bool {
@@ -104,15 +111,15 @@ struct TownDraft {
     var visible: TownModel {
         var model = raw
         model.remove(gone)
-        if refusals.contains(.referenceMissing) { model.remove(missing) }
+        if refersToNothing { model.remove(raw.missing) }
         return model
     }
 
-    /// What is referred to and never was, or was gone before: such a transaction is refused in the end.
-    private var missing: Set<ObjectID> {
-        var missing: Set<ObjectID> = []
-        raw.forEachLink { _, _, targets in missing.formUnion(targets.filter { !raw.has($0) }) }
-        return missing
+    /// Whether anything was written that refers to what was gone before.
+    private var refersToNothing = false
+
+    private mutating func note<E: TownEntity>(_ value: E) {
+        if E.links.contains(where: { $0.targets(value).contains { !raw.has($0) } }) { refersToNothing = true }
     }
 
     func read<E: TownEntity>(_ reference: Reference<E>) -> E? {
@@ -124,9 +131,7 @@ struct TownDraft {
     /// Writes all properties.
     mutating func write<E: TownEntity>(_ value: E, _ reference: Reference<E>) {
         if !value.isValid { refusals.insert(.validationFailed) }
-        for link in E.links where link.targets(value).contains(where: { gone.contains($0) || !raw.has($0) }) {
-            refusals.insert(.referenceMissing)
-        }
+        note(value)
         trace.append("write \(reference)")
         writes[reference.id, default: 0] += 1
         raw[keyPath: E.objects][reference] = value.saved
@@ -141,10 +146,8 @@ struct TownDraft {
         if !value.isValid { refusals.insert(.validationFailed) }
         for link in E.links {
             link.keep(&value, read, before)
-            if link.targets(value) != link.targets(before), link.targets(value).contains(where: { !raw.has($0) }) {
-                refusals.insert(.referenceMissing)
-            }
         }
+        note(value)
         writes[reference.id, default: 0] += 1
         value = value.saved
         raw[keyPath: E.objects][reference] = value
@@ -175,6 +178,8 @@ struct TownDraft {
             refusals.insert(.deleteDenied)
             model.remove(gone)
         }
+        // If what refers to it is gone itself, nothing is missing.
+        if refersToNothing, !model.missing.isEmpty { refusals.insert(.referenceMissing) }
         if model.hasTwins { refusals.insert(.uniqueViolation) }
         return (refusals.isEmpty ? model : nil, refusals)
     }
