@@ -8,6 +8,12 @@ import Testing
 @Suite struct LogThreadTests {
     private let files = RealFileSystem()
     private let environment = RealEnvironment()
+    /// Other threads and tests may keep a writer waiting for as long as they like.
+    private static var patient: LogOptions {
+        var options = LogOptions()
+        options.lockTimeoutMicroseconds = 600_000_000
+        return options
+    }
 
     private func withFolder(_ body: (String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "annals-\(UUID().uuidString)")
@@ -31,7 +37,7 @@ import Testing
     @Test(arguments: [Durability.full, .relaxed])
     func eightThreadsCommitOnOneHandle(_ durability: Durability) throws {
         try withFolder { path in
-            let log = try Log.create(path, files: files, environment: environment)
+            let log = try Log.create(path, options: Self.patient, files: files, environment: environment)
             try log.defineNotes()
             let numbers = Guarded<[UInt64]>([])
             try onThreads(8) { thread in
@@ -46,7 +52,7 @@ import Testing
             }
             #expect(numbers.withLock { $0.sorted() } == Array(2...401))
             try log.close()
-            let again = try Log.open(path, files: files, environment: environment)
+            let again = try Log.open(path, options: Self.patient, files: files, environment: environment)
             #expect(again.current.lastNumber == 401)
             #expect(try CrashRun.read(again).attempts.count == 401)
             try again.close()
@@ -127,7 +133,7 @@ import Testing
 
     @Test func handlesOfOneProcessShareTheFile() throws {
         try withFolder { path in
-            try Log.create(path, files: files, environment: environment).defineNotes()
+            try Log.create(path, options: Self.patient, files: files, environment: environment).defineNotes()
             try onThreads(4) { thread in
                 let log = try Log.open(path, files: RealFileSystem(), environment: RealEnvironment())
                 for index in 0..<50 {
@@ -144,13 +150,13 @@ import Testing
 
     @Test func relaxedCommitsBecomeDurableByThemselves() throws {
         try withFolder { path in
-            var options = LogOptions()
+            var options = Self.patient
             options.limits.syncLagMicroseconds = 20_000
             let log = try Log.create(path, options: options, files: files, environment: environment)
             try log.defineNotes()
             for round in 1...3 {
                 let appended = try log.insertNote(round, Note.row("t\(round)"), durability: .relaxed)
-                let deadline = environment.monotonicMicroseconds() + 10_000_000
+                let deadline = environment.monotonicMicroseconds() + 600_000_000
                 while log.durableEnd < appended.end, environment.monotonicMicroseconds() < deadline {
                     environment.sleep(microseconds: 1000)
                 }
@@ -165,11 +171,11 @@ import Testing
         try withFolder { path in
             weak var gone: Log?
             do {
-                let log = try Log.create(path, files: files, environment: environment)
+                let log = try Log.create(path, options: Self.patient, files: files, environment: environment)
                 try log.defineNotes(.relaxed)
                 gone = log
             }
-            let deadline = environment.monotonicMicroseconds() + 5_000_000
+            let deadline = environment.monotonicMicroseconds() + 600_000_000
             while gone != nil, environment.monotonicMicroseconds() < deadline { environment.sleep(microseconds: 1000) }
             #expect(gone == nil)
             try expectIntact(path)
@@ -179,7 +185,7 @@ import Testing
     /// Another descriptor of the same file is opened and closed by code that knows nothing of the store.
     @Test func theLockOutlivesForeignDescriptors() throws {
         try withFolder { path in
-            let log = try Log.create(path, files: files, environment: environment)
+            let log = try Log.create(path, options: Self.patient, files: files, environment: environment)
             try log.defineNotes()
             let place = try files.resolve(path)
             let directory = try files.openDirectory(place.directory)
@@ -204,7 +210,7 @@ import Testing
     @Test func closingBesideCommits() throws {
         for round in 0..<20 {
             try withFolder { path in
-                let log = try Log.create(path, files: files, environment: environment)
+                let log = try Log.create(path, options: Self.patient, files: files, environment: environment)
                 try log.defineNotes()
                 let acknowledged = Guarded(0)
                 try onThreads(3) { thread in

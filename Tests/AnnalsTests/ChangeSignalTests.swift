@@ -36,7 +36,7 @@ import Testing
         var all: [ChangeSignal] = []
         var next = watcher.position + 1
         while watcher.position < last {
-            let signal = try #require(try watcher.next(timeout: .seconds(60)), "nothing comes after \(next - 1)")
+            let signal = try #require(try watcher.next(timeout: .seconds(600)), "nothing comes after \(next - 1)")
             #expect(signal.numbers.lowerBound == next && signal.token.number == signal.numbers.upperBound)
             next = signal.numbers.upperBound + 1
             all.append(signal)
@@ -224,7 +224,7 @@ import Testing
         let threads = try (0..<3).map { number in
             try BackgroundThread(name: "watches \(number)") {
                 do {
-                    while let signal = try watcher.next(timeout: .seconds(60)) { seen.withLock { $0.append(signal) } }
+                    while let signal = try watcher.next(timeout: .seconds(600)) { seen.withLock { $0.append(signal) } }
                 } catch { failures.withLock { $0.append("\(error)") } }
             }
         }
@@ -279,7 +279,7 @@ import Testing
         let watcher = try store.changeWatcher(after: start)
         var token = start
         while token.number < last {
-            let signal = try #require(try watcher.next(timeout: .seconds(60)), "nothing comes after \(token.number)")
+            let signal = try #require(try watcher.next(timeout: .seconds(600)), "nothing comes after \(token.number)")
             for transaction in try store.history(after: token) {
                 #expect(transaction.number == token.number + 1)
                 token = transaction.token
@@ -364,8 +364,8 @@ import Testing
         let later = try store.changeWatcher()
         #expect(try later.next(timeout: .milliseconds(1)) == nil)
         try insert(1, other)
-        #expect(try later.next(timeout: .seconds(60))?.numbers == 4...4)
-        #expect(try watcher.next(timeout: .seconds(60))?.numbers == 4...4)
+        #expect(try later.next(timeout: .seconds(600))?.numbers == 4...4)
+        #expect(try watcher.next(timeout: .seconds(600))?.numbers == 4...4)
         for store in [store, other, stranger] { try store.close() }
     }
 

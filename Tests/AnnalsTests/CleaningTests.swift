@@ -71,13 +71,13 @@ import Testing
         let consumer = try store.registerConsumer("reader", at: .oldest)
         #expect(try consumer.cursor.number == 3 && consumer.cursor == other.oldestToken && !consumer.isLost)
         let last = try store.currentToken
-        let signal = try #require(try watcher.next(timeout: .seconds(10)))
+        let signal = try #require(try watcher.next(timeout: .seconds(600)))
         #expect(signal.token == last && watcher.position == last.number)
         // From then on it is a place like any other.
         try insert(store)
         try insert(store)
         try other.deleteHistory(before: last.number + 2)
-        expect(.tokenExpired) { _ = try watcher.next(timeout: .seconds(10)) }
+        expect(.tokenExpired) { _ = try watcher.next(timeout: .seconds(600)) }
         #expect(try store.history(HistoryRequest(after: .oldest)).map(\.number) == [last.number + 2])
         #expect(try store.history(HistoryRequest(before: .oldest)).isEmpty)
         // One that is lost is told so, wherever it moves to.

@@ -33,7 +33,7 @@ import Testing
         try roundTrip(history.flatMap(\.changes))
         try roundTrip(try store.versions(of: id))
         try roundTrip(try store.netChanges(HistoryRequest(), includingValues: true))
-        try roundTrip(try #require(try watcher.next(timeout: .seconds(10))))
+        try roundTrip(try #require(try watcher.next(timeout: .seconds(600))))
         let consumers = try store.consumers
         #expect(consumers.map(\.name) == ["reader"])
         try roundTrip(consumers)

@@ -460,7 +460,7 @@ import Testing
             return true
         }
         #expect(counts == [0, 2])
-        let signal = try #require(try watcher.next(timeout: .seconds(10)))
+        let signal = try #require(try watcher.next(timeout: .seconds(600)))
         #expect(signal.entities == ["Item"])
         // Undoing it leaves alone what was noted of it.
         let last = try #require(history.last)

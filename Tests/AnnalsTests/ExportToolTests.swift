@@ -148,7 +148,7 @@ import Testing
         #expect(Array(text.utf8).withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) } == text.utf8.count)
         let last = try ExportedTransaction(jsonLine: exported[count - 1]).token
         let identifier = last.storeIdentifier
-        let deadline = RealEnvironment().monotonicMicroseconds() + 60_000_000
+        let deadline = RealEnvironment().monotonicMicroseconds() + 600_000_000
         while (try? target.open { $0.createsIfMissing = false }.lastApplied(from: identifier)) != last {
             try #require(RealEnvironment().monotonicMicroseconds() < deadline)
             RealEnvironment().sleep(microseconds: 500)

@@ -43,7 +43,7 @@ package func runTool(
     let failure = posix_spawn(&process, path, &actions, nil, strings + [nil], environ)
     guard failure == 0 else { throw SpawnError(path: path, number: failure) }
     var ending: Int32 = 0
-    let deadline = RealEnvironment().monotonicMicroseconds() + 60_000_000
+    let deadline = RealEnvironment().monotonicMicroseconds() + 600_000_000
     while true {
         let ended = waitpid(process, &ending, WNOHANG)
         if ended == process { break }

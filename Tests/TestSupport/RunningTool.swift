@@ -71,9 +71,9 @@ package final class RunningTool {
 
     package func signal(_ number: Int32) { kill(process, number) }
 
-    /// Waits until it has ended; one that does not within a minute is killed, and ends by that signal.
+    /// Waits until it has ended; one that does not within ten minutes is killed, and ends by that signal.
     package func end() -> ToolRun {
-        let deadline = RealEnvironment().monotonicMicroseconds() + 60_000_000
+        let deadline = RealEnvironment().monotonicMicroseconds() + 600_000_000
         var ending: Int32 = 0
         while waitpid(process, &ending, WNOHANG) == 0 {
             if RealEnvironment().monotonicMicroseconds() > deadline { kill(process, SIGKILL) }

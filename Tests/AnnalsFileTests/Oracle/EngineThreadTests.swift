@@ -18,6 +18,8 @@ import Testing
         var options = isLowered ? EngineOptions.lowered : EngineOptions()
         options.reading = reading
         options.log.limits.mappingReserveBytes = 1 << 30
+        // Whoever waits does so for as long as a machine under load takes.
+        options.log.lockTimeoutMicroseconds = 600_000_000
         return options
     }
 

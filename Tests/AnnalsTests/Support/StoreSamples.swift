@@ -21,6 +21,8 @@ struct StoreFolder {
         var options = Store.Options()
         options.durability = .relaxed
         options.reading = .copied
+        // A machine under load may keep a writer waiting for long.
+        options.lockTimeout = .seconds(600)
         change(&options)
         return try Store(at: path, entities: entities, options: options)
     }
