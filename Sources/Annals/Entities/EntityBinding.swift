@@ -477,7 +477,7 @@ extension RowLayout {
         _ type: E.Type, _ catalog: @autoclosure () -> SchemaCatalog
     ) throws(StoreError) -> EntityBinding {
         let key = ObjectIdentifier(type)
-        if let attached = attachment.load() {
+        if let attached = attachment {
             // Nothing else is ever attached.
             let bindings = unsafeDowncast(attached, to: LayoutBindings.self)
             if bindings.type == key { return bindings.first }
@@ -489,10 +489,10 @@ extension RowLayout {
     private func newBinding<E: Entity>(
         _ type: E.Type, _ key: ObjectIdentifier, _ catalog: SchemaCatalog
     ) throws(StoreError) -> EntityBinding {
-        if let known = (attachment.load() as? LayoutBindings)?.binding(key) { return known }
+        if let known = (attachment as? LayoutBindings)?.binding(key) { return known }
         try E.model.requireValid()
         let made = try EntityBinding(E.model, self, catalog)
-        let bindings = attachment.storeIfNil(LayoutBindings(key, made))
+        let bindings = attach(LayoutBindings(key, made))
         guard let bindings = bindings as? LayoutBindings, bindings.type != key else { return made }
         bindings.add(made, key)
         return made

@@ -52,8 +52,9 @@ package final class RowLayout: @unchecked Sendable {
     private final class Family: Sendable {}
     /// Keeps the identifier from being used again.
     private let familyObject: Family
-    /// What the layers above have worked out for this layout.
-    let attachment = AtomicLazyReference<RowLayoutAttachment>()
+    /// The address of what the layers above have worked out for this layout, which this object holds; 0 for nothing.
+    /// (`AtomicLazyReference` looks types up at every load, which takes an object by its ID a sixth longer.)
+    private let attached = Atomic<UInt>(0)
 
     /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits. `earlier` is
     /// the layout of the entity's definition before this one.
@@ -109,7 +110,29 @@ package final class RowLayout: @unchecked Sendable {
         return UnsafePointer(memory)
     }
 
+    /// What the layers above have worked out; nil if they have not yet.
+    @inline(__always)
+    var attachment: RowLayoutAttachment? {
+        Self.attachment(at: attached.load(ordering: .acquiring))?.takeUnretainedValue()
+    }
+
+    /// Attaches something, unless something is attached already. Returns what is attached.
+    func attach(_ attachment: RowLayoutAttachment) -> RowLayoutAttachment {
+        let held = Unmanaged.passRetained(attachment)
+        let (isStored, before) = attached.compareExchange(
+            expected: 0, desired: UInt(bitPattern: held.toOpaque()), ordering: .acquiringAndReleasing)
+        if isStored { return attachment }
+        held.release()
+        return Self.attachment(at: before)?.takeUnretainedValue() ?? attachment
+    }
+
+    @inline(__always)
+    private static func attachment(at address: UInt) -> Unmanaged<RowLayoutAttachment>? {
+        UnsafeRawPointer(bitPattern: address).map { Unmanaged.fromOpaque($0) }
+    }
+
     deinit {
+        Self.attachment(at: attached.load(ordering: .acquiring))?.release()
         shapeMemory.deallocate()
         slotMemory.deallocate()
         variableMemory.deallocate()
