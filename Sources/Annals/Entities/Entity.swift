@@ -15,11 +15,25 @@ public protocol Entity: Sendable {
     init()
     /// What is to be said of the properties, as a `static let`. Leave it out if there is nothing to say.
     static var schema: Schema<Self> { get }
+
+    /// Called once before an object that was inserted into a context is saved. What it changes is saved.
+    mutating func willInsert()
+    /// Called once before an object that was inserted or changed in a context is saved. What it changes is saved.
+    mutating func willSave()
+    /// Called once before the deletion of an object in a context is saved.
+    mutating func willDelete()
 }
 
 extension Entity {
     /// The entity is called as the type is, and no property has options.
     public static var schema: Schema<Self> { Schema() }
+
+    /// Does nothing.
+    public mutating func willInsert() {}
+    /// Does nothing.
+    public mutating func willSave() {}
+    /// Does nothing.
+    public mutating func willDelete() {}
 }
 
 /// Names one object of an entity in a store. It costs nothing to keep and to copy, and says nothing about whether the

@@ -376,6 +376,9 @@ final class EntityBinding: @unchecked Sendable {
         return changes
     }
 
+    /// Whether `write` needs no code of the program for it.
+    var isWrittenByAddress: Bool { !properties.contains { $0.codec.form == .other } }
+
     /// Whether a property may be stored outside its row, where rows are not compared.
     func mayHaveLongValues(_ value: UnsafeRawPointer) -> Bool {
         for index in 0..<count {

@@ -161,16 +161,19 @@ enum ObjectPhase: UInt8 {
 /// A value after one reference: an object without edits has no room for it.
 final class SavedValue<E: Entity> {
     let value: E
-    init(_ value: E) { self.value = value }
+    /// Whether the store has been seen to have another version.
+    let isContested: Bool
+
+    init(_ value: E, isContested: Bool = false) { (self.value, self.isContested) = (value, isContested) }
 }
 
 /// Where objects are read from. Notes the first error, because properties cannot throw.
 class ObjectSource {
     private(set) var failure: StoreError?
     /// Set while key paths are looked at instead of objects.
-    fileprivate(set) var probe: PathProbe? { didSet { noticesReads = true } }
+    fileprivate(set) var probe: PathProbe? { didSet { noticesReads = probe != nil || tracking != nil } }
     /// Tells whether somebody observes what is read; nil if nobody can.
-    var tracking: TrackingProbe? { didSet { noticesReads = true } }
+    var tracking: TrackingProbe? { didSet { noticesReads = probe != nil || tracking != nil } }
     private(set) var noticesReads = false
 
     var isTracked: Bool { tracking?.isTracking ?? false }

@@ -140,7 +140,7 @@ extension Transaction {
 
 extension EntityBinding {
     /// Bytes that order as values of the type do by these columns.
-    fileprivate func key<E: Entity>(of value: E, _ columns: [SortColumn]) throws(StoreError) -> [UInt8] {
+    func key<E: Entity>(of value: E, _ columns: [SortColumn]) throws(StoreError) -> [UInt8] {
         var key = ByteWriter()
         try withUnsafePointer(to: value) { (value) throws(StoreError) in
             for column in columns {

@@ -33,9 +33,13 @@ extension Snapshot {
     /// Constant time, without reading the object. If the store was compacted between the two states, the values are
     /// compared. Throws `StoreError`: `damaged`, `closed`.
     public func differs(_ object: ObjectID, from other: Snapshot) throws -> Bool {
+        try isOther(object, than: other)
+    }
+
+    func isOther(_ object: ObjectID, than other: Snapshot) throws(StoreError) -> Bool {
         let (mine, theirs) = (try version(of: object), try other.version(of: object))
         if mine == theirs { return false }
         guard mine != nil, theirs != nil, view.core !== other.view.core else { return true }
-        return try row(object) != other.row(object)
+        return try value(of: object) != other.value(of: object)
     }
 }

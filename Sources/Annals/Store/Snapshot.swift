@@ -79,7 +79,9 @@ public struct Snapshot: Sendable {
     // MARK: One object
 
     /// Returns the object as a value, or nil if there is none. Throws `StoreError`: `damaged`, `closed`.
-    public func row(_ object: ObjectID) throws -> Row? {
+    public func row(_ object: ObjectID) throws -> Row? { try value(of: object) }
+
+    func value(of object: ObjectID) throws(StoreError) -> Row? {
         guard let handle = handle(object.entityNumber) else { return nil }
         var row: Row?
         _ = try lendRow(object, in: handle) { (stored) throws(StoreError) in

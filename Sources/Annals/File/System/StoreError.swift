@@ -196,6 +196,16 @@ extension StoreError.Code {
     public static let deleteDenied = Self(rawValue: "deleteDenied")
     /// A value is not as the schema asks for; `validationFailures` has all of the transaction. Nothing has changed.
     public static let validationFailed = Self(rawValue: "validationFailed")
+    /// An object was changed both in a context and in the store; `mergeConflicts` says how.
+    public static let mergeConflict = Self(rawValue: "mergeConflict")
+    /// What would be undone was changed by somebody else since; `mergeConflicts` says how.
+    public static let undoConflict = Self(rawValue: "undoConflict")
+    /// An object or a temporary reference belongs to another context.
+    public static let wrongContext = Self(rawValue: "wrongContext")
+    /// An object was changed that is deleted.
+    public static let objectGone = Self(rawValue: "objectGone")
+    /// The context was closed, or its store is gone.
+    public static let contextClosed = Self(rawValue: "contextClosed")
     /// A required attribute has no value.
     public static let requiredMissing = Self(rawValue: "requiredMissing")
     /// A value is not of its attribute's type.

@@ -1,0 +1,261 @@
+// Finding objects of a context, with what is unsaved in it.
+//
+// Invariants:
+// CF1  With unsaved changes, an object is found by what the context shows of it, and never by what is saved.
+
+public import FoundationEssentials
+
+extension Context {
+    /// The objects that satisfy a predicate, as this context shows them. Their values are read when they are asked for.
+    ///
+    /// Without unsaved changes of the entity it takes as long as `Snapshot.fetch`. With them, changed objects are asked
+    /// one by one; a predicate that crosses a relationship then asks all objects of the entity.
+    ///
+    /// - Parameters:
+    ///   - type: The entity.
+    ///   - predicate: Which objects; nil for all.
+    ///   - sort: Their order; the first key counts most. If there is none, that of their insertion, or of the index
+    ///     through which they are found.
+    ///   - limit: How many objects to return at most; nil for all.
+    ///   - offset: How many objects to skip first.
+    ///   - includingUnsaved: False to find what is saved, by its saved values. The objects still show their edits.
+    ///
+    /// Throws `StoreError`: `contextClosed`, and as `Snapshot.fetch`.
+    public func fetch<E: Entity>(
+        _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
+        offset: Int = 0, includingUnsaved: Bool = true
+    ) throws -> [Object<E>] {
+        let search = try ContextSearch(core, predicate, includingUnsaved)
+        return try search.objects(sort, limit: limit, offset: offset)
+    }
+
+    /// The first object that satisfies a predicate; nil if there is none. As `fetch`.
+    public func first<E: Entity>(
+        _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
+        includingUnsaved: Bool = true
+    ) throws -> Object<E>? {
+        try ContextSearch(core, predicate, includingUnsaved).objects(sort, limit: 1, offset: 0).first
+    }
+
+    /// The references of the objects that satisfy a predicate. As `fetch`, without making objects for them.
+    public func references<E: Entity>(
+        to type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
+        limit: Int? = nil, offset: Int = 0, includingUnsaved: Bool = true
+    ) throws -> [Reference<E>] {
+        try ContextSearch(core, predicate, includingUnsaved).references(sort, limit: limit, offset: offset)
+    }
+
+    /// The number of objects that satisfy a predicate. As `fetch`.
+    public func count<E: Entity>(
+        _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, includingUnsaved: Bool = true
+    ) throws -> Int {
+        let search = try ContextSearch(core, predicate, includingUnsaved)
+        guard search.includesUnsaved else { return try search.snapshot.count(type, where: predicate) }
+        var count = 0
+        try search.forEachValue { _ in count += 1 }
+        return count
+    }
+
+    // MARK: Aggregates
+
+    /// The sum of a property over the objects that satisfy a predicate; zero if there are none. As `fetch`, and throws
+    /// as `Snapshot.sum`.
+    public func sum<E: Entity, V: AttributeValue & AdditiveArithmetic>(
+        of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
+        includingUnsaved: Bool = true
+    ) throws -> V {
+        let search = try ContextSearch(core, predicate, includingUnsaved)
+        guard search.includesUnsaved else { return try search.snapshot.sum(of: path, where: predicate) }
+        let (aggregate, name) = try search.aggregate(path)
+        return V(attributeValue: try aggregate.sum(name)) ?? V.zero
+    }
+
+    /// The average of a property over the objects that satisfy a predicate and have a value; nil if there are none. As
+    /// `sum`.
+    public func average<E: Entity>(
+        of path: any PartialKeyPath<E> & Sendable, where predicate: Predicate<Object<E>>? = nil,
+        includingUnsaved: Bool = true
+    ) throws -> Double? {
+        let search = try ContextSearch(core, predicate, includingUnsaved)
+        guard search.includesUnsaved else { return try search.snapshot.average(of: path, where: predicate) }
+        let (aggregate, name) = try search.aggregate(path)
+        _ = try aggregate.sum(name)
+        return aggregate.average
+    }
+
+    /// The least value of a property over the objects that satisfy a predicate; nil if there are none. As `sum`.
+    public func minimum<E: Entity, V: AttributeValue & Comparable>(
+        of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
+        includingUnsaved: Bool = true
+    ) throws -> V? {
+        let search = try ContextSearch(core, predicate, includingUnsaved)
+        guard search.includesUnsaved else { return try search.snapshot.minimum(of: path, where: predicate) }
+        return V(attributeValue: try search.aggregate(path).aggregate.least)
+    }
+
+    /// The greatest value of a property over the objects that satisfy a predicate; nil if there are none. As `sum`.
+    public func maximum<E: Entity, V: AttributeValue & Comparable>(
+        of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
+        includingUnsaved: Bool = true
+    ) throws -> V? {
+        let search = try ContextSearch(core, predicate, includingUnsaved)
+        guard search.includesUnsaved else { return try search.snapshot.maximum(of: path, where: predicate) }
+        return V(attributeValue: try search.aggregate(path).aggregate.greatest)
+    }
+}
+
+/// One search in a context.
+struct ContextSearch<E: Entity> {
+    let core: ContextCore
+    let snapshot: Snapshot
+    let predicate: Predicate<Object<E>>?
+    /// Whether unsaved changes may matter.
+    let includesUnsaved: Bool
+    /// Whether other objects decide, too: then the saved state says nothing about what the context shows.
+    private let dependsOnOthers: Bool
+
+    init(_ core: ContextCore, _ predicate: Predicate<Object<E>>?, _ includesUnsaved: Bool) throws(StoreError) {
+        _ = try core.requireStore()
+        self.core = core
+        self.predicate = predicate
+        snapshot = try core.snapshot
+        guard includesUnsaved, !core.pending.isEmpty else {
+            (self.includesUnsaved, dependsOnOthers) = (false, false)
+            return
+        }
+        let snapshot = snapshot
+        dependsOnOthers =
+            try predicate.map { (predicate) throws(StoreError) in
+                try PredicateTranslator.condition(predicate, snapshot).dependsOnOthers
+            } ?? false
+        self.includesUnsaved = dependsOnOthers || core.pending.values.contains { $0 is Object<E> }
+    }
+
+    // MARK: Objects
+
+    func objects(_ sort: [SortKey<E>], limit: Int?, offset: Int) throws -> [Object<E>] {
+        guard includesUnsaved else {
+            var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset)
+            return try fetch.references().map { core.any($0) }
+        }
+        return try references(sort, limit: limit, offset: offset).map { core.any($0) }
+    }
+
+    func references(_ sort: [SortKey<E>], limit: Int?, offset: Int) throws -> [Reference<E>] {
+        guard includesUnsaved else {
+            var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset)
+            return try fetch.references()
+        }
+        let (offset, limit) = (max(0, offset), max(0, limit ?? .max))
+        let own = try self.own()
+        var found = try saved(sort, atMost: limit > .max - offset ? .max : limit + offset)
+        if !own.isEmpty {
+            let layout = try snapshot.layout(of: E.model)
+            let binding = try layout.binding(E.self, snapshot.view.catalog)
+            let columns = try binding.columns(sort, layout)
+            if columns.isEmpty {
+                found = (found + own.map(\.reference)).sorted()
+            } else {
+                var keyed: [(key: [UInt8], reference: Reference<E>)] = []
+                for object in own { keyed.append((try binding.key(of: object.current, columns), object.reference)) }
+                for reference in found {
+                    guard let value = try snapshot.value(reference) else { continue }
+                    keyed.append((try binding.key(of: value, columns), reference))
+                }
+                let isDescending = columns.allSatisfy(\.isDescending)
+                keyed.sort { left, right in
+                    if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) }
+                    return (left.reference < right.reference) != isDescending
+                }
+                found = keyed.map(\.reference)
+            }
+        }
+        return Array(found.dropFirst(offset).prefix(limit))
+    }
+
+    /// The unsaved objects that are shown and satisfy the predicate.
+    private func own() throws -> [Object<E>] {
+        var own: [Object<E>] = []
+        for object in core.pending.values {
+            guard let object = object as? Object<E>, object.isShown, try matches(object) else { continue }
+            own.append(object)
+        }
+        return own
+    }
+
+    /// The objects without unsaved changes that satisfy the predicate: at least as many as wanted, if there are.
+    private func saved(_ sort: [SortKey<E>], atMost wanted: Int) throws -> [Reference<E>] {
+        if dependsOnOthers {
+            var fetch = try Fetch<E>(snapshot, nil, sort)
+            var found: [Reference<E>] = []
+            for reference in try fetch.references() where core.pending[reference.id] == nil {
+                if found.count < wanted, try matches(core.any(reference)) { found.append(reference) }
+            }
+            return found
+        }
+        // As many may turn out to be changed.
+        let limit = wanted > .max - core.pending.count ? nil : wanted + core.pending.count
+        var fetch = try Fetch(snapshot, predicate, sort, limit: limit)
+        return try fetch.references().filter { core.pending[$0.id] == nil }
+    }
+
+    private func matches(_ object: Object<E>) throws -> Bool { try core.matches(object, predicate) }
+
+    // MARK: Values
+
+    /// Calls `body` with each object that satisfies the predicate, in no order.
+    func forEachValue(_ body: (E) -> Void) throws {
+        for object in try own() { body(object.current) }
+        if dependsOnOthers {
+            for reference in try saved([], atMost: .max) { body(core.any(reference).current) }
+            return
+        }
+        var fetch = try Fetch(snapshot, predicate)
+        try fetch.forEachValue { (reference, value) in
+            if core.pending[reference.id] == nil { body(value) }
+            return true
+        }
+    }
+
+    func aggregate(_ path: any PartialKeyPath<E> & Sendable) throws -> (aggregate: Aggregate, name: String) {
+        let layout = try snapshot.layout(of: E.model)
+        let binding = try layout.binding(E.self, snapshot.view.catalog)
+        let property = binding.properties[try binding.requireProperty(path, for: "computed with")]
+        var aggregate = Aggregate()
+        var failure: (any Error)?
+        try forEachValue { value in
+            withUnsafePointer(to: value) { value in
+                do {
+                    let value = try property.codec.value(at: UnsafeRawPointer(value) + property.offset)
+                    aggregate.add(value)
+                    aggregate.addExtremes(value)
+                } catch {
+                    failure = error
+                }
+            }
+        }
+        if let failure { throw failure }
+        return (aggregate, property.name)
+    }
+}
+
+extension ContextCore {
+    /// The object of a reference, whatever its phase; made if nobody holds it yet.
+    func any<E: Entity>(_ reference: Reference<E>) -> Object<E> { registered(reference) ?? made(reference) }
+
+    /// Whether an object satisfies a predicate, as the context shows it. Reads that happen meanwhile are not observed.
+    func matches<E: Entity>(_ object: Object<E>, _ predicate: Predicate<Object<E>>?) throws -> Bool {
+        guard let predicate else { return true }
+        let tracking = tracking
+        self.tracking = nil
+        defer { self.tracking = tracking }
+        let isMatch: Bool
+        do {
+            isMatch = try predicate.evaluate(object)
+        } catch {
+            throw ConditionReader.undecided(error)
+        }
+        if let failure = takeFailure() { throw failure }
+        return isMatch
+    }
+}

@@ -1,0 +1,153 @@
+// Moving a context to a newer state: objects that are held show it, and edits stay.
+
+internal import FoundationEssentials
+
+extension Context {
+    /// Moves the context to the newest state of the store. Objects that somebody holds show it from then on. Unsaved
+    /// changes stay; an attribute that was changed on both sides keeps the unsaved value, and saving settles the
+    /// conflict. Observers and live results are told once.
+    ///
+    /// Needs no history. Costs one comparison for each held object, or less if the history says that fewer have
+    /// changed.
+    ///
+    /// - Returns: The token of the new place.
+    ///
+    /// Throws `StoreError`: `contextClosed`, `damaged`, `closed`. Then the context is where it was.
+    @discardableResult
+    public func merge() throws -> HistoryToken {
+        let store = try core.requireStore()
+        try core.batch { () throws(StoreError) in try core.move(to: try store.newestSnapshot()) }
+        return try token
+    }
+
+    /// Moves the context to a state that contains a transaction, if it does not contain it yet. As `merge()`.
+    ///
+    /// Throws `StoreError`: `tokenForeign`, `tokenUnknown`, `tokenDiverged` if it is no place of this store; and as
+    /// `merge()`.
+    @discardableResult
+    public func merge(upTo token: HistoryToken) throws -> HistoryToken {
+        let store = try core.requireStore()
+        try store.requireSeen(token)
+        let here = try self.token
+        return token.number <= here.number ? here : try merge()
+    }
+
+    /// Moves the context to a state that contains these transactions. As `merge(upTo:)`.
+    @discardableResult
+    public func merge(_ transactions: [HistoryTransaction]) throws -> HistoryToken {
+        guard let last = transactions.max(by: { $0.number < $1.number }) else { return try token }
+        return try merge(upTo: last.token)
+    }
+
+    /// Merges by itself, in the isolation of the actor that calls it, after each change of the store by this or
+    /// another process. It ends when the context is closed or released; then, or after an error, `followError` says
+    /// why.
+    ///
+    /// Not for a plain thread: call `merge()` there.
+    ///
+    /// Throws `StoreError`: `contextClosed`, `closed`.
+    public func follow(isolation: isolated any Actor = #isolation) throws {
+        let store = try core.requireStore()
+        let changes = try store.ownAndRemoteChanges(after: .token(try token))
+        follower?.cancel()
+        followError = nil
+        follower = Task { [weak self] in
+            // The task runs in the isolation of the caller.
+            _ = isolation
+            do {
+                for try await _ in changes {
+                    guard let self else { return }
+                    try self.merge()
+                }
+            } catch {
+                self?.followError = error as? StoreError
+            }
+        }
+    }
+
+    /// Ends what `follow()` began.
+    public func stopFollowing() {
+        follower?.cancel()
+        follower = nil
+    }
+}
+
+extension Store {
+    func newestSnapshot() throws(StoreError) -> Snapshot {
+        let (engine, view) = try newest()
+        return Snapshot(view, engine, identifier)
+    }
+
+    /// The objects that were changed after a number; nil if they are too many, or history does not say.
+    fileprivate func changedObjects(
+        after number: UInt64, in newer: Snapshot, atMost limit: Int
+    ) throws(StoreError) -> Set<ObjectID>? {
+        let (view, coverage) = try reading(newer, newer.engine)
+        guard coverage.gaps.isEmpty else { return nil }
+        try require(number, newer.engine, view)
+        try requireWhole(HistoryRange(after: number, before: .max), coverage, newer.engine, view)
+        var found: Set<ObjectID> = []
+        var isTooMuch = false
+        try newer.engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
+            isTooMuch = transaction.totalChanges > UInt64(limit - min(limit, found.count))
+            if isTooMuch { return false }
+            try transaction.forEachChange { (change) in
+                found.insert(change.object)
+                return true
+            }
+            return true
+        }
+        return isTooMuch ? nil : found
+    }
+}
+
+extension ContextCore {
+    /// Moves to another state. If it throws, nothing has changed.
+    func move(to newer: Snapshot) throws(StoreError) {
+        let older = try snapshot
+        guard newer.token != older.token else { return }
+        let changed = try changes(from: older, to: newer)
+        var refreshments: [any ObjectRefreshment] = []
+        if let changed {
+            for id in changed {
+                guard let object = registered(id) else { continue }
+                if let refreshment = try object.refreshment(newer) { refreshments.append(refreshment) }
+            }
+        } else {
+            for object in registered where !object.id.isTemporary {
+                guard try newer.isOther(object.id, than: older) else { continue }
+                if let refreshment = try object.refreshment(newer) { refreshments.append(refreshment) }
+            }
+        }
+        let sides = try observedSideLists()
+        for refreshment in refreshments { refreshment.willChange() }
+        stand(at: newer)
+        for refreshment in refreshments { refreshment.apply() }
+        for refreshment in refreshments { refreshment.didChange() }
+        if !sides.isEmpty { try tellObservers(ofSides: sides) }
+        if hasListeners { tell(ContextChange(objects: changed)) }
+    }
+
+    private func tellObservers(ofSides before: [ObjectID: [[ObjectID]]]) throws(StoreError) {
+        for (id, lists) in try observedSideLists() {
+            guard let object = registered(id), let before = before[id] else { continue }
+            let first = object.model.properties.count
+            let slots = lists.indices.filter { lists[$0] != before[$0] }.map { first + $0 }
+            if !slots.isEmpty { object.notify(slots) }
+        }
+    }
+
+    /// The objects that differ between two states, from history; nil if comparing the held objects costs less, or
+    /// history does not say.
+    private func changes(from older: Snapshot, to newer: Snapshot) throws(StoreError) -> Set<ObjectID>? {
+        let transactions = newer.token.number &- older.token.number
+        let limit = hasListeners ? max(registeredCount, 1024) : registeredCount
+        guard newer.token.number > older.token.number, transactions <= limit else { return nil }
+        do throws(StoreError) {
+            return try requireStore().changedObjects(after: older.token.number, in: newer, atMost: limit)
+        } catch {
+            // Expired, or an entity's history is off.
+            return nil
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// Saving: everything that is unsaved becomes one transaction.
+//
+// Invariants:
+// CS1  Until the transaction is committed nothing of the context has changed: after an error it is as it was.
+// CS2  No code of the program runs under the writer lock.
+// CS3  What is written was worked out for the versions that the transaction replaces. If another writer was faster, it
+//      is worked out again.
+
+internal import FoundationEssentials
+
+extension Context {
+    /// Saves everything that is unsaved, as one transaction, and moves the context to the newest state.
+    ///
+    /// Unsaved changes are compared with the newest state of the store. `mergePolicy` settles what both have changed.
+    /// Entities' `willInsert`, `willSave` and `willDelete` run first, then derived properties and validation. Delete
+    /// rules are carried out on the newest state. If saving throws, nothing is saved, and the context is as it was.
+    ///
+    /// - Returns: The transaction's token. If nothing has changed, the token of the context's place.
+    ///
+    /// Throws `StoreError`: `mergeConflict`, which lists the conflicts; `validationFailed`, which lists all failures;
+    /// `uniqueViolation`, `requiredMissing`, `referenceMissing`, `deleteDenied`, `valueOutOfRange`; `wrongContext` and
+    /// `objectGone` if an object was changed that must not be (these are reported once); `contextClosed`; and what
+    /// `Store.commit` throws.
+    @discardableResult
+    public func save() throws -> HistoryToken {
+        let store = try core.requireStore()
+        guard let plan = try SavePlan(core) else { return try token }
+        let deadline = Duration.deadline(after: store.options.lockTimeout)
+        while true {
+            let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy)
+            do throws(StoreError) {
+                let (permanent, saved) = try store.save(ready, author: author, contextName: name)
+                return try core.finish(ready, permanent, saved, try store.newestSnapshot())
+            } catch {
+                try SavePlan.requireTime(after: error, deadline)
+            }
+        }
+    }
+
+    /// Saves as `save()` does, and waits for the writer lock and the sync without occupying the actor.
+    ///
+    /// What is saved is what is unsaved when it is called. Edits made meanwhile stay unsaved.
+    ///
+    /// Throws as `save()`, and `CancellationError` if the task is cancelled before the transaction is appended.
+    @discardableResult
+    public func saveInBackground(isolation: isolated any Actor = #isolation) async throws -> HistoryToken {
+        let store = try core.requireStore()
+        guard let plan = try SavePlan(core) else { return try token }
+        let deadline = Duration.deadline(after: store.options.lockTimeout)
+        let (author, name) = (author, name)
+        while true {
+            let ready = try plan.rebased(on: try store.snapshot(), mergePolicy)
+            do {
+                let (permanent, saved) = try await store.commit(author: author, contextName: name) { transaction in
+                    try ready.write(to: transaction)
+                }
+                return try core.finish(ready, permanent, saved, try store.newestSnapshot())
+            } catch let error as StoreError {
+                try SavePlan.requireTime(after: error, deadline)
+            }
+        }
+    }
+
+    /// Runs what saving runs before it writes, without saving: hooks, derived properties and validation. Nothing in
+    /// the context changes. Throws `StoreError`: `validationFailed`, with all failures; `valueOutOfRange`.
+    public func validate() throws {
+        _ = try core.requireStore()
+        _ = try SavePlan(core)?.requireValid()
+    }
+}
+
+extension Store {
+    fileprivate func save(
+        _ plan: SavePlan, author: String?, contextName: String?
+    ) throws(StoreError) -> (permanent: [ObjectID: ObjectID], saved: HistoryToken?) {
+        do {
+            let (permanent, token) = try commit(author: author, contextName: contextName) { try plan.write(to: $0) }
+            return (permanent, token)
+        } catch {
+            guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
+            throw error
+        }
+    }
+}
+
+/// Everything that one save writes.
+struct SavePlan: Sendable {
+    private let items: [any SaveItem]
+    /// The state that the items were worked out for.
+    private let base: Snapshot
+
+    private init(_ items: [any SaveItem], _ base: Snapshot) { (self.items, self.base) = (items, base) }
+
+    /// What is unsaved in a context; nil if nothing is. Throws what was noted since the last save.
+    init?(_ core: ContextCore) throws(StoreError) {
+        if let failure = core.takeFailure() { throw failure }
+        var items: [any SaveItem] = []
+        items.reserveCapacity(core.pending.count)
+        for object in core.pending.values {
+            if let item = try object.saveItem(runsHooks: true) { items.append(item) }
+        }
+        if items.isEmpty { return nil }
+        // In the order of insertion: objects get their numbers in it.
+        items.sort { $0.id < $1.id }
+        self.init(items, try core.snapshot)
+    }
+
+    func requireValid() throws(StoreError) {
+        let failures = items.flatMap(\.failures)
+        guard failures.isEmpty else { throw .validationFailed(failures) }
+    }
+
+    /// The same for a newer state. Throws `mergeConflict`, `validationFailed`.
+    func rebased(on newer: Snapshot, _ policy: MergePolicy) throws(StoreError) -> SavePlan {
+        var conflicts: [MergeConflict] = []
+        var rebased: [any SaveItem] = []
+        rebased.reserveCapacity(items.count)
+        for item in items {
+            var isSame = item.kind == .insert
+            if !isSame, !item.isContested { isSame = try !newer.isOther(item.id, than: base) }
+            if isSame {
+                rebased.append(item)
+            } else if let item = try item.rebased(on: newer, policy, &conflicts) {
+                rebased.append(item)
+            }
+        }
+        guard conflicts.isEmpty else { throw .mergeConflict(conflicts) }
+        let plan = SavePlan(rebased, newer)
+        try plan.requireValid()
+        return plan
+    }
+
+    /// The body of the transaction. Throws `conflict` if an object was changed since the state of the plan. Returns the
+    /// IDs of the inserted objects by their temporary ones.
+    func write(to transaction: Transaction) throws(StoreError) -> [ObjectID: ObjectID] {
+        let now = transaction.snapshot
+        var permanent: [ObjectID: ObjectID] = [:]
+        for item in items {
+            if item.kind == .insert {
+                let id = try item.reserve(in: transaction)
+                if id != item.id { permanent[item.id] = id }
+            } else if try now.isOther(item.id, than: base) {
+                throw StoreError(.conflict, "Another writer has changed an object meanwhile: save again.")
+            }
+        }
+        for item in items { try item.write(to: transaction, permanent) }
+        return permanent
+    }
+
+    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID]) {
+        for item in items { item.finish(core, permanent) }
+    }
+
+    /// Throws the error, unless it says that another writer was faster and there is time left.
+    static func requireTime(after error: StoreError, _ deadline: UInt64?) throws(StoreError) {
+        guard error.code == .conflict else { throw error }
+        guard let deadline, RealEnvironment().monotonicMicroseconds() < deadline else {
+            throw StoreError(
+                .busy, "Other writers change the objects of this context again and again: save again.")
+        }
+    }
+}
+
+extension ContextCore {
+    /// Takes over what was saved, and moves to a state that contains it.
+    fileprivate func finish(
+        _ plan: SavePlan, _ permanent: [ObjectID: ObjectID], _ saved: HistoryToken?, _ newer: Snapshot
+    ) throws(StoreError) -> HistoryToken {
+        try batch { () throws(StoreError) in
+            plan.finish(self, permanent)
+            if !permanent.isEmpty {
+                for object in pending.values { object.replaceReferences(permanent) }
+            }
+            try move(to: newer)
+        }
+        return saved ?? newer.token
+    }
+}

@@ -1,0 +1,208 @@
+// A place where a program works with objects: it reads them in one state, changes them, and saves all of it or nothing.
+
+internal import FoundationEssentials
+
+/// Objects of a store that can be changed, in one state until it is merged.
+///
+/// ```swift
+/// let context = store.makeContext(author: "app")
+/// let clip = context.insert(Clip(title: "Swift", url: "https://swift.org"))
+/// clip.title = "Swift.org"
+/// try context.save()
+/// ```
+///
+/// A context stands at one snapshot. Nothing that others do changes its objects until it saves or merges. `follow()`
+/// merges by itself. There is one object for each ID: fetching an object again gives the same one, with its edits.
+///
+/// A context and its objects belong to the isolation in which the context was made: the main actor, another actor, or
+/// the thread that uses it. Keep the context for as long as you change its objects.
+public final class Context {
+    let core: ContextCore
+    /// Who makes the changes, for the history.
+    public var author: String?
+    /// The name of the context, for the history.
+    public var name: String?
+    /// Settles conflicts between this context and the store when it saves.
+    public var mergePolicy = MergePolicy.error
+    var follower: Task<Void, Never>?
+    /// Why `follow()` has ended; nil while it goes on, and if it was never called.
+    public internal(set) var followError: StoreError?
+
+    init(_ store: Store, author: String?, name: String?, isOwned: Bool = false) {
+        core = ContextCore(store, isOwned: isOwned)
+        self.author = author
+        self.name = name
+    }
+
+    deinit {
+        follower?.cancel()
+        core.close()
+    }
+
+    /// Ends the context. What is unsaved is lost. Afterwards everything that can throw throws `contextClosed`. Objects
+    /// can still be read, and must not be changed.
+    public func close() {
+        follower?.cancel()
+        follower = nil
+        core.close()
+    }
+
+    /// The state in which the context reads. Throws `StoreError`, such as `closed`, if the store could not be read when
+    /// the context was made.
+    public var snapshot: Snapshot { get throws { try core.snapshot } }
+
+    /// The place in history of that state. Throws as `snapshot`.
+    public var token: HistoryToken { get throws { try core.snapshot.token } }
+
+    // MARK: Objects
+
+    /// Inserts an object with the properties of a value. It is in the store when the context is saved.
+    @discardableResult
+    public func insert<E: Entity>(_ value: E) -> Object<E> { core.insert(value) }
+
+    /// Deletes an object, and does what the rules of the relationships say with those that refer to it: they are
+    /// deleted, or no longer refer. Saving does the same with objects that others have added since.
+    ///
+    /// Deleting an object that is deleted does nothing. An object of another context is not deleted; then saving
+    /// throws `wrongContext`.
+    public func delete<E: Entity>(_ object: Object<E>) {
+        guard object.source === core else { return core.note(.wrongContext(object.reference.id, E.model.name)) }
+        precondition(!core.isClosed, "An object is deleted after its context has ended: keep the context.")
+        core.batch { core.delete(object) }
+    }
+
+    /// The object that a reference names. Nothing of it is read yet. Constant time.
+    ///
+    /// Throws `StoreError`: `objectNotFound` if there is none in this state, or it is deleted in this context;
+    /// `wrongContext` if the reference is a temporary one of another context, or of an object that nobody holds any
+    /// more; `unknownEntity`; `contextClosed`; `damaged`; `closed`.
+    public func object<E: Entity>(_ reference: Reference<E>) throws -> Object<E> {
+        _ = try core.requireStore()
+        if let object = core.object(reference) { return object }
+        if let failure = core.takeFailure() { throw failure }
+        if reference.id.isTemporary, core.registered(reference.id) == nil {
+            throw StoreError.wrongContext(reference.id, E.model.name)
+        }
+        _ = try core.snapshot.layout(of: E.model)
+        throw StoreError(
+            .objectNotFound,
+            "There is no object \(reference) of “\(E.model.name)” in the context: it was deleted, or was inserted "
+                + "after the state of the context; then merge.", ObjectFacts(E.model.name, object: reference.id))
+    }
+
+    // MARK: What is unsaved
+
+    /// Whether anything is unsaved: an object is inserted or deleted, or has a property that differs from the saved
+    /// one. Linear in the objects that were changed.
+    public var hasChanges: Bool { core.pending.values.contains { $0.hasChanges } }
+
+    /// The objects of an entity that are inserted and not saved, in the order in which they were inserted.
+    public func insertedObjects<E: Entity>(_ type: E.Type) -> [Object<E>] { unsaved { $0.phase == .inserted } }
+
+    /// The objects of an entity that have unsaved properties.
+    public func changedObjects<E: Entity>(_ type: E.Type) -> [Object<E>] {
+        unsaved { $0.phase == .stored && $0.hasChanges }
+    }
+
+    /// The objects of an entity that are deleted and not saved.
+    public func deletedObjects<E: Entity>(_ type: E.Type) -> [Object<E>] { unsaved { $0.phase == .deleted } }
+
+    private func unsaved<E: Entity>(_ isWanted: (Object<E>) -> Bool) -> [Object<E>] {
+        core.pending.values.compactMap { $0 as? Object<E> }.filter(isWanted).sorted { $0.reference < $1.reference }
+    }
+
+    /// Forgets everything that is unsaved. Inserted objects are gone, deleted ones are there again.
+    public func rollback() {
+        _ = core.takeFailure()
+        core.batch { for object in core.pending.values { object.forgetEdits() } }
+    }
+
+    /// Forgets what is unsaved of one object. Objects that were deleted together with it stay deleted.
+    public func discard<E: Entity>(_ object: Object<E>) {
+        guard object.source === core, core.pending[object.id] != nil else { return }
+        core.batch { object.forgetEdits() }
+    }
+
+    /// Reads an object anew, as it is in the newest state of the store, without moving the context.
+    ///
+    /// - Parameter keepingEdits: Whether unsaved properties stay. Afterwards they are relative to the newest state, so
+    ///   saving finds no conflict with it.
+    ///
+    /// Throws `StoreError`: `objectGone` if it was deleted in the store; `wrongContext`, `contextClosed`, `damaged`,
+    /// `closed`.
+    public func refresh<E: Entity>(_ object: Object<E>, keepingEdits: Bool) throws {
+        guard object.source === core else { throw StoreError.wrongContext(object.reference.id, E.model.name) }
+        let store = try core.requireStore()
+        guard object.phase != .inserted else {
+            if !keepingEdits { core.batch { object.forgetEdits() } }
+            return
+        }
+        guard let theirs = try store.snapshot().value(object.reference) else {
+            throw StoreError.objectGone(object.reference.id, E.model.name)
+        }
+        core.batch { core.rebase(object, on: object.kept(theirs), keepingEdits: keepingEdits) }
+    }
+}
+
+@available(*, unavailable)
+extension Context: Sendable {}
+
+extension ContextCore {
+    func rebase<E: Entity>(_ object: Object<E>, on theirs: E, keepingEdits: Bool) {
+        recorder?.willChange(object)
+        var value = theirs
+        if keepingEdits, let saved = object.saved {
+            E.model.copy(E.model.differences(saved.value, object.current), from: object.current, to: &value)
+        }
+        let before = object.current
+        let slots = E.model.differences(before, value)
+        object.willChange(slots)
+        object.loaded = value
+        let isEdited = E.model.firstDifference(theirs, value) != nil
+        object.saved = isEdited ? SavedValue(theirs) : nil
+        if object.phase == .deleted || object.phase == .gone { object.phase = .stored }
+        if isEdited { addPending(object) } else { removePending(object) }
+        object.didChange(slots)
+        noteOtherSides(of: object, from: before, to: value)
+        noteTouched(object.id)
+    }
+
+    // MARK: Deleting
+
+    func delete<E: Entity>(_ object: Object<E>) {
+        guard object.isShown else { return }
+        if object.loaded == nil {
+            object.load()
+            if failure != nil { return }
+        }
+        var waiting: [any LiveObject] = [object]
+        let models = (try? requireStore())?.declaredModels ?? []
+        while let next = waiting.popLast() {
+            guard next.phase == .stored || next.phase == .inserted else { continue }
+            next.markDeleted()
+            for model in models {
+                for slot in model.referringSlots where model.properties[slot].codec.target == next.model.type {
+                    follow(model.properties[slot].deleteRule, of: next.id, model, slot, &waiting)
+                }
+            }
+        }
+    }
+
+    /// What a rule says about those that refer to a deleted object. A rule that denies is left to saving: until then
+    /// they may be deleted, too.
+    private func follow(
+        _ rule: DeleteRule, of target: ObjectID, _ model: EntityModel, _ slot: Int, _ waiting: inout [any LiveObject]
+    ) {
+        guard rule == .cascade || rule == .nullify else { return }
+        do throws(StoreError) {
+            for id in try referring(to: target, model, model.properties[slot].name) {
+                guard let referrer = live(id, model.type) else { continue }
+                if rule == .cascade { waiting.append(referrer) } else { referrer.removeReference(to: target, at: slot) }
+            }
+        } catch {
+            note(error)
+        }
+    }
+
+    private func live<E: Entity>(_ id: ObjectID, _ type: E.Type) -> (any LiveObject)? { object(Reference<E>(id)) }
+}

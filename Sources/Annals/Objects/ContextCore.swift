@@ -1,0 +1,342 @@
+// The state of a context: which objects it has, and which of them have something unsaved.
+//
+// Invariants:
+// CX1  There is one object for each ID. `registry` has every object that somebody holds, and keeps none alive.
+// CX2  `pending` has every object with something unsaved, and keeps it alive. Without its context it is emptied, so
+//      that objects and their context do not keep each other alive.
+// CX3  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
+//      snapshot, without the objects in `pending`, and those of them that refer.
+
+internal import FoundationEssentials
+internal import Synchronization
+
+/// Told of each change before it is made, to take it back later.
+protocol ChangeRecorder: AnyObject {
+    func willChange<E: Entity>(_ object: Object<E>)
+}
+
+/// Told after objects were changed, inserted or deleted, here or in the store.
+protocol ContextListener: AnyObject {
+    func contextDidChange(_ change: ContextChange)
+}
+
+/// What has changed in a context.
+struct ContextChange {
+    /// The objects, whether the context has them or not; nil if they are not known.
+    var objects: Set<ObjectID>?
+}
+
+/// What a context and its objects share. It does not outlive the last of them.
+final class ContextCore: ObjectSource {
+    private struct Registered {
+        // Sound because an object takes itself out before it goes.
+        unowned(unsafe) let object: any LiveObject
+    }
+
+    private struct Listening {
+        weak var listener: (any ContextListener)?
+    }
+
+    private let heldStore: Store?
+    private weak var owningStore: Store?
+    /// What the context stands at, or why it stands nowhere.
+    private var place: Result<Snapshot, StoreError>
+    private var registry: [ObjectID: Registered] = [:]
+    private(set) var pending: [ObjectID: any LiveObject] = [:]
+    /// By temporary ID: the ID that a saved object has now, as long as somebody holds it.
+    private var permanentIDs: [ObjectID: ObjectID] = [:]
+    private var temporaryIDs: [ObjectID: ObjectID] = [:]
+    private(set) var isClosed = false
+    var recorder: (any ChangeRecorder)?
+    /// Objects whose other sides somebody observes.
+    private var observedSides: Set<ObjectID> = []
+    private var listeners: [ObjectIdentifier: Listening] = [:]
+    private var touched: Set<ObjectID> = []
+    private var batchDepth = 0
+
+    /// - Parameter isOwned: Whether the store keeps the context, and so the context must not keep the store.
+    init(_ store: Store, isOwned: Bool) {
+        heldStore = isOwned ? nil : store
+        owningStore = store
+        do throws(StoreError) { place = .success(try store.newestSnapshot()) } catch { place = .failure(error) }
+        super.init()
+        tracking = TrackingProbe()
+    }
+
+    /// Throws `contextClosed`.
+    func requireStore() throws(StoreError) -> Store {
+        guard !isClosed, let store = heldStore ?? owningStore else {
+            throw StoreError(
+                .contextClosed, "The context was closed, or its store is gone: make another one, store.makeContext().")
+        }
+        _ = try snapshot
+        return store
+    }
+
+    /// What the context stands at. Throws why the store could not be read when the context was made.
+    var snapshot: Snapshot { get throws(StoreError) { try place.get() } }
+
+    func stand(at snapshot: Snapshot) { place = .success(snapshot) }
+
+    func close() {
+        isClosed = true
+        pending = [:]
+        recorder = nil
+        listeners = [:]
+    }
+
+    // MARK: Objects
+
+    var registeredCount: Int { registry.count }
+
+    /// All objects that somebody holds.
+    var registered: [any LiveObject] { registry.values.map(\.object) }
+
+    func registered(_ id: ObjectID) -> (any LiveObject)? { registry[permanentIDs[id] ?? id]?.object }
+
+    func registered<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
+        registry[permanentIDs[reference.id] ?? reference.id]?.object as? Object<E>
+    }
+
+    private func register<E: Entity>(_ object: Object<E>) {
+        object.isRegistered = true
+        registry[object.id] = Registered(object: object)
+    }
+
+    override func released(_ object: ObjectID) {
+        registry[object] = nil
+        if !observedSides.isEmpty { observedSides.remove(object) }
+        if !temporaryIDs.isEmpty, let temporary = temporaryIDs.removeValue(forKey: object) {
+            permanentIDs[temporary] = nil
+        }
+    }
+
+    /// The object of a reference that leads to one in the snapshot, made if nobody holds it yet; nil if it is deleted
+    /// here.
+    func known<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
+        if let held = registered(reference) { return held.isShown ? held : nil }
+        return made(reference)
+    }
+
+    /// Makes the object of a reference that nobody holds yet.
+    func made<E: Entity>(_ reference: Reference<E>) -> Object<E> {
+        let object = Object<E>(reference, self)
+        register(object)
+        return object
+    }
+
+    override func object<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
+        if let held = registered(reference) { return held.isShown ? held : nil }
+        guard !reference.id.isTemporary, registry[reference.id] == nil else { return nil }
+        do throws(StoreError) {
+            guard try snapshot.has(reference) else { return nil }
+        } catch {
+            note(error)
+            return nil
+        }
+        return known(reference)
+    }
+
+    override func reference<E: Entity>(to object: Object<E>) -> Reference<E>? {
+        // An object of another context stands for the same object here, unless only that context has it.
+        if object.source !== self, object.reference.id.isTemporary {
+            note(.wrongContext(object.reference.id, E.model.name))
+            return nil
+        }
+        return object.reference
+    }
+
+    override func value<E: Entity>(_ reference: Reference<E>) -> E? {
+        do throws(StoreError) { return try snapshot.value(reference) } catch { note(error) }
+        return nil
+    }
+
+    /// Gives an object that was saved its permanent ID.
+    func rename<E: Entity>(_ object: Object<E>, to reference: Reference<E>) {
+        let temporary = object.id
+        guard temporary != reference.id else { return }
+        registry[temporary] = nil
+        pending[temporary] = nil
+        if observedSides.remove(temporary) != nil { observedSides.insert(reference.id) }
+        object.reference = reference
+        permanentIDs[temporary] = reference.id
+        temporaryIDs[reference.id] = temporary
+        register(object)
+    }
+
+    /// Process-wide, so that a temporary reference of one context names nothing in another.
+    private static let nextTemporary = Atomic<UInt64>(ObjectID.firstTemporaryNumber)
+
+    // MARK: Changes
+
+    func addPending(_ object: some LiveObject) { pending[object.id] = object }
+
+    func removePending(_ object: some LiveObject) { pending[object.id] = nil }
+
+    func insert<E: Entity>(_ value: E) -> Object<E> {
+        precondition(!isClosed, "An object is inserted after its context has ended: keep the context.")
+        let number = Self.nextTemporary.add(1, ordering: .relaxed).oldValue
+        // Saving says what is missing if the store does not know the entity.
+        let entity = (try? snapshot)?.numberIfAny(of: E.model) ?? .max
+        let reference = Reference<E>(ObjectID(checked: UInt64(entity) << 48 | number))
+        let object = Object<E>(reference, value, self)
+        object.phase = .gone
+        register(object)
+        recorder?.willChange(object)
+        object.phase = .inserted
+        pending[object.id] = object
+        noteOtherSides(of: object, from: nil, to: value)
+        noteTouched(object.id)
+        return object
+    }
+
+    override func willEdit<E: Entity>(_ object: Object<E>) -> Bool {
+        precondition(!isClosed, "An object is changed after its context has ended: keep the context.")
+        guard object.isShown else {
+            note(.objectGone(object.reference.id, E.model.name))
+            return false
+        }
+        if object.loaded == nil {
+            object.load()
+            if failure != nil { return false }
+        }
+        recorder?.willChange(object)
+        if object.phase == .stored, object.saved == nil {
+            object.saved = SavedValue(object.current)
+            pending[object.id] = object
+        }
+        return true
+    }
+
+    override func apply<E: Entity>(_ value: E, to object: Object<E>, at offset: Int?) {
+        let model = E.model
+        let before = object.current
+        let slot = model.slot(at: offset)
+        let slots = slot < model.properties.count ? [slot] : model.differences(before, value)
+        object.willChange(slots)
+        object.loaded = value
+        object.didChange(slots)
+        if slots.contains(where: { model.properties[$0].codec.target != nil }) {
+            noteOtherSides(of: object, from: before, to: value)
+        }
+        if !slots.isEmpty { noteTouched(object.id) }
+    }
+
+    // MARK: Relationships
+
+    override func referring<E: Entity>(to reference: Reference<E>, _ type: E.Type, _ offset: Int?) -> [ObjectID] {
+        do throws(StoreError) {
+            let (target, name) = try E.model.relationship(otherSideAt: offset)
+            return try referring(to: permanentIDs[reference.id] ?? reference.id, target, name)
+        } catch {
+            note(error)
+            return []
+        }
+    }
+
+    /// The objects of an entity that refer to an object by a property, as the context shows them.
+    func referring(to object: ObjectID, _ model: EntityModel, _ name: String) throws(StoreError) -> [ObjectID] {
+        var found = object.isTemporary ? [] : try snapshot.referring(to: object, model, name)
+        guard !pending.isEmpty, let slot = model.properties.firstIndex(where: { $0.name == name }) else { return found }
+        found.removeAll { pending[$0] != nil }
+        for (id, referrer) in pending where referrer.model === model {
+            if referrer.references(at: slot).contains(object) { found.append(id) }
+        }
+        return found.sorted()
+    }
+
+    /// Tells the objects at the other sides that an object refers to them now, or no longer does.
+    func noteOtherSides<E: Entity>(of object: Object<E>, from before: E?, to after: E?) {
+        guard !observedSides.isEmpty || !listeners.isEmpty else { return }
+        let model = E.model
+        for slot in model.referringSlots {
+            let old = Set(before.map { model.references(at: slot, in: $0) } ?? [])
+            let new = Set(after.map { model.references(at: slot, in: $0) } ?? [])
+            for target in old.symmetricDifference(new) {
+                guard let held = registered(target) else { continue }
+                if let inverse = model.properties[slot].inverse { held.notify([held.model.slot(at: inverse.offset)]) }
+            }
+        }
+    }
+
+    /// Somebody observes what refers to an object.
+    func noteObservedSide(_ object: ObjectID) { observedSides.insert(object) }
+
+    /// What refers to the objects whose other sides somebody observes.
+    func observedSideLists() throws(StoreError) -> [ObjectID: [[ObjectID]]] {
+        var lists: [ObjectID: [[ObjectID]]] = [:]
+        for id in observedSides {
+            guard let object = registry[id]?.object else { continue }
+            var sides: [[ObjectID]] = []
+            for side in object.model.otherSides {
+                let (target, name) = try object.model.relationship(otherSideAt: side.offset)
+                sides.append(try referring(to: id, target, name))
+            }
+            lists[id] = sides
+        }
+        return lists
+    }
+
+    // MARK: Listeners
+
+    func add(_ listener: any ContextListener) {
+        listeners = listeners.filter { $0.value.listener != nil }
+        listeners[ObjectIdentifier(listener)] = Listening(listener: listener)
+    }
+
+    func noteTouched(_ object: ObjectID) {
+        guard !listeners.isEmpty else { return }
+        touched.insert(object)
+        if batchDepth == 0 { tell() }
+    }
+
+    /// Tells the listeners once, when `body` has ended.
+    func batch<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        batchDepth += 1
+        defer {
+            batchDepth -= 1
+            if batchDepth == 0, !touched.isEmpty { tell() }
+        }
+        return try body()
+    }
+
+    private func tell() {
+        let change = ContextChange(objects: touched)
+        touched = []
+        tell(change)
+    }
+
+    var hasListeners: Bool { !listeners.isEmpty }
+
+    func tell(_ change: ContextChange) {
+        for listening in listeners.values { listening.listener?.contextDidChange(change) }
+    }
+}
+
+extension Snapshot {
+    /// The number of a model's entity; nil if the store does not know it.
+    func numberIfAny(of model: EntityModel) -> UInt16? { view.catalog.number(ofEntity: model.name) }
+
+    /// Whether there is such an object of the type's entity. Constant time.
+    func has<E: Entity>(_ reference: Reference<E>) throws(StoreError) -> Bool {
+        let layout = try layout(of: E.model)
+        guard layout.number == reference.id.entityNumber else { return false }
+        return try view.contains(reference.id)
+    }
+}
+
+extension StoreError {
+    static func wrongContext(_ object: ObjectID, _ entity: String) -> StoreError {
+        StoreError(
+            .wrongContext,
+            "An object of “\(entity)” belongs to another context, which has not saved it: save that context first, and "
+                + "use the object's reference.", ObjectFacts(entity, object: object))
+    }
+
+    static func objectGone(_ object: ObjectID, _ entity: String) -> StoreError {
+        StoreError(
+            .objectGone,
+            "The object \(object) of “\(entity)” was deleted, so it was not changed: look at status.isGone before you "
+                + "change an object.", ObjectFacts(entity, object: object))
+    }
+}

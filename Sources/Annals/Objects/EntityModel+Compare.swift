@@ -1,0 +1,106 @@
+// Comparing and combining values of a type property by property.
+//
+// Invariants:
+// EC1  Two properties are equal if they would be stored as the same bytes. What cannot be stored equals nothing.
+
+internal import FoundationEssentials
+
+extension EntityModel {
+    /// Whether a property is the same in two values at these addresses.
+    func isEqual(_ slot: Int, _ left: UnsafeRawPointer, _ right: UnsafeRawPointer) -> Bool {
+        let property = properties[slot]
+        let (left, right) = (left + property.offset, right + property.offset)
+        switch property.codec.form {
+        case .bool, .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64, .reference:
+            if !property.codec.isOptional {
+                return UnsafeRawBufferPointer(start: left, count: property.size)
+                    .elementsEqual(UnsafeRawBufferPointer(start: right, count: property.size))
+            }
+        case .string:
+            if !property.codec.isOptional {
+                let left = left.assumingMemoryBound(to: String.self)
+                let right = right.assumingMemoryBound(to: String.self)
+                return left.pointee.utf8.elementsEqual(right.pointee.utf8)
+            }
+        case .double, .float, .date, .other: break
+        }
+        guard let left = try? property.codec.value(at: left).storedValue(),
+            let right = try? property.codec.value(at: right).storedValue()
+        else { return false }
+        return left == right
+    }
+
+    /// The slot of the first property that differs; nil if none does.
+    func firstDifference<E: Entity>(_ left: E, _ right: E) -> Int? {
+        withUnsafePointer(to: left) { left in
+            withUnsafePointer(to: right) { right in properties.indices.first { !isEqual($0, left, right) } }
+        }
+    }
+
+    /// The slots of the properties that differ.
+    func differences<E: Entity>(_ left: E, _ right: E) -> [Int] {
+        withUnsafePointer(to: left) { left in
+            withUnsafePointer(to: right) { right in properties.indices.filter { !isEqual($0, left, right) } }
+        }
+    }
+
+    /// Replaces properties of a value by those of another.
+    func copy<E: Entity>(_ slots: some Sequence<Int>, from value: E, to other: inout E) {
+        withUnsafePointer(to: value) { value in
+            withUnsafeMutablePointer(to: &other) { other in
+                for slot in slots {
+                    let offset = properties[slot].offset
+                    properties[slot].codec.copy(
+                        UnsafeRawPointer(value) + offset, to: UnsafeMutableRawPointer(other) + offset)
+                }
+            }
+        }
+    }
+
+    /// The property as it would be stored; nil if it cannot be.
+    func value<E: Entity>(at slot: Int, in value: E) -> Value? {
+        withUnsafePointer(to: value) {
+            try? properties[slot].codec.value(at: UnsafeRawPointer($0) + properties[slot].offset)
+        }
+    }
+
+    // MARK: References
+
+    /// The slots of the properties that refer to objects.
+    var referringSlots: [Int] { properties.indices.filter { properties[$0].codec.target != nil } }
+
+    func references<E: Entity>(at slot: Int, in value: E) -> [ObjectID] {
+        guard let value = self.value(at: slot, in: value) else { return [] }
+        return value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
+    }
+
+    /// Sets what a property refers to. One that refers to a single object gets the first.
+    func setReferences<E: Entity>(_ objects: [ObjectID], at slot: Int, in value: inout E) {
+        let codec = properties[slot].codec
+        let stored: Value =
+            switch codec.attributeType {
+            case .object: objects.first.map { .object($0) } ?? .null
+            case .orderedObjects: .orderedObjects(objects)
+            default: .objects(objects)
+            }
+        withUnsafeMutablePointer(to: &value) {
+            _ = codec.store(stored, at: UnsafeMutableRawPointer($0) + properties[slot].offset)
+        }
+    }
+
+    func removeReference<E: Entity>(to target: ObjectID, at slot: Int, in value: inout E) {
+        setReferences(references(at: slot, in: value).filter { $0 != target }, at: slot, in: &value)
+    }
+
+    /// Replaces references by others. Returns whether there was any to replace.
+    func replaceReferences<E: Entity>(_ others: [ObjectID: ObjectID], in value: inout E) -> Bool {
+        var isReplaced = false
+        for slot in referringSlots {
+            let objects = references(at: slot, in: value)
+            guard objects.contains(where: { others[$0] != nil }) else { continue }
+            setReferences(objects.map { others[$0] ?? $0 }, at: slot, in: &value)
+            isReplaced = true
+        }
+        return isReplaced
+    }
+}

@@ -1,0 +1,131 @@
+// What a context does with its objects, whatever their types.
+
+internal import FoundationEssentials
+
+/// An object of a context whose type is known only while the program runs.
+protocol LiveObject: AnyObject {
+    var id: ObjectID { get }
+    var phase: ObjectPhase { get }
+    var model: EntityModel { get }
+    /// Whether it is inserted, deleted, or a stored property differs from the saved one.
+    var hasChanges: Bool { get }
+    /// The objects that a relationship refers to, as it is shown.
+    func references(at slot: Int) -> [ObjectID]
+    /// Takes a reference out of a relationship.
+    func removeReference(to target: ObjectID, at slot: Int)
+    /// Deletes it in its context, alone.
+    func markDeleted()
+    /// Forgets its edits: shows what is saved. An object that was never saved is gone.
+    func forgetEdits()
+    /// Tells those who observe these slots that they have changed; nil for all.
+    func notify(_ slots: [Int]?)
+    /// What becomes of it in another state; nil if nothing does.
+    func refreshment(_ newer: Snapshot) throws(StoreError) -> (any ObjectRefreshment)?
+    /// What is to be saved of it; nil if nothing is.
+    func saveItem(runsHooks: Bool) throws(StoreError) -> (any SaveItem)?
+    /// Replaces temporary references in its properties.
+    func replaceReferences(_ permanent: [ObjectID: ObjectID])
+}
+
+extension Object: LiveObject {
+    var id: ObjectID { reference.id }
+    var model: EntityModel { E.model }
+
+    var core: ContextCore {
+        guard let core = source as? ContextCore else {
+            preconditionFailure("The object belongs to no context: only objects of a context have a status.")
+        }
+        return core
+    }
+
+    /// Whether it is shown: related objects and results leave out the others.
+    var isShown: Bool { phase == .stored || phase == .inserted }
+
+    var hasChanges: Bool {
+        switch phase {
+        case .inserted, .deleted: true
+        case .gone: false
+        case .stored:
+            if let saved, let loaded { E.model.firstDifference(saved.value, loaded) != nil } else { false }
+        }
+    }
+
+    func references(at slot: Int) -> [ObjectID] {
+        guard isShown else { return [] }
+        return E.model.references(at: slot, in: current)
+    }
+
+    func removeReference(to target: ObjectID, at slot: Int) {
+        guard isShown, core.willEdit(self) else { return }
+        var value = current
+        E.model.removeReference(to: target, at: slot, in: &value)
+        core.apply(value, to: self, at: E.model.properties[slot].offset)
+    }
+
+    func markDeleted() {
+        core.recorder?.willChange(self)
+        switch phase {
+        case .inserted:
+            // It never was in the store.
+            phase = .gone
+            core.removePending(self)
+        case .stored:
+            // Its last values stay readable.
+            _ = current
+            if saved == nil { saved = SavedValue(current) }
+            phase = .deleted
+            core.addPending(self)
+        case .deleted, .gone: return
+        }
+        core.noteOtherSides(of: self, from: current, to: nil)
+        notify(nil)
+        core.noteTouched(id)
+    }
+
+    func notify(_ slots: [Int]?) {
+        guard registrar != nil else { return }
+        let slots = slots ?? Array(0..<E.model.wholeSlot)
+        willChange(slots)
+        didChange(slots)
+    }
+
+    func forgetEdits() {
+        core.recorder?.willChange(self)
+        let before = current
+        switch phase {
+        case .inserted:
+            phase = .gone
+        case .deleted, .stored:
+            phase = .stored
+            if let saved {
+                self.saved = nil
+                let slots = E.model.differences(saved.value, before)
+                willChange(slots)
+                loaded = saved.value
+                didChange(slots)
+            }
+        case .gone: return
+        }
+        core.removePending(self)
+        core.noteOtherSides(of: self, from: before, to: isShown ? current : nil)
+        if !isShown { notify(nil) }
+        core.noteTouched(id)
+    }
+
+    func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
+        guard var value = loaded else { return }
+        if E.model.replaceReferences(permanent, in: &value) { loaded = value }
+        if let saved {
+            var base = saved.value
+            if E.model.replaceReferences(permanent, in: &base) { self.saved = SavedValue(base) }
+        }
+    }
+}
+
+extension ObjectID {
+    /// Whether an object in a context has it that was not saved yet. No object of a store has such a number.
+    var isTemporary: Bool { number >= ObjectID.firstTemporaryNumber }
+
+    /// Half of all numbers: a store that inserts a million objects each second needs four years to reach them.
+    static let firstTemporaryNumber: UInt64 = 1 << 47
+}

@@ -1,0 +1,87 @@
+// What is done if an object was changed here and in the store.
+
+/// Settles conflicts when a context saves. A conflict is an attribute that was changed both in the context and in the
+/// store, to different values, or an object that was deleted on one side and changed on the other.
+public enum MergePolicy: String, Sendable, Hashable, Codable, CaseIterable {
+    /// Saving throws `mergeConflict`, and nothing is saved.
+    case error
+    /// The store's value stays, attribute by attribute.
+    case storeWins
+    /// The context's value is saved, attribute by attribute. An object that was deleted in the store is inserted again.
+    case objectWins
+    /// The context's objects are saved as they are, with the attributes that only the store has changed, too.
+    case overwrite
+    /// The context's changes of an object with a conflict are dropped.
+    case rollback
+}
+
+/// One conflict between a context and the store.
+public struct MergeConflict: Hashable, Sendable, Codable {
+    /// What two sides did.
+    public enum Kind: String, Hashable, Sendable, Codable {
+        /// Both have changed an attribute, to different values.
+        case attribute
+        /// It was changed in the context, and deleted in the store.
+        case deletedInStore
+        /// It was deleted in the context, and changed in the store.
+        case changedInStore
+    }
+
+    /// What two sides did.
+    public let kind: Kind
+    /// The object.
+    public let object: ObjectID
+    /// The name of its entity.
+    public let entity: String
+    /// The name of the attribute; nil unless the kind is `attribute`.
+    public let attribute: String?
+    /// What both have started from; nil unless the kind is `attribute`.
+    public let base: Value?
+    /// The context's value.
+    public let mine: Value?
+    /// The store's value.
+    public let theirs: Value?
+
+    static func whole(_ kind: Kind, _ object: ObjectID, _ entity: String) -> MergeConflict {
+        MergeConflict(
+            kind: kind, object: object, entity: entity, attribute: nil, base: nil, mine: nil, theirs: nil)
+    }
+
+    static func attribute<E: Entity>(
+        _ slot: Int, _ object: ObjectID, base: E, mine: E, theirs: E
+    ) -> MergeConflict {
+        let model = E.model
+        return MergeConflict(
+            kind: .attribute, object: object, entity: model.name, attribute: model.properties[slot].name,
+            base: model.value(at: slot, in: base), mine: model.value(at: slot, in: mine),
+            theirs: model.value(at: slot, in: theirs))
+    }
+}
+
+/// All conflicts of a save.
+struct ConflictFacts: ErrorFacts {
+    let conflicts: [MergeConflict]
+}
+
+extension StoreError {
+    /// What was changed on both sides, for `mergeConflict` and `undoConflict`. Otherwise empty.
+    public var mergeConflicts: [MergeConflict] { (facts as? ConflictFacts)?.conflicts ?? [] }
+
+    static func mergeConflict(_ conflicts: [MergeConflict]) -> StoreError {
+        let sentences = conflicts.prefix(10).map { conflict in
+            let object = "\(conflict.object) of “\(conflict.entity)”"
+            return switch conflict.kind {
+            case .attribute: "“\(conflict.attribute ?? "")” of \(object) was changed here and in the store."
+            case .deletedInStore: "\(object) was changed here, and deleted in the store."
+            case .changedInStore: "\(object) was deleted here, and changed in the store."
+            }
+        }
+        let more = conflicts.count > 10 ? " And \(conflicts.count - 10) more." : ""
+        var error = StoreError(
+            .mergeConflict,
+            sentences.joined(separator: " ") + more
+                + " Nothing was saved: refresh or discard the objects, or choose another merge policy.")
+        error.facts = ConflictFacts(conflicts: conflicts)
+        return error
+    }
+}

@@ -1,0 +1,252 @@
+// What a context saves of one object. It is worked out before the writer lock is taken, and written with it.
+//
+// Invariants:
+// SI1  Writing an item runs no code of the program: values of its own types are encoded before.
+
+internal import FoundationEssentials
+
+/// One object to be saved, whatever its type.
+protocol SaveItem: AnyObject, Sendable {
+    var id: ObjectID { get }
+    var kind: HistoryChange.Kind { get }
+    /// Whether the store's version has been seen to be another one than the changes are relative to.
+    var isContested: Bool { get }
+    /// What is not as the schema asks for.
+    var failures: [ValidationFailure] { get }
+    /// The same on a newer state of the store; nil if nothing is left to be saved. Adds what is in conflict.
+    func rebased(
+        on newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
+    ) throws(StoreError) -> (any SaveItem)?
+    /// Takes an ID for an object to be inserted.
+    func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
+    /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
+    func write(to transaction: Transaction, _ permanent: [ObjectID: ObjectID]) throws(StoreError)
+    /// Takes over what was saved.
+    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID])
+}
+
+final class SaveItemOf<E: Entity>: SaveItem {
+    let reference: Reference<E>
+    let kind: HistoryChange.Kind
+    /// What is saved, with what hooks and derivations have changed.
+    private let value: E
+    /// What was shown when saving began.
+    private let shown: E
+    /// What the changes are relative to; nil for an inserted object.
+    private let base: E?
+    let isContested: Bool
+    /// An inserted object that was in the store before, and gets its ID again.
+    private let isAgain: Bool
+    /// By position, if the program's own code encodes some of the values.
+    private let encoded: [(position: Int, value: StoredValue)]?
+    let failures: [ValidationFailure]
+
+    var id: ObjectID { reference.id }
+
+    init(
+        _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: E, value: E, base: E?, isAgain: Bool,
+        isContested: Bool = false, _ snapshot: Snapshot
+    ) throws(StoreError) {
+        self.isContested = isContested
+        (self.reference, self.kind, self.shown, self.base, self.isAgain) = (reference, kind, shown, base, isAgain)
+        let layout = try snapshot.layout(of: E.model)
+        let binding = try layout.binding(E.self, snapshot.view.catalog)
+        var value = value
+        if kind == .delete {
+            (failures, encoded) = ([], nil)
+        } else {
+            failures = binding.model.rules.hasRules ? Self.prepare(&value, binding) : []
+            encoded =
+                try withUnsafePointer(to: value) { (value) throws(StoreError) in
+                    let isWrittenByAddress = binding.isWrittenByAddress && !binding.mayHaveLongValues(value)
+                    return isWrittenByAddress ? nil : try binding.changes(value)
+                }
+        }
+        self.value = value
+    }
+
+    private static func prepare(_ value: inout E, _ binding: EntityBinding) -> [ValidationFailure] {
+        withUnsafeMutablePointer(to: &value) { value in
+            binding.model.rules.derive(UnsafeMutableRawPointer(value))
+            return binding.model.rules.failures(UnsafeRawPointer(value))
+        }
+    }
+
+    // MARK: Another state
+
+    func rebased(
+        on newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
+    ) throws(StoreError) -> (any SaveItem)? {
+        guard let base else { return self }
+        let theirs = try newer.value(reference)
+        if kind == .delete { return try deletion(theirs, newer, policy, &conflicts) }
+        guard let theirs else {
+            switch policy {
+            case .error:
+                conflicts.append(.whole(.deletedInStore, id, E.model.name))
+                return self
+            case .storeWins, .rollback: return nil
+            case .objectWins, .overwrite:
+                return try SaveItemOf(
+                    reference, .insert, shown: shown, value: value, base: nil, isAgain: true, newer)
+            }
+        }
+        let merge = ThreeWayMerge(base: base, mine: value, theirs: theirs)
+        var merged = merge.value
+        if !merge.conflicts.isEmpty {
+            switch policy {
+            case .error:
+                conflicts += merge.conflicts.map {
+                    .attribute($0, id, base: base, mine: value, theirs: theirs)
+                }
+            case .storeWins: E.model.copy(merge.conflicts, from: theirs, to: &merged)
+            case .objectWins: break
+            case .overwrite: merged = value
+            case .rollback: return nil
+            }
+        }
+        return try SaveItemOf(reference, .update, shown: shown, value: merged, base: theirs, isAgain: false, newer)
+    }
+
+    private func deletion(
+        _ theirs: E?, _ newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
+    ) throws(StoreError) -> (any SaveItem)? {
+        // Both have deleted it.
+        guard let theirs, let base else { return nil }
+        guard E.model.firstDifference(base, theirs) != nil else { return self }
+        switch policy {
+        case .error: conflicts.append(.whole(.changedInStore, id, E.model.name))
+        case .storeWins, .rollback: return nil
+        case .objectWins, .overwrite: break
+        }
+        return try SaveItemOf(reference, .delete, shown: shown, value: value, base: theirs, isAgain: false, newer)
+    }
+
+    // MARK: Writing
+
+    func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID {
+        isAgain ? id : try transaction.draft.reserve(entity: id.entityNumber)
+    }
+
+    func write(to transaction: Transaction, _ permanent: [ObjectID: ObjectID]) throws(StoreError) {
+        let draft = transaction.draft
+        guard kind != .delete else { return try draft.delete(id) }
+        let (binding, layout) = try transaction.binding(E.self)
+        let object = permanent[id] ?? id
+        if let encoded {
+            let values = encoded.map { (position: $0.position, value: $0.value.replacing(permanent)) }
+            if kind == .update, !isAgain {
+                _ = try draft.update(id, try Transaction.withoutSameLargeValues(values, id, draft))
+                return
+            }
+            return try write(draft, object, binding, layout) { (row) throws(StoreError) in
+                for (position, value) in values { try row.set(stored: value, at: position) }
+            }
+        }
+        var value = value
+        if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
+        try withUnsafePointer(to: value) { (value) throws(StoreError) in
+            try write(draft, object, binding, layout) { (row) throws(StoreError) in
+                try binding.write(UnsafeRawPointer(value), to: &row)
+            }
+        }
+    }
+
+    private func write(
+        _ draft: PendingTransaction, _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout,
+        _ set: (inout RowWriter) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        if isAgain {
+            try draft.insertAgain(object, set)
+        } else if kind == .insert {
+            try draft.insert(reserved: object, layout, set)
+        } else {
+            try draft.update(object, set)
+        }
+    }
+
+    // MARK: Afterwards
+
+    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID]) {
+        guard let object = core.registered(reference) else { return }
+        let saved = Reference<E>(permanent[id] ?? id)
+        var value = value
+        if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
+        if kind == .delete {
+            if object.phase == .deleted {
+                object.phase = .gone
+                object.saved = nil
+                core.removePending(object)
+            }
+            return
+        }
+        if object.id.isTemporary { core.rename(object, to: saved) }
+        let before = object.current
+        // Edits since saving began stay unsaved.
+        var shown = shown
+        if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &shown) }
+        var now = object.current
+        if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &now) }
+        let later = E.model.differences(shown, now)
+        var next = value
+        if E.model.hasTransients {
+            next = now
+            E.model.copy(E.model.properties.indices, from: value, to: &next)
+        }
+        E.model.copy(later, from: now, to: &next)
+        let slots = object.registrar == nil ? [] : E.model.differences(before, next)
+        object.willChange(slots)
+        object.loaded = next
+        object.didChange(slots)
+        switch object.phase {
+        case .inserted, .stored:
+            object.phase = .stored
+            object.saved = later.isEmpty ? nil : SavedValue(value)
+            if later.isEmpty { core.removePending(object) } else { core.addPending(object) }
+        case .deleted, .gone:
+            // Deleted since saving began.
+            object.phase = .deleted
+            object.saved = SavedValue(value)
+            core.addPending(object)
+        }
+    }
+}
+
+extension StoredValue {
+    /// The same with other references.
+    fileprivate func replacing(_ others: [ObjectID: ObjectID]) -> StoredValue {
+        if others.isEmpty { return self }
+        return switch self {
+        case .object(let object): .object(others[object] ?? object)
+        case .orderedObjects(let objects): .orderedObjects(objects.map { others[$0] ?? $0 })
+        case .objects(let objects): .objects(objects.map { others[$0] ?? $0 }.sorted())
+        default: self
+        }
+    }
+}
+
+extension Object {
+    func saveItem(runsHooks: Bool) throws(StoreError) -> (any SaveItem)? {
+        var value = current
+        let kind: HistoryChange.Kind
+        switch phase {
+        case .gone: return nil
+        case .deleted:
+            if runsHooks { value.willDelete() }
+            kind = .delete
+        case .inserted:
+            if runsHooks {
+                value.willInsert()
+                value.willSave()
+            }
+            kind = .insert
+        case .stored:
+            guard hasChanges else { return nil }
+            if runsHooks { value.willSave() }
+            kind = .update
+        }
+        return try SaveItemOf(
+            reference, kind, shown: current, value: value, base: phase == .inserted ? nil : saved?.value,
+            isAgain: phase == .inserted && !id.isTemporary, isContested: saved?.isContested ?? false, try core.snapshot)
+    }
+}

@@ -1,0 +1,46 @@
+// How a program gets a context: one of its own, the one of the main actor, or one for a piece of work.
+
+internal import FoundationEssentials
+
+extension Store {
+    /// Makes a context at the newest state. It belongs to the isolation that calls this: an actor, or a thread.
+    ///
+    /// - Parameters:
+    ///   - author: Who makes the changes, for the history.
+    ///   - name: The name of the context, for the history.
+    ///
+    /// If the store is closed or cannot be read, everything of the context that can throw says so.
+    public func makeContext(author: String? = nil, name: String? = nil) -> sending Context {
+        Context(self, author: author, name: name)
+    }
+
+    /// Calls `body` with a new context, and ends the context when `body` has ended. What `body` has not saved is lost.
+    ///
+    /// In async code, call it in a task that may wait, because saving waits for the writer lock. Throws what
+    /// `body` throws.
+    public func perform<Result>(
+        author: String? = nil, name: String? = nil, _ body: (Context) throws -> Result
+    ) rethrows -> Result {
+        let context = Context(self, author: author, name: name)
+        defer { context.close() }
+        return try body(context)
+    }
+}
+
+/// Keeps the context of the main actor.
+@MainActor private final class MainContext {
+    let context: Context
+    init(_ context: Context) { self.context = context }
+}
+
+extension Store {
+    /// The context of the main actor. The store makes it when it is first asked for, and keeps it. It does not keep the
+    /// store: when nothing else does, everything of it throws `contextClosed`. Set its author and its name.
+    @MainActor public var mainContext: Context {
+        let key = ObjectIdentifier(MainContext.self)
+        if let kept = attachments.withLock({ $0[key] }) as? MainContext { return kept.context }
+        let made = MainContext(Context(self, author: nil, name: nil, isOwned: true))
+        attachments.withLock { $0[key] = made }
+        return made.context
+    }
+}

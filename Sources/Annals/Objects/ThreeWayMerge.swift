@@ -1,0 +1,76 @@
+// Bringing together what two have done to one value: pure functions.
+//
+// Invariants:
+// TW1  A property that only one side has changed has that side's value.
+// TW2  A property that both sides have changed to different values keeps mine, and is a conflict.
+// TW3  A list of references has what either side has added, and not what either has removed.
+
+internal import FoundationEssentials
+
+/// What comes of an edited object when the store has another version of it.
+struct ThreeWayMerge<E: Entity> {
+    /// What is shown: theirs, with my edits.
+    var value: E
+    /// What my edits are relative to from now on. Where there is a conflict, it is what it was.
+    var base: E
+    /// The slots that both sides have changed to different values.
+    var conflicts: [Int]
+
+    init(base: E, mine: E, theirs: E) {
+        let model = E.model
+        (value, self.base, conflicts) = (mine, base, [])
+        var taken: [Int] = []
+        var rebased: [Int] = []
+        for slot in model.differences(base, theirs) {
+            let isMine = Self.isDifferent(model, slot, base, mine)
+            if !isMine {
+                taken.append(slot)
+                rebased.append(slot)
+            } else if !Self.isDifferent(model, slot, mine, theirs) {
+                rebased.append(slot)
+            } else if model.properties[slot].codec.attributeType.isObjectList {
+                let merged = mergedList(
+                    base: model.references(at: slot, in: base), mine: model.references(at: slot, in: mine),
+                    theirs: model.references(at: slot, in: theirs))
+                model.setReferences(merged, at: slot, in: &value)
+                rebased.append(slot)
+            } else {
+                conflicts.append(slot)
+            }
+        }
+        model.copy(taken, from: theirs, to: &value)
+        model.copy(rebased, from: theirs, to: &self.base)
+    }
+
+    private static func isDifferent(_ model: EntityModel, _ slot: Int, _ left: E, _ right: E) -> Bool {
+        withUnsafePointer(to: left) { left in
+            withUnsafePointer(to: right) { right in !model.isEqual(slot, left, right) }
+        }
+    }
+}
+
+/// A list that two have changed. The order is mine if only I have changed the order of what all three have; otherwise
+/// it is theirs. What the other side has added comes after what it came after there. Linear.
+func mergedList(base: [ObjectID], mine: [ObjectID], theirs: [ObjectID]) -> [ObjectID] {
+    let (before, here, there) = (Set(base), Set(mine), Set(theirs))
+    let isCommon = { (object: ObjectID) in before.contains(object) && here.contains(object) && there.contains(object) }
+    let isReordered = base.filter(isCommon) != mine.filter(isCommon)
+    let isReorderedThere = base.filter(isCommon) != theirs.filter(isCommon)
+    let (leading, others) = isReordered && !isReorderedThere ? (mine, theirs) : (theirs, mine)
+    // What both have, or one has added.
+    let isKept = { (object: ObjectID) in
+        here.contains(object) && there.contains(object) || !before.contains(object)
+    }
+    var added: [ObjectID?: [ObjectID]] = [:]
+    let leadingSet = leading == mine ? here : there
+    var previous: ObjectID?
+    for object in others where isKept(object) {
+        if leadingSet.contains(object) { previous = object } else { added[previous, default: []].append(object) }
+    }
+    var merged = added[nil] ?? []
+    for object in leading where isKept(object) {
+        merged.append(object)
+        merged += added[object] ?? []
+    }
+    return merged
+}
