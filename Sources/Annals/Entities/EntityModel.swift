@@ -60,6 +60,8 @@ final class EntityModel: Sendable {
     let lastChange: String?
     /// For observing objects of the type: a key path for each slot. See `Object.path(ofSlot:_:)`.
     let slotPaths: [any AnyKeyPath & Sendable]
+    /// The indexes of the properties that refer to objects.
+    let referringSlots: [Int]
     /// Of `rules`. Kept, because every object that is written asks for it.
     let hasRules: Bool
     let paths = KnownPaths()
@@ -82,6 +84,7 @@ final class EntityModel: Sendable {
         self.limits = limits
         self.lastChange = lastChange
         self.slotPaths = slotPaths
+        referringSlots = properties.indices.filter { properties[$0].codec.target != nil }
         hasRules = rules.hasRules
     }
 

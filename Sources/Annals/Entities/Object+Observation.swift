@@ -25,7 +25,9 @@ extension Object: Observable {
         let model = E.model
         let registrar = self.registrar ?? ObservationRegistrar()
         self.registrar = registrar
-        registrar.access(self, keyPath: Self.path(ofSlot: model.slot(at: offset), model))
+        let slot = model.slot(at: offset)
+        if slot >= model.properties.count, slot < model.wholeSlot { source.noteObservedSide(reference.id) }
+        registrar.access(self, keyPath: Self.path(ofSlot: slot, model))
     }
 
     /// Tells those who observe one of these slots that they are about to change.

@@ -203,6 +203,9 @@ class ObjectSource {
     /// Gives an object new properties, of which those at an offset may differ; nil if any may.
     func apply<E: Entity>(_ value: E, to object: Object<E>, at offset: Int?) {}
 
+    /// Somebody observes what refers to an object.
+    func noteObservedSide(_ object: ObjectID) {}
+
     /// A registered object is released.
     func released(_ object: ObjectID) {}
 }

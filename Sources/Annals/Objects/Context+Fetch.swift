@@ -123,11 +123,7 @@ struct ContextSearch<E: Entity> {
             (self.includesUnsaved, dependsOnOthers) = (false, false)
             return
         }
-        let snapshot = snapshot
-        dependsOnOthers =
-            try predicate.map { (predicate) throws(StoreError) in
-                try PredicateTranslator.condition(predicate, snapshot).dependsOnOthers
-            } ?? false
+        dependsOnOthers = predicate == nil ? false : try Fetch(snapshot, predicate).plan.condition.dependsOnOthers
         self.includesUnsaved = dependsOnOthers || core.pending.values.contains { $0 is Object<E> }
     }
 

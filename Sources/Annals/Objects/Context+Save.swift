@@ -88,8 +88,12 @@ struct SavePlan: Sendable {
     private let items: [any SaveItem]
     /// The state that the items were worked out for.
     private let base: Snapshot
+    /// What the merge policy has decided against.
+    private let dropped: [any SaveItem]
 
-    private init(_ items: [any SaveItem], _ base: Snapshot) { (self.items, self.base) = (items, base) }
+    private init(_ items: [any SaveItem], dropped: [any SaveItem] = [], _ base: Snapshot) {
+        (self.items, self.dropped, self.base) = (items, dropped, base)
+    }
 
     /// What is unsaved in a context; nil if nothing is. Throws what was noted since the last save.
     init?(_ core: ContextCore) throws(StoreError) {
@@ -115,6 +119,7 @@ struct SavePlan: Sendable {
         var conflicts: [MergeConflict] = []
         var rebased: [any SaveItem] = []
         rebased.reserveCapacity(items.count)
+        var dropped = dropped
         for item in items {
             var isSame = item.kind == .insert
             if !isSame, !item.isContested { isSame = try !newer.isOther(item.id, than: base) }
@@ -122,10 +127,12 @@ struct SavePlan: Sendable {
                 rebased.append(item)
             } else if let item = try item.rebased(on: newer, policy, &conflicts) {
                 rebased.append(item)
+            } else {
+                dropped.append(item)
             }
         }
         guard conflicts.isEmpty else { throw .mergeConflict(conflicts) }
-        let plan = SavePlan(rebased, newer)
+        let plan = SavePlan(rebased, dropped: dropped, newer)
         try plan.requireValid()
         return plan
     }
@@ -147,7 +154,8 @@ struct SavePlan: Sendable {
         return permanent
     }
 
-    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID]) {
+    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID], _ newer: Snapshot) throws(StoreError) {
+        for item in dropped { try item.drop(core, newer) }
         for item in items { item.finish(core, permanent) }
     }
 
@@ -167,7 +175,7 @@ extension ContextCore {
         _ plan: SavePlan, _ permanent: [ObjectID: ObjectID], _ saved: HistoryToken?, _ newer: Snapshot
     ) throws(StoreError) -> HistoryToken {
         try batch { () throws(StoreError) in
-            plan.finish(self, permanent)
+            try plan.finish(self, permanent, newer)
             if !permanent.isEmpty {
                 for object in pending.values { object.replaceReferences(permanent) }
             }

@@ -260,7 +260,7 @@ final class ContextCore: ObjectSource {
     }
 
     /// Somebody observes what refers to an object.
-    func noteObservedSide(_ object: ObjectID) { observedSides.insert(object) }
+    override func noteObservedSide(_ object: ObjectID) { observedSides.insert(object) }
 
     /// What refers to the objects whose other sides somebody observes.
     func observedSideLists() throws(StoreError) -> [ObjectID: [[ObjectID]]] {

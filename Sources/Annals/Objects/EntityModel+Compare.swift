@@ -66,9 +66,6 @@ extension EntityModel {
 
     // MARK: References
 
-    /// The slots of the properties that refer to objects.
-    var referringSlots: [Int] { properties.indices.filter { properties[$0].codec.target != nil } }
-
     func references<E: Entity>(at slot: Int, in value: E) -> [ObjectID] {
         guard let value = self.value(at: slot, in: value) else { return [] }
         return value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []

@@ -96,13 +96,12 @@ extension Object: LiveObject {
         case .inserted:
             phase = .gone
         case .deleted, .stored:
-            phase = .stored
             if let saved {
                 self.saved = nil
-                let slots = E.model.differences(saved.value, before)
-                willChange(slots)
-                loaded = saved.value
-                didChange(slots)
+                // If the store has another version, edits were relative to a mixture of both.
+                let value = saved.isContested ? core.value(reference).map(kept) : saved.value
+                phase = value == nil ? .gone : .stored
+                if let value { show(value) }
             }
         case .gone: return
         }
@@ -110,6 +109,14 @@ extension Object: LiveObject {
         core.noteOtherSides(of: self, from: before, to: isShown ? current : nil)
         if !isShown { notify(nil) }
         core.noteTouched(id)
+    }
+
+    /// Shows other properties, and tells those who observe them.
+    func show(_ value: E) {
+        let slots = registrar == nil ? [] : E.model.differences(current, value)
+        willChange(slots)
+        loaded = value
+        didChange(slots)
     }
 
     func replaceReferences(_ permanent: [ObjectID: ObjectID]) {

@@ -46,7 +46,8 @@ extension Object {
         let merge = ThreeWayMerge(base: saved.value, mine: mine, theirs: theirs)
         let isEdited = E.model.firstDifference(merge.base, merge.value) != nil
         return Refreshment(
-            object: self, value: merge.value, saved: isEdited ? SavedValue(merge.base, isContested: !merge.conflicts.isEmpty) : nil,
+            object: self, value: merge.value,
+            saved: isEdited ? SavedValue(merge.base, isContested: !merge.conflicts.isEmpty) : nil,
             phase: .stored)
     }
 

@@ -21,6 +21,8 @@ protocol SaveItem: AnyObject, Sendable {
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
     /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
     func write(to transaction: Transaction, _ permanent: [ObjectID: ObjectID]) throws(StoreError)
+    /// The policy has decided against it: the object shows what the store has.
+    func drop(_ core: ContextCore, _ newer: Snapshot) throws(StoreError)
     /// Takes over what was saved.
     func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID])
 }
@@ -135,6 +137,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         let object = permanent[id] ?? id
         if let encoded {
             let values = encoded.map { (position: $0.position, value: $0.value.replacing(permanent)) }
+            for (_, value) in values where value.isTemporaryReference { try requirePermanent(self.value, permanent) }
             if kind == .update, !isAgain {
                 _ = try draft.update(id, try Transaction.withoutSameLargeValues(values, id, draft))
                 return
@@ -145,9 +148,20 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
         var value = value
         if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
+        try requirePermanent(value)
         try withUnsafePointer(to: value) { (value) throws(StoreError) in
             try write(draft, object, binding, layout) { (row) throws(StoreError) in
                 try binding.write(UnsafeRawPointer(value), to: &row)
+            }
+        }
+    }
+
+    /// Throws `wrongContext` if the value refers to an object that only another context has.
+    private func requirePermanent(_ value: E, _ permanent: [ObjectID: ObjectID] = [:]) throws(StoreError) {
+        let model = E.model
+        for slot in model.referringSlots {
+            for target in model.references(at: slot, in: value) where target.isTemporary && permanent[target] == nil {
+                throw .wrongContext(target, model.properties[slot].codec.target?.model.name ?? model.name)
             }
         }
     }
@@ -167,6 +181,16 @@ final class SaveItemOf<E: Entity>: SaveItem {
 
     // MARK: Afterwards
 
+    func drop(_ core: ContextCore, _ newer: Snapshot) throws(StoreError) {
+        guard let object = core.registered(reference) else { return }
+        let theirs = try newer.value(reference)
+        object.saved = nil
+        object.phase = theirs == nil ? .gone : .stored
+        if let theirs { object.show(object.kept(theirs)) } else { object.notify(nil) }
+        core.removePending(object)
+        core.noteTouched(object.id)
+    }
+
     func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID]) {
         guard let object = core.registered(reference) else { return }
         let saved = Reference<E>(permanent[id] ?? id)
@@ -181,7 +205,6 @@ final class SaveItemOf<E: Entity>: SaveItem {
             return
         }
         if object.id.isTemporary { core.rename(object, to: saved) }
-        let before = object.current
         // Edits since saving began stay unsaved.
         var shown = shown
         if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &shown) }
@@ -194,10 +217,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
             E.model.copy(E.model.properties.indices, from: value, to: &next)
         }
         E.model.copy(later, from: now, to: &next)
-        let slots = object.registrar == nil ? [] : E.model.differences(before, next)
-        object.willChange(slots)
-        object.loaded = next
-        object.didChange(slots)
+        object.show(next)
         switch object.phase {
         case .inserted, .stored:
             object.phase = .stored
@@ -213,6 +233,14 @@ final class SaveItemOf<E: Entity>: SaveItem {
 }
 
 extension StoredValue {
+    fileprivate var isTemporaryReference: Bool {
+        switch self {
+        case .object(let object): object.isTemporary
+        case .orderedObjects(let objects), .objects(let objects): objects.contains(where: \.isTemporary)
+        default: false
+        }
+    }
+
     /// The same with other references.
     fileprivate func replacing(_ others: [ObjectID: ObjectID]) -> StoredValue {
         if others.isEmpty { return self }
