@@ -33,6 +33,7 @@ let package = Package(
         .executableTarget(
             name: "process-helper", dependencies: ["Annals"], path: "Tests/ProcessHelper", swiftSettings: settings),
         .executableTarget(name: "sample-library", dependencies: ["Annals"], path: "Tests/Samples/Library"),
+        .executableTarget(name: "sample-editing", dependencies: ["Annals"], path: "Tests/Samples/Editing"),
         .target(
             name: "SimulatedDisk", dependencies: ["Annals"], path: "Tests/SimulatedDisk", swiftSettings: settings),
         .target(
@@ -42,7 +43,7 @@ let package = Package(
             dependencies: ["Annals", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals", "crash-helper"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
-            name: "AnnalsTests", dependencies: ["Annals", "TestSupport", "annals", "process-helper", "sample-library"],
+            name: "AnnalsTests", dependencies: ["Annals", "TestSupport", "annals", "process-helper", "sample-library", "sample-editing"],
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "CatchingErrors", dependencies: ["Annals"], path: "Tests/CatchingErrors", swiftSettings: settings),

@@ -6,7 +6,8 @@ link, and a path to a source file, names a file of the clone. Errors.md has ever
 
 Code: the Swift blocks of one document, in their order, form one program. Argument 1 is the path of a store. Each
 program runs twice in a directory of its own: the store does not exist at the first run, and does at the second. What
-a comment `// prints: x` announces, the first run must print. The block that begins with `// swift-tools-version` is
+a comment `// prints: x` announces, the first run must print. A block after `<!-- own scope -->` may declare names
+again. The block that begins with `// swift-tools-version` is
 not part of a program. It is the README's manifest, and must work for a clone in a folder of any name.
 
 Usage: Tests/documents.py [DOCUMENT...]
@@ -34,14 +35,20 @@ def read(path):
 
 def blocks(path):
     """The Swift blocks of a document, each with the number of its first line."""
-    found, current, start = [], None, 0
+    found, current, start, has_scope = [], None, 0, False
     for number, line in enumerate(read(path).splitlines(keepends=True), 1):
         if current is None:
+            if line.startswith("<!-- own scope -->"):
+                has_scope = True
             if re.match(r"^```swift\s*$", line):
-                current, start = [], number + 1
+                current, start = ["do {\n"] if has_scope else [], number + 1
         elif line.startswith("```"):
+            if has_scope:
+                # The line numbers stay right: the first line has no line of the document.
+                current[0:2] = [current[0].rstrip("\n") + " " + current[1]]
+                current[-1] = current[-1].rstrip("\n") + " }\n"
             found.append((start, "".join(current)))
-            current = None
+            current, has_scope = None, False
         else:
             current.append(line)
     if current is not None:
@@ -137,12 +144,16 @@ def check_manifest(directory):
         sys.exit(f"{README}: the manifest does not work\n{result.stdout}")
 
 
-def check_sample():
-    """The README's program is the one that CI builds and runs."""
-    with open(os.path.join(ROOT, "Tests/Samples/Library/main.swift"), encoding="utf-8") as file:
-        sample = file.read().strip()
-    if not any(block.strip() == sample for _, block in blocks(README)):
-        sys.exit(f"{README}: the quick start is not the program Tests/Samples/Library/main.swift")
+def check_samples():
+    """The README's programs are those that CI builds and runs."""
+    text = read(README)
+    for name in ("Library", "Editing"):
+        sample = read(os.path.join(ROOT, "Tests/Samples", name, "main.swift")).strip()
+        # The second program has the entities and the store of the first.
+        if name == "Editing":
+            sample = sample[sample.index("let context"):]
+        if f"```swift\n{sample}\n```" not in text:
+            sys.exit(f"{README}: a program is not that of Tests/Samples/{name}/main.swift")
 
 
 def check_program(name, path, binary, directory):
@@ -178,7 +189,7 @@ def main():
     write_package(documents, home)
     with tempfile.TemporaryDirectory() as directory:
         if README in paths:
-            check_sample()
+            check_samples()
             check_manifest(directory)
         result = run(["swift", "build", "--scratch-path", os.path.join(build, "build")], home, 1800)
         if result.returncode != 0 or re.search(r"\.md:\d+:\d+: warning:", result.stdout):
