@@ -1,7 +1,7 @@
 // Finding objects of a context, with what is unsaved in it.
 //
 // Invariants:
-// CF1  With unsaved changes, an object is found by what the context shows of it, and never by what is saved.
+// FU1  With unsaved changes, an object is found by what the context shows of it, and never by what is saved.
 
 public import FoundationEssentials
 
@@ -123,8 +123,21 @@ struct ContextSearch<E: Entity> {
             (self.includesUnsaved, dependsOnOthers) = (false, false)
             return
         }
-        dependsOnOthers = predicate == nil ? false : try Fetch(snapshot, predicate).plan.condition.dependsOnOthers
+        dependsOnOthers =
+            predicate == nil
+            ? false
+            : try Fetch(snapshot, predicate).plan.condition.dependsOnOthers || Self.mayReferToDeleted(core)
         self.includesUnsaved = dependsOnOthers || core.pending.values.contains { $0 is Object<E> }
+    }
+
+    /// Whether objects of the entity may refer to what is deleted here, and so show nothing where the store has a
+    /// reference.
+    private static func mayReferToDeleted(_ core: ContextCore) -> Bool {
+        let kept = E.model.properties.filter { $0.codec.target != nil && $0.deleteRule != .cascade }
+        if kept.isEmpty { return false }
+        return core.pending.values.contains { object in
+            object.phase == .deleted && kept.contains { $0.codec.target == object.model.type }
+        }
     }
 
     // MARK: Objects

@@ -124,6 +124,7 @@ extension ContextCore {
         stand(at: newer)
         for refreshment in refreshments { refreshment.apply() }
         for refreshment in refreshments { refreshment.didChange() }
+        if !pending.isEmpty { deleteNewReferrers() }
         if !sides.isEmpty { try tellObservers(ofSides: sides) }
         if hasListeners { tell(ContextChange(objects: changed)) }
     }

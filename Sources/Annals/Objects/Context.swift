@@ -117,10 +117,11 @@ public final class Context {
         core.batch { for object in core.pending.values { object.forgetEdits() } }
     }
 
-    /// Forgets what is unsaved of one object. Objects that were deleted together with it stay deleted.
+    /// Forgets what is unsaved of one object. If it then refers to objects that are deleted and not saved, they are
+    /// there again, too.
     public func discard<E: Entity>(_ object: Object<E>) {
         guard object.source === core, core.pending[object.id] != nil else { return }
-        core.batch { object.forgetEdits() }
+        core.batch { core.discard(object) }
     }
 
     /// Reads an object anew, as it is in the newest state of the store, without moving the context.
@@ -175,15 +176,39 @@ extension ContextCore {
             object.load()
             if failure != nil { return }
         }
-        var waiting: [any LiveObject] = [object]
-        let models = (try? requireStore())?.declaredModels ?? []
+        delete([object])
+    }
+
+    private func delete(_ objects: [any LiveObject]) {
+        var waiting = objects
         while let next = waiting.popLast() {
             guard next.phase == .stored || next.phase == .inserted else { continue }
             next.markDeleted()
-            for model in models {
-                for slot in model.referringSlots where model.properties[slot].codec.target == next.model.type {
-                    follow(model.properties[slot].deleteRule, of: next.id, model, slot, &waiting)
-                }
+            followRules(of: next, &waiting)
+        }
+    }
+
+    /// What the rules say about those that refer to a deleted object.
+    private func followRules(of object: any LiveObject, _ waiting: inout [any LiveObject]) {
+        for model in (try? requireStore())?.declaredModels ?? [] {
+            for slot in model.referringSlots where model.properties[slot].codec.target == object.model.type {
+                follow(model.properties[slot].deleteRule, of: object.id, model, slot, &waiting)
+            }
+        }
+    }
+
+    /// After a merge others may refer to what is deleted here.
+    func deleteNewReferrers() {
+        var waiting: [any LiveObject] = []
+        for object in pending.values where object.phase == .deleted { followRules(of: object, &waiting) }
+        delete(waiting)
+    }
+
+    func discard(_ object: any LiveObject) {
+        object.forgetEdits()
+        for slot in object.model.referringSlots {
+            for target in object.references(at: slot) {
+                if let deleted = pending[target], deleted.phase == .deleted { discard(deleted) }
             }
         }
     }

@@ -1,7 +1,7 @@
 // What a context saves of one object. It is worked out before the writer lock is taken, and written with it.
 //
 // Invariants:
-// SI1  Writing an item runs no code of the program: values of its own types are encoded before.
+// SW1  Writing an item runs no code of the program: values of its own types are encoded before.
 
 internal import FoundationEssentials
 
