@@ -43,7 +43,8 @@ let package = Package(
             dependencies: ["Annals", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals", "crash-helper"],
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
-            name: "AnnalsTests", dependencies: ["Annals", "TestSupport", "annals", "process-helper", "sample-library", "sample-editing"],
+            name: "AnnalsTests",
+            dependencies: ["Annals", "TestSupport", "annals", "process-helper", "sample-library", "sample-editing"],
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "CatchingErrors", dependencies: ["Annals"], path: "Tests/CatchingErrors", swiftSettings: settings),
