@@ -57,7 +57,7 @@ public final class Store: Sendable {
     let attachments = Guarded<[ObjectIdentifier: any Sendable]>([:])
     /// Done for each transaction. Sound although anybody may read it: only the initializer sets it, before others have
     /// the store.
-    nonisolated(unsafe) var upkeep: (any TransactionUpkeep)?
+    @exclusivity(unchecked) nonisolated(unsafe) var upkeep: (any TransactionUpkeep)?
     /// Whether this handle created the store.
     let wasMade: Bool
 
