@@ -209,6 +209,24 @@ import Testing
         try store.close()
     }
 
+    @Test func aRevertWorksThemOutAgain() throws {
+        let store = try open()
+        let (box, _) = try store.commit { try $0.insert(Box(name: "b")) }
+        let (label, _) = try store.commit { try $0.insert(Label()) }
+        let (_, first) = try store.commit { try $0.insert(Item(weight: 3, box: box, labels: [label])) }
+        try store.commit { try $0.insert(Item(weight: 4, box: box, labels: [label])) }
+        let outcome = try store.revert(try #require(first), conflicts: .refuse)
+        #expect(outcome.conflicts.isEmpty && outcome.token != nil)
+        #expect(try store.snapshot()[box]?.itemCount == 1 && store.snapshot()[box]?.weight == 4)
+        try expectRight(store)
+        // What is not derived is still a conflict.
+        let (_, renamed) = try store.commit { try $0.update(box) { $0.name = "c" } }
+        try store.commit { try $0.update(box) { $0.name = "d" } }
+        #expect(try store.revert(try #require(renamed), conflicts: .refuse).conflicts.count == 1)
+        try store.close()
+        try folder.expectIntact()
+    }
+
     // MARK: Programs that do not keep it
 
     @Test func whatOtherProgramsLeaveBehindIsRightAtTheNextSave() throws {

@@ -50,31 +50,16 @@ extension AttributeOption {
         check("must be from \(range.lowerBound) to \(range.upperBound)") { $0.map(range.contains) ?? true }
     }
 
-    /// The text must have so many characters.
-    public static func length(_ range: ClosedRange<Int>) -> Self where V == String {
-        check(lengthMessage(range)) { range.contains($0.count) }
-    }
-
     /// The text, if there is one, must have so many characters.
-    public static func length(_ range: ClosedRange<Int>) -> Self where V == String? {
-        check(lengthMessage(range)) { $0.map { range.contains($0.count) } ?? true }
-    }
-
-    private static func lengthMessage(_ range: ClosedRange<Int>) -> String {
-        "must have \(range.lowerBound) to \(range.upperBound) characters"
-    }
-
-    /// The whole text must match a regular expression, in the syntax of Swift's `Regex`.
-    public static func pattern(_ pattern: String) -> Self where V == String {
-        Self(.pattern(pattern) { value in (value as? V).map { matches($0, pattern) } ?? false })
+    public static func length(_ range: ClosedRange<Int>) -> Self where V: TextProperty {
+        let message = "must have \(range.lowerBound) to \(range.upperBound) characters"
+        return Self(.check(message) { value in (value as? String).map { range.contains($0.count) } ?? true })
     }
 
     /// The whole text, if there is one, must match a regular expression, in the syntax of Swift's `Regex`.
-    public static func pattern(_ pattern: String) -> Self where V == String? {
-        Self(.pattern(pattern) { value in (value as? V)??.wholly(matches: pattern) ?? true })
+    public static func pattern(_ pattern: String) -> Self where V: TextProperty {
+        Self(.pattern(pattern) { value in (value as? String)?.wholly(matches: pattern) ?? true })
     }
-
-    private static func matches(_ text: String, _ pattern: String) -> Bool { text.wholly(matches: pattern) }
 
     /// A relationship must have so many objects.
     public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == [Reference<T>] {
@@ -97,6 +82,12 @@ extension String {
         return (try? regex.wholeMatch(in: self)) != nil
     }
 }
+
+/// A property that is a text: `String` or `String?`.
+public protocol TextProperty {}
+
+extension String: TextProperty {}
+extension Optional: TextProperty where Wrapped == String {}
 
 /// An option without the type of its property.
 enum PropertyOption<E: Entity>: Sendable {

@@ -33,6 +33,13 @@ final class DerivedUpkeep: TransactionUpkeep {
         try pending.amend(work.amendments)
     }
 
+    func isDerived(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool {
+        let plan = plan(pending)
+        if plan.owners[entity]?.derived.contains(where: { $0.attribute == attribute }) == true { return true }
+        guard let position = plan.lastChanges[entity] else { return false }
+        return pending.shape.newestLayout(entity)?.position(ofAttribute: attribute) == position
+    }
+
     private func plan(_ pending: PendingTransaction) -> DerivedPlan {
         let shape = pending.shape
         if let known = known.withLock({ $0 }), known.shape === shape { return known.plan }

@@ -62,6 +62,48 @@ extension Reference: CustomStringConvertible {
     public var description: String { id.description }
 }
 
+extension Reference: EntityReference {
+    public typealias Target = E
+}
+
+/// A reference to objects of some entity: `Reference`.
+public protocol EntityReference {
+    /// The entity.
+    associatedtype Target: Entity
+}
+
+/// A property that refers to objects: `Reference<E>?`, `[Reference<E>]` or `Set<Reference<E>>`.
+public protocol RelationshipProperty {
+    /// The entity that it refers to.
+    associatedtype Target: Entity
+}
+
+extension Optional: RelationshipProperty where Wrapped: EntityReference {
+    public typealias Target = Wrapped.Target
+}
+
+extension Array: RelationshipProperty where Element: EntityReference {
+    public typealias Target = Element.Target
+}
+
+extension Set: RelationshipProperty where Element: EntityReference {
+    public typealias Target = Element.Target
+}
+
+/// A property from which the objects that refer to its object are read: `ToMany` or `ToOne`.
+public protocol OtherSide {
+    /// The entity of the objects that refer.
+    associatedtype Referrer: Entity
+}
+
+extension ToMany: OtherSide {
+    public typealias Referrer = E
+}
+
+extension ToOne: OtherSide {
+    public typealias Referrer = E
+}
+
 /// The other side of a relationship to one that is unique: the one object that refers to this one. A place to read
 /// from, as `ToMany` is for several.
 ///

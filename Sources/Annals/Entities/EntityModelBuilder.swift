@@ -299,7 +299,13 @@ private struct RulesOf<E: Entity>: EntityRules {
             let value = entity.pointee[keyPath: check.path as PartialKeyPath<E>]
             guard !check.isValid(value) else { return nil }
             return ValidationFailure(
-                entity: E.model.name, attribute: check.attribute, value: "\(value)", message: check.message)
+                entity: E.model.name, attribute: check.attribute, value: Self.text(value), message: check.message)
         }
+    }
+
+    /// A value as text, without the optional around it.
+    private static func text(_ value: Any) -> String {
+        guard let optional = value as? any OptionalProperty else { return "\(value)" }
+        return optional.content.map { "\($0)" } ?? "nil"
     }
 }

@@ -68,8 +68,6 @@ public struct SchemaItem<E: Entity>: Sendable {
         let path: any AnyKeyPath & Sendable
         /// Where the property is in the other struct; nil if it is no stored property.
         let offset: Int?
-        /// Whether it is the side of one object.
-        let isOne: Bool
     }
 
     let path: any PartialKeyPath<E> & Sendable
@@ -87,50 +85,21 @@ public struct SchemaItem<E: Entity>: Sendable {
         self.init(path, .attribute, options)
     }
 
-    /// A relationship to one object. Its other side is a property of the target.
+    /// A relationship to one object (`Reference<T>?`), to several in an order (`[Reference<T>]`) or to several
+    /// (`Set<Reference<T>>`). Its other side is a property of the target.
     ///
     /// - Parameters:
-    ///   - path: The property that holds the reference.
+    ///   - path: The property that refers.
     ///   - options: As for an attribute.
-    ///   - inverse: The property of the target from which the objects on this side can be read.
-    ///   - rule: What becomes of the objects of **this** entity when the object that they refer to is deleted.
-    public init<T: Entity>(
-        _ path: any WritableKeyPath<E, Reference<T>?> & Sendable, _ options: AttributeOption<E, Reference<T>?>...,
-        inverse: any KeyPath<T, ToMany<E>> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
-    ) {
-        self.init(path, .relationship(rule, inverse: Self.inverse(inverse)), options)
-    }
-
-    /// A relationship to one object to which no other object of this entity refers. Its other side is one object. See
-    /// the initializer for many.
-    public init<T: Entity>(
-        _ path: any WritableKeyPath<E, Reference<T>?> & Sendable, _ options: AttributeOption<E, Reference<T>?>...,
-        inverse: any KeyPath<T, ToOne<E>> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
-    ) {
-        self.init(
-            path,
-            .relationship(
-                rule,
-                inverse: Inverse(
-                    target: T.self, path: inverse, offset: MemoryLayout<T>.offset(of: inverse), isOne: true)),
-            options)
-    }
-
-    /// A relationship to several objects in an order. See the initializer for a relationship to one.
-    public init<T: Entity>(
-        _ path: any WritableKeyPath<E, [Reference<T>]> & Sendable, _ options: AttributeOption<E, [Reference<T>]>...,
-        inverse: any KeyPath<T, ToMany<E>> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
-    ) {
-        self.init(path, .relationship(rule, inverse: Self.inverse(inverse)), options)
-    }
-
-    /// A relationship to several objects. See the initializer for a relationship to one.
-    public init<T: Entity>(
-        _ path: any WritableKeyPath<E, Set<Reference<T>>> & Sendable,
-        _ options: AttributeOption<E, Set<Reference<T>>>...,
-        inverse: any KeyPath<T, ToMany<E>> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
-    ) {
-        self.init(path, .relationship(rule, inverse: Self.inverse(inverse)), options)
+    ///   - inverse: The property of the target from which the objects on this side can be read: a `ToMany`, or a
+    ///     `ToOne` if the relationship is to one object and has the option `.unique`.
+    ///   - rule: What becomes of the objects of **this** entity when an object that they refer to is deleted.
+    public init<P: RelationshipProperty, S: OtherSide>(
+        _ path: any WritableKeyPath<E, P> & Sendable, _ options: AttributeOption<E, P>...,
+        inverse: any KeyPath<P.Target, S> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify
+    ) where S.Referrer == E {
+        let side = Inverse(target: P.Target.self, path: inverse, offset: MemoryLayout<P.Target>.offset(of: inverse))
+        self.init(path, .relationship(rule, inverse: side), options)
     }
 
     /// A relationship without another side.
@@ -139,10 +108,6 @@ public struct SchemaItem<E: Entity>: Sendable {
         whenTargetIsDeleted rule: DeleteRule
     ) {
         self.init(path, .relationship(rule, inverse: nil), options)
-    }
-
-    private static func inverse<T: Entity>(_ path: any KeyPath<T, ToMany<E>> & Sendable) -> Inverse {
-        Inverse(target: T.self, path: path, offset: MemoryLayout<T>.offset(of: path), isOne: false)
     }
 
     static func transient(_ path: any PartialKeyPath<E> & Sendable) -> Self {

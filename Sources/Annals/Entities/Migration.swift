@@ -270,6 +270,12 @@ extension Store {
         catalog.number(ofEntity: ReservedEntity.metadata.name) == nil ? [.addEntity(ReservedEntity.metadata)] : []
     }
 
+    /// What a migration may meet when its body has ended.
+    private static let errorsOfMigrations: [StoreError.Code] = [
+        .validationFailed, .uniqueViolation, .requiredMissing, .deleteDenied, .referenceMissing, .valueOutOfRange,
+        .tooLarge,
+    ]
+
     private func carryOut(_ migration: Migration, _ declaration: EntityDeclaration, isLast: Bool) throws {
         var isBody = false
         do {
@@ -288,8 +294,7 @@ extension Store {
         } catch {
             let known = error as? StoreError
             guard
-                isBody || known?.code == .validationFailed || known?.code == .uniqueViolation
-                    || known?.code == .requiredMissing
+                isBody || Self.errorsOfMigrations.contains(where: { $0 == known?.code })
             else { throw error }
             throw StoreError(
                 .migrationFailed,

@@ -86,8 +86,15 @@ extension Store {
         do {
             let (conflicts, token) = try writePending(author, contextName, durability) { pending, engine in
                 let plan = try self.plan(number, pending.base, engine)
-                if plan.obstacles.isEmpty || policy == .ours { try plan.carryOut(with: pending) }
-                return plan.obstacles.map { RevertConflict($0, pending.catalog) }
+                // Derived values change with others, and are worked out again.
+                let obstacles = plan.obstacles.filter { obstacle in
+                    obstacle.kind != .update || obstacle.reason != .changedSince || obstacle.attributes.isEmpty
+                        || !obstacle.attributes.allSatisfy {
+                            upkeep?.isDerived($0, of: obstacle.object.entityNumber, pending) ?? false
+                        }
+                }
+                if obstacles.isEmpty || policy == .ours { try plan.carryOut(with: pending) }
+                return obstacles.map { RevertConflict($0, pending.catalog) }
             }
             return RevertOutcome(token: token, conflicts: conflicts)
         } catch {

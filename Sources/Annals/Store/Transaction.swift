@@ -12,6 +12,8 @@ class TransactionAttachment {
 protocol TransactionUpkeep: Sendable {
     /// `transaction` is nil if the changes are not those of a body: a revert, or a transaction of another store.
     func bodyHasEnded(_ pending: PendingTransaction, _ transaction: Transaction?) throws(StoreError)
+    /// Whether an attribute of an entity has no value of its own, but one that is worked out again here.
+    func isDerived(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool
 }
 
 /// The changes of one commit. Use it on one thread, and only until the body that received it returns. Using it later

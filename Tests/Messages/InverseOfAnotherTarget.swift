@@ -1,0 +1,27 @@
+// The inverse is a property of an entity that the relationship does not lead to.
+
+import Annals
+import FoundationEssentials
+
+struct Folder: Entity {
+    var name = ""
+    var clips = ToMany<Clip>()
+    var cover = ToOne<Cover>()
+}
+
+struct Cover: Entity {
+    var folder: Reference<Folder>?
+
+    static let schema = Schema<Cover> { Relationship(\.folder, .unique, inverse: \.cover) }
+}
+
+struct Clip: Entity {
+    var title = ""
+    var rank = 0
+    var folder: Reference<Folder>?
+    var related: [Reference<Clip>] = []
+
+    static let schema = Schema<Clip> {
+        Relationship(\.related, inverse: \Folder.clips)
+    }
+}

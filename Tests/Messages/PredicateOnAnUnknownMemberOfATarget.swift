@@ -1,0 +1,31 @@
+// A predicate asks the object that a reference leads to for a property that there is not.
+
+import Annals
+import FoundationEssentials
+
+struct Folder: Entity {
+    var name = ""
+    var clips = ToMany<Clip>()
+    var cover = ToOne<Cover>()
+}
+
+struct Cover: Entity {
+    var folder: Reference<Folder>?
+
+    static let schema = Schema<Cover> { Relationship(\.folder, .unique, inverse: \.cover) }
+}
+
+struct Clip: Entity {
+    var title = ""
+    var rank = 0
+    var folder: Reference<Folder>?
+    var related: [Reference<Clip>] = []
+
+    static let schema = Schema<Clip> {
+        Relationship(\.folder, inverse: \.clips)
+    }
+}
+
+func find(_ store: Store) throws -> [Clip] {
+    try store.snapshot().fetch(Clip.self, where: #Predicate { $0.folder?.title == "Reading" })
+}
