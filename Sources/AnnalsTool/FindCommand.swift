@@ -12,6 +12,7 @@ extension Command {
             is not null. Join conditions with “and” and “or”, negate one with “not”, and group them with parentheses.
             Texts, dates, UUIDs, data and object IDs stand in double quotes: --where 'rank >= 10 and title starts with
             "A"'. A date is written as in --as-of. Null differs from every value, and is neither less nor greater.
+            Texts are compared as in Swift: the forms that Unicode has for one character are equal.
 
             A condition can follow one reference: folder.name = "x". If the reference leads to several objects, one of
             them must satisfy the comparison. A list of references contains an ID: tags contains "2:7". A name with
@@ -97,9 +98,15 @@ enum FindCommand {
         } catch {
             let found = error.found.map { "“\($0)”" } ?? "its end"
             throw usage(
-                "The condition “\(text)” is malformed at character \(error.position): expected \(error.expected), "
+                "The condition “\(excerpt(text))” is malformed at character \(error.position): "
+                    + "expected \(error.expected), "
                     + "found \(found).")
         }
+    }
+
+    /// A condition may have 128 KiB.
+    private static func excerpt(_ text: String) -> String {
+        text.count <= 200 ? text : text.prefix(200) + "…"
     }
 
     private static func sortKeys(_ text: String?) -> [(attribute: String, isDescending: Bool)] {

@@ -51,6 +51,23 @@ import Testing
 
     private func count(_ condition: String) throws -> Int { Int(try run(["--where", condition, "--count"])[0]) ?? -1 }
 
+    @Test func nestingEndsAtALimit() throws {
+        let nested = { (count: Int) in
+            String(repeating: "(", count: count) + "rank = 5" + String(repeating: ")", count: count)
+        }
+        #expect(try count(nested(99)) == count("rank = 5"))
+        #expect(try count(String(repeating: "not ", count: 98) + "rank = 5") == count("rank = 5"))
+        for condition in [nested(50_000), String(repeating: "not ", count: 30_000) + "rank = 5"] {
+            let run = try runTool(["find", folder.path, "Note", "--where", condition])
+            #expect(run.status == 64 && run.errors.contains("at most 100 levels of nesting"))
+            // The condition itself is cut.
+            #expect(run.errors.count < 500)
+        }
+        // Side by side there is no limit.
+        let many = (0..<5000).map { "rank = \($0)" }.joined(separator: " or ")
+        #expect(try count(many) == count("rank is not null"))
+    }
+
     // MARK: What is found
 
     @Test func conditionsMeanWhatTheySay() throws {
