@@ -1,7 +1,7 @@
 // What a context saves of one object. It is worked out before the writer lock is taken, and written with it.
 //
 // Invariants:
-// SW1  Writing an item runs no code of the program: values of its own types are encoded before.
+// OS1  Writing an item runs no code of the program: values of its own types are encoded before.
 
 internal import FoundationEssentials
 
