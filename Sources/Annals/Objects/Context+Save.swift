@@ -24,13 +24,18 @@ extension Context {
     @discardableResult
     public func save() throws -> HistoryToken {
         let store = try core.requireStore()
-        guard let plan = try SavePlan(core) else { return try token }
+        guard let plan = try SavePlan(core) else {
+            core.recorder?.endSavedGroup()
+            return try token
+        }
         let deadline = Duration.deadline(after: store.options.lockTimeout)
         while true {
             let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy)
             do throws(StoreError) {
                 let (permanent, saved) = try store.save(ready, author: author, contextName: name)
-                return try core.finish(ready, permanent, saved, try store.newestSnapshot())
+                let place = try core.finish(ready, permanent, saved, try store.newestSnapshot())
+                core.recorder?.endSavedGroup()
+                return place
             } catch {
                 try SavePlan.requireTime(after: error, deadline)
             }
@@ -46,6 +51,7 @@ extension Context {
     public func saveInBackground(isolation: isolated any Actor = #isolation) async throws -> HistoryToken {
         let store = try core.requireStore()
         guard let plan = try SavePlan(core) else { return try token }
+        core.recorder?.endSavedGroup()
         let deadline = Duration.deadline(after: store.options.lockTimeout)
         let (author, name) = (author, name)
         while true {
@@ -178,6 +184,7 @@ extension ContextCore {
             try plan.finish(self, permanent, newer)
             if !permanent.isEmpty {
                 for object in pending.values { object.replaceReferences(permanent) }
+                recorder?.replaceReferences(permanent)
             }
             try move(to: newer)
         }

@@ -150,7 +150,9 @@ extension Context: Sendable {}
 
 extension ContextCore {
     func rebase<E: Entity>(_ object: Object<E>, on theirs: E, keepingEdits: Bool) {
-        recorder?.willChange(object)
+        // Dropping edits is a change of this context. What others have changed is not.
+        if !keepingEdits, object.hasChanges, object.phase != .gone { object.forgetEdits() }
+        recorder?.willShow(theirs, of: object, own: [])
         var value = theirs
         if keepingEdits, let saved = object.saved {
             E.model.copy(E.model.differences(saved.value, object.current), from: object.current, to: &value)

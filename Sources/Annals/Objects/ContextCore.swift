@@ -13,6 +13,12 @@ internal import Synchronization
 /// Told of each change before it is made, to take it back later.
 protocol ChangeRecorder: AnyObject {
     func willChange<E: Entity>(_ object: Object<E>)
+    /// An object is about to show what others have changed, or, at the slots in `own`, what saving has computed.
+    func willShow<E: Entity>(_ value: E, of object: Object<E>, own: [Int])
+    /// Objects were saved for the first time: their permanent IDs by their temporary ones.
+    func replaceReferences(_ permanent: [ObjectID: ObjectID])
+    /// What was changed up to now is saved.
+    func endSavedGroup()
 }
 
 /// Told after objects were changed, inserted or deleted, here or in the store.

@@ -77,7 +77,10 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
         }
     }
 
-    func willChange() { if !slots.isEmpty { object.willChange(slots) } }
+    func willChange() {
+        object.core.recorder?.willShow(value, of: object, own: [])
+        if !slots.isEmpty { object.willChange(slots) }
+    }
 
     func apply() {
         object.loaded = value

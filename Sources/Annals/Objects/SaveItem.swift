@@ -184,6 +184,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     func drop(_ core: ContextCore, _ newer: Snapshot) throws(StoreError) {
         guard let object = core.registered(reference) else { return }
         let theirs = try newer.value(reference)
+        core.recorder?.willShow(theirs ?? object.current, of: object, own: [])
         object.saved = nil
         object.phase = theirs == nil ? .gone : .stored
         if let theirs { object.show(object.kept(theirs)) } else { object.notify(nil) }
@@ -217,6 +218,12 @@ final class SaveItemOf<E: Entity>: SaveItem {
             E.model.copy(E.model.properties.indices, from: value, to: &next)
         }
         E.model.copy(later, from: now, to: &next)
+        if let recorder = core.recorder {
+            // What neither the program nor others have changed comes from hooks and derivations.
+            let changed = base.map { E.model.differences($0, value) } ?? Array(E.model.properties.indices)
+            let own = E.model.differences(shown, value).filter { changed.contains($0) && !later.contains($0) }
+            recorder.willShow(next, of: object, own: own)
+        }
         object.show(next)
         switch object.phase {
         case .inserted, .stored:

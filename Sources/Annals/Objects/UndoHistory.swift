@@ -1,0 +1,232 @@
+// The changes of a context that can be taken back, in groups.
+//
+// Invariants:
+// UH1  The groups follow each other: what a group has changed last is what the next one started from, unless somebody
+//      else has changed it between them. This is what taking back checks.
+// UH2  Taking back is a change, too. What it changes is recorded, and is the group that is taken back to redo it.
+// UH3  The history holds its objects. The context's core holds the history, and lets go of it when the context ends.
+
+internal import FoundationEssentials
+
+/// Changes that are taken back together.
+final class UndoGroup {
+    var name: String?
+    private(set) var entries: [ObjectIdentifier: any UndoEntry] = [:]
+    /// The objects in the order of their first change.
+    private var order: [ObjectIdentifier] = []
+    private var hasTemporaries = true
+
+    init(name: String? = nil) { self.name = name }
+
+    var isEmpty: Bool { entries.isEmpty }
+
+    func entry<E: Entity>(of object: Object<E>) -> UndoEntryOf<E>? {
+        entries[ObjectIdentifier(object)] as? UndoEntryOf<E>
+    }
+
+    func willChange<E: Entity>(_ object: Object<E>) {
+        if let entry = entry(of: object) { return entry.willChange() }
+        let key = ObjectIdentifier(object)
+        entries[key] = UndoEntryOf(object)
+        order.append(key)
+    }
+
+    /// Takes in all changes, and drops the objects of which nothing has changed.
+    func close() {
+        for entry in entries.values { entry.close() }
+        entries = entries.filter { $0.value.hasEffect }
+        order.removeAll { entries[$0] == nil }
+        hasTemporaries = entries.values.contains(where: \.hasTemporaries)
+    }
+
+    func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
+        guard hasTemporaries else { return }
+        for entry in entries.values { entry.replaceReferences(permanent) }
+    }
+
+    // MARK: Taking back
+
+    /// What others have changed since, by object.
+    private func conflicts(_ core: ContextCore, _ returning: Set<ObjectID>) throws(StoreError)
+        -> [ObjectIdentifier: [MergeConflict]]
+    {
+        var conflicts: [ObjectIdentifier: [MergeConflict]] = [:]
+        for (key, entry) in entries {
+            let found = entry.conflicts(core, returning: returning)
+            if !found.isEmpty { conflicts[key] = found }
+        }
+        // An object stays if one refers to it that is none of this group, or that stays as it is.
+        let models = try core.requireStore().declaredModels
+        var isComplete = false
+        while !isComplete {
+            isComplete = true
+            for (key, entry) in entries where entry.step == .delete && conflicts[key] == nil {
+                // Others cannot refer to what was never saved.
+                let object = entry.live
+                guard !object.id.isTemporary, object.phase == .stored else { continue }
+                if try isReferred(object, models, core, conflicts) {
+                    conflicts[key] = [.whole(.changedInStore, object.id, object.model.name)]
+                    isComplete = false
+                }
+            }
+        }
+        return conflicts
+    }
+
+    private func isReferred(
+        _ object: any LiveObject, _ models: [EntityModel], _ core: ContextCore,
+        _ conflicts: [ObjectIdentifier: [MergeConflict]]
+    ) throws(StoreError) -> Bool {
+        for model in models {
+            for slot in model.referringSlots
+            where model.properties[slot].codec.target == object.model.type
+                && [.cascade, .nullify].contains(model.properties[slot].deleteRule)
+            {
+                for id in try core.referring(to: object.id, model, model.properties[slot].name) where id != object.id {
+                    guard let referrer = core.registered(id) else { return true }
+                    let key = ObjectIdentifier(referrer)
+                    if entries[key] == nil || conflicts[key] != nil { return true }
+                }
+            }
+        }
+        return false
+    }
+
+    /// Takes the changes back. Throws `undoConflict`; then nothing has changed.
+    func revert(in core: ContextCore, skippingConflicts: Bool) throws(StoreError) {
+        let returning = Set(entries.values.filter { $0.step == .restore }.map(\.live.id))
+        let conflicts = try conflicts(core, returning)
+        guard skippingConflicts || conflicts.isEmpty else {
+            throw .undoConflict(order.flatMap { conflicts[$0] ?? [] })
+        }
+        // Objects come back before others refer to them, and go when nobody does.
+        for step in [UndoStep.restore, .edit, .delete] {
+            for key in order {
+                guard let entry = entries[key], entry.step == step else { continue }
+                if step == .delete, conflicts[key] != nil { continue }
+                entry.revert(core, returning: returning)
+            }
+        }
+    }
+}
+
+final class UndoHistory: ChangeRecorder {
+    /// How many groups are kept.
+    var levels: Int { didSet { trim() } }
+    private unowned let core: ContextCore
+    private var undoable: [UndoGroup] = []
+    private var redoable: [UndoGroup] = []
+    /// The group that changes belong to now; nil if nothing has changed since the last one.
+    private var open: UndoGroup?
+    /// How many groups were begun by hand and not ended.
+    private var depth = 0
+    private var isReverting = false
+
+    init(_ core: ContextCore, levels: Int) { (self.core, self.levels) = (core, levels) }
+
+    private func trim() {
+        if undoable.count > levels { undoable.removeFirst(undoable.count - levels) }
+        if redoable.count > levels { redoable.removeFirst(redoable.count - levels) }
+    }
+
+    // MARK: Recording
+
+    func willChange<E: Entity>(_ object: Object<E>) {
+        if !isReverting, !redoable.isEmpty { redoable = [] }
+        let group = open ?? UndoGroup()
+        open = group
+        group.willChange(object)
+    }
+
+    func willShow<E: Entity>(_ value: E, of object: Object<E>, own: [Int]) {
+        let opened = open?.entry(of: object)
+        opened?.close()
+        guard !own.isEmpty else { return }
+        let now = object.current
+        if let opened, opened.isShown { return opened.extend(own, from: now, to: value) }
+        // UH1: saving has changed what the newest group of either list has left.
+        for groups in [undoable, redoable] {
+            guard let entry = groups.lazy.reversed().compactMap({ $0.entry(of: object) }).first else { continue }
+            if entry.isShown { entry.extend(own, from: now, to: value) }
+        }
+    }
+
+    func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
+        for group in undoable + redoable { group.replaceReferences(permanent) }
+        open?.replaceReferences(permanent)
+    }
+
+    func endSavedGroup() { if depth == 0 { closeOpen() } }
+
+    private func takeOpen() -> UndoGroup? {
+        guard let group = open else { return nil }
+        open = nil
+        group.close()
+        return group.isEmpty ? nil : group
+    }
+
+    private func closeOpen() {
+        guard let group = takeOpen() else { return }
+        undoable.append(group)
+        trim()
+    }
+
+    // MARK: Groups
+
+    func begin(_ name: String?) {
+        if depth == 0 {
+            closeOpen()
+            open = UndoGroup(name: name)
+        }
+        depth += 1
+    }
+
+    func end() {
+        guard depth > 0 else { return }
+        depth -= 1
+        if depth == 0 { closeOpen() }
+    }
+
+    // MARK: Undo and redo
+
+    var canUndo: Bool {
+        // Whether the open group has an effect is known when it ends.
+        !undoable.isEmpty || (open.map { !$0.isEmpty } ?? false)
+    }
+
+    var canRedo: Bool { !redoable.isEmpty }
+
+    var undoName: String? { open.map { $0.isEmpty ? undoable.last?.name : $0.name } ?? undoable.last?.name }
+
+    var redoName: String? { redoable.last?.name }
+
+    func undo(skippingConflicts: Bool) throws(StoreError) {
+        depth = 0
+        closeOpen()
+        guard let group = undoable.last else { return }
+        if let inverse = try revert(group, skippingConflicts) { redoable.append(inverse) }
+        undoable.removeLast()
+    }
+
+    func redo(skippingConflicts: Bool) throws(StoreError) {
+        depth = 0
+        closeOpen()
+        guard let group = redoable.last else { return }
+        if let inverse = try revert(group, skippingConflicts) { undoable.append(inverse) }
+        redoable.removeLast()
+    }
+
+    /// Takes a group back. Returns what takes that back again.
+    private func revert(_ group: UndoGroup, _ skippingConflicts: Bool) throws(StoreError) -> UndoGroup? {
+        isReverting = true
+        defer { isReverting = false }
+        try core.batch { () throws(StoreError) in try group.revert(in: core, skippingConflicts: skippingConflicts) }
+        let inverse = takeOpen()
+        inverse?.name = group.name
+        return inverse
+    }
+
+    func removeAll() {
+        (undoable, redoable, open, depth) = ([], [], nil, 0)
+    }
+}

@@ -1,0 +1,335 @@
+// Undo and redo in a context: what was shown before a group is shown again, and what others did stays.
+
+import Annals
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct UndoTests {
+    let folder: StoreFolder
+    let store: Store
+    let context: Context
+
+    init() throws {
+        folder = try StoreFolder()
+        store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+        context = store.makeContext(author: "app")
+        context.undoLevels = 100
+    }
+
+    private func end() throws {
+        context.close()
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    private func another(_ change: (Transaction) throws -> Void) throws {
+        let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
+        try other.commit { try change($0) }
+        try other.close()
+        try context.merge()
+    }
+
+    @Test func editsAreUndoneAndRedoneInGroups() throws {
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        note.title = "b"
+        note.title = "c"
+        try context.save()
+        context.undoGroup("Rank") { note.rank = 2 }
+        #expect(context.undoActionName == "Rank")
+        note.text = "not saved"
+        #expect(note.saves == 2 && context.canUndo && !context.canRedo)
+        try context.undo()
+        #expect(note.text == nil && note.rank == 2)
+        try context.undo()
+        #expect(note.rank == 1 && context.redoActionName == "Rank" && note.title == "c")
+        try context.undo()
+        #expect(note.title == "a" && note.saves == 1 && context.hasChanges)
+        let before = note.reference
+        try context.save()
+        #expect(try store.snapshot()[before]?.title == "a")
+        for _ in 0..<3 { try context.redo() }
+        #expect(!context.canRedo && note.title == "c" && note.rank == 2 && note.text == "not saved")
+        try context.undo()
+        note.rank = 9
+        #expect(!context.canRedo)
+        context.removeAllUndoActions()
+        #expect(!context.canUndo)
+        try context.undo()
+        #expect(note.rank == 9)
+        try context.save()
+        #expect(try store.snapshot()[before]?.rank == 9)
+        try end()
+    }
+
+    @Test(arguments: [false, true]) func anInsertIsUndone(isSaved: Bool) throws {
+        let group = context.insert(Group(name: "g"))
+        let note = context.insert(Note(title: "a", group: group.reference))
+        if isSaved { try context.save() }
+        try context.undo()
+        #expect(group.status.isDeleted == isSaved && note.status.isGone == !isSaved)
+        #expect(try context.count(Note.self) == 0)
+        try context.save()
+        #expect(try store.snapshot().count(Note.self) == 0 && !context.canUndo)
+        try context.redo()
+        #expect(note.group === group && group.notes.first === note && note.status.isInserted)
+        try context.save()
+        #expect(try store.snapshot()[note.reference]?.group == group.reference)
+        try end()
+    }
+
+    @Test(arguments: [false, true]) func aDeletionIsUndoneWithItsCascade(isSaved: Bool) throws {
+        let group = context.insert(Group(name: "g"))
+        let label = context.insert(Label(name: "l"))
+        let notes = (0..<3).map {
+            context.insert(Note(title: "n\($0)", group: group.reference, labels: [label.reference]))
+        }
+        try context.save()
+        let references = notes.map(\.reference)
+        context.undoGroup {
+            context.delete(label)
+            context.delete(group)
+        }
+        #expect(notes[0].status.isDeleted)
+        if isSaved { try context.save() }
+        #expect(notes[0].status.isGone == isSaved)
+        try context.undo()
+        #expect(context.hasChanges == isSaved && notes.map(\.reference) == references)
+        #expect(group.notes.map(\.title) == ["n0", "n1", "n2"] && label.notes.count == 3)
+        #expect(notes.allSatisfy { $0.group === group && $0.labels.first === label })
+        try context.save()
+        #expect(try store.snapshot()[references[1]]?.group == group.reference)
+        try context.redo()
+        #expect(notes[2].status.isDeleted && group.notes.isEmpty)
+        try context.save()
+        #expect(try store.snapshot().count(Note.self) == 0)
+        try end()
+    }
+
+    @Test func referencesFollowTheirObjectsThroughASave() throws {
+        let note = context.insert(Note(title: "a"))
+        try context.save()
+        let group = context.insert(Group(name: "g"))
+        context.beginUndoGrouping()
+        note.group = group
+        context.endUndoGrouping()
+        context.undoGroup { note.group = nil }
+        try context.save()
+        try context.undo()
+        #expect(note.group === group && group.notes.first === note)
+        try context.save()
+        #expect(try store.snapshot()[note.reference]?.group == group.reference)
+        try end()
+    }
+
+    @Test func theOldestGroupsAreForgotten() throws {
+        context.undoLevels = 2
+        let note = context.insert(Note(title: "a"))
+        for rank in 1...4 { context.undoGroup { note.rank = rank } }
+        for _ in 1...4 { try context.undo() }
+        #expect(note.rank == 2 && !context.canUndo && context.undoLevels == 2)
+        context.undoLevels = 0
+        note.rank = 7
+        #expect(!context.canUndo && !context.canRedo)
+        try end()
+    }
+
+    // MARK: Others
+
+    @Test func whatOthersChangedIsAConflict() throws {
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        note.title = "b"
+        note.rank = 2
+        try context.save()
+        try another { try $0.update(note.reference) { $0.title = "theirs" } }
+        let error = expect(.undoConflict) { try context.undo() }
+        let conflict = try #require(error?.mergeConflicts.first)
+        #expect(error?.mergeConflicts.count == 1 && conflict.attribute == "title" && conflict.kind == .attribute)
+        #expect(conflict.base == "a" && conflict.mine == "b" && conflict.theirs == "theirs")
+        #expect(note.title == "theirs" && note.rank == 2 && !context.hasChanges && context.canUndo)
+        try context.undo(skippingConflicts: true)
+        #expect(note.title == "theirs" && note.rank == 1)
+        try context.redo()
+        #expect(note.title == "theirs" && note.rank == 2)
+        try end()
+    }
+
+    @Test func whatOthersChangedInAGroupIsNotUndone() throws {
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        note.title = "b"
+        try another { try $0.update(note.reference) { $0.rank = 5 } }
+        note.text = "mine"
+        // Saving merges, too.
+        let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
+        try other.update(Note.self) { $0.rank = 6 }
+        try other.close()
+        try context.save()
+        #expect(note.rank == 6)
+        try context.undo()
+        #expect(note.title == "a" && note.text == nil && note.rank == 6)
+        note.text = "dropped"
+        try context.refresh(note, keepingEdits: false)
+        #expect(note.text == nil)
+        try end()
+    }
+
+    @Test func anObjectThatOthersUseStays() throws {
+        let group = context.insert(Group(name: "g"))
+        try context.save()
+        try another { try $0.insert(Note(title: "theirs", group: group.reference)) }
+        #expect(expect(.undoConflict) { try context.undo() }?.mergeConflicts.map(\.kind) == [.changedInStore])
+        #expect(group.notes.count == 1 && !context.hasChanges)
+        group.name = "h"
+        try context.save()
+        try another { try $0.delete(group.reference) }
+        #expect(expect(.undoConflict) { try context.undo() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
+        context.close()
+        #expect(expect(.contextClosed) { try context.undo() } != nil)
+        try end()
+    }
+
+    @Test func theHistoryKeepsNothingAlive() throws {
+        weak var lost: Object<Note>?
+        try store.perform { brief in
+            brief.undoLevels = 10
+            let note = brief.insert(Note(title: "a"))
+            try brief.save()
+            note.title = "b"
+            lost = note
+        }
+        #expect(lost == nil)
+        try end()
+    }
+
+    // MARK: At random
+
+    /// `ANNALS_UNDO_ROUNDS` and `ANNALS_UNDO_SEED` are for longer runs.
+    @Test func everyStateComesBack() throws {
+        let environment = ProcessInfo.processInfo.environment
+        let rounds = environment["ANNALS_UNDO_ROUNDS"].flatMap { Int($0) } ?? 300
+        let first = environment["ANNALS_UNDO_SEED"].flatMap { UInt64($0) } ?? 1
+        for round in 0..<rounds {
+            let context = store.makeContext()
+            context.undoLevels = 1000
+            var run = UndoRun(context, first &+ UInt64(round))
+            do { try run.run() } catch {
+                Issue.record("ANNALS_UNDO_SEED=\(first &+ UInt64(round)) ANNALS_UNDO_ROUNDS=1: \(error)")
+                break
+            }
+        }
+        print("undo: \(rounds) rounds")
+        try end()
+    }
+}
+
+/// Random changes in a context, undone and redone.
+private struct UndoRun {
+    struct Difference: Error { let what: String }
+
+    let context: Context
+    var random: SeededRandom
+    var groups: [Object<Group>] = []
+    var labels: [Object<Label>] = []
+    var notes: [Object<Note>] = []
+    var states: [[String]] = []
+    var number = 0
+
+    init(_ context: Context, _ seed: UInt64) {
+        self.context = context
+        random = SeededRandom(seed)
+        number = Int(seed) * 1000
+        states = [state]
+    }
+
+    /// What is shown, without what hooks count.
+    var state: [String] {
+        func place<E>(_ object: Object<E>, _ all: [Object<E>]) -> String {
+            all.firstIndex { $0 === object }.map(String.init) ?? "?"
+        }
+        func isShown<E>(_ object: Object<E>) -> Bool { !object.status.isDeleted && !object.status.isGone }
+        var lines: [String] = []
+        for (index, group) in groups.enumerated() where isShown(group) {
+            lines.append("group \(index) \(group.name): \(group.notes.map { place($0, notes) }.sorted())")
+        }
+        for (index, label) in labels.enumerated() where isShown(label) {
+            lines.append("label \(index) \(label.name): \(label.notes.map { place($0, notes) }.sorted())")
+        }
+        for (index, note) in notes.enumerated() where isShown(note) {
+            let group = note.group.map { place($0, groups) } ?? "-"
+            lines.append("note \(index) \(note.title) \(note.rank) \(group) \(note.labels.map { place($0, labels) })")
+        }
+        return lines
+    }
+
+    private mutating func pick<E>(_ all: [Object<E>]) -> Object<E>? {
+        all.filter { !$0.status.isDeleted && !$0.status.isGone }.randomElement(using: &random)
+    }
+
+    mutating func run() throws {
+        for _ in 0..<Int.random(in: 1...12, using: &random) {
+            let isByHand = Bool.random(using: &random)
+            if isByHand { context.beginUndoGrouping() }
+            for _ in 0..<Int.random(in: 1...6, using: &random) { try change() }
+            if isByHand { context.endUndoGrouping() } else { try context.save() }
+            if state != states.last { states.append(state) }
+        }
+        let saves = Bool.random(using: &random)
+        for _ in 0..<2 {
+            for expected in states.dropLast().reversed() { try step(expected, saves, "undo") { try context.undo() } }
+            try require(!context.canUndo, "nothing to undo")
+            for expected in states.dropFirst() { try step(expected, saves, "redo") { try context.redo() } }
+            try require(!context.canRedo, "nothing to redo")
+        }
+        try context.save()
+        try require(state == states.last, "the state after saving")
+        try expectSaved()
+    }
+
+    private mutating func step(_ expected: [String], _ saves: Bool, _ what: String, _ body: () throws -> Void) throws {
+        try body()
+        try require(state == expected, "\(what): \(state) instead of \(expected)")
+        guard saves, Int.random(in: 0..<4, using: &random) == 0 else { return }
+        try context.save()
+        try require(state == expected, "saved after \(what): \(state) instead of \(expected)")
+        if Bool.random(using: &random) { try expectSaved() }
+    }
+
+    private func expectSaved() throws {
+        let snapshot = try context.snapshot
+        for note in notes {
+            let isShown = !note.status.isDeleted && !note.status.isGone
+            let saved = note.status.isGone ? nil : try snapshot[note.reference]
+            try require(saved == (isShown ? note.status.snapshot : nil), "\(note.title) is saved")
+        }
+    }
+
+    private func require(_ holds: Bool, _ what: String) throws { if !holds { throw Difference(what: what) } }
+
+    private mutating func change() throws {
+        number += 1
+        let choice = Int.random(in: 0..<12, using: &random)
+        let note = pick(notes)
+        let group = pick(groups)
+        let label = pick(labels)
+        switch choice {
+        case 0: groups.append(context.insert(Group(name: "g\(number)")))
+        case 1: labels.append(context.insert(Label(name: "l\(number)")))
+        case 2, 3, 4:
+            notes.append(
+                context.insert(
+                    Note(
+                        title: "n\(number)", rank: number, group: group?.reference,
+                        labels: label.map { [$0.reference] } ?? [])))
+        case 5: note?.title = "t\(number)"
+        case 6: note?.update { ($0.rank, $0.group) = (number, group?.reference) }
+        case 7: note?.update { ($0.rank, $0.labels) = (number, label.map { [$0.reference] } ?? []) }
+        case 8: if let note { context.delete(note) }
+        case 9: if let group, number % 2 == 0 { context.delete(group) } else { group?.name = "r\(number)" }
+        case 10: if let label { context.delete(label) }
+        default: try context.merge()
+        }
+    }
+}
