@@ -269,6 +269,7 @@ private struct UndoRun {
     }
 
     mutating func run() throws {
+        let context = context
         for _ in 0..<Int.random(in: 1...12, using: &random) {
             let isByHand = Bool.random(using: &random)
             if isByHand { context.beginUndoGrouping() }
@@ -309,7 +310,8 @@ private struct UndoRun {
     private func require(_ holds: Bool, _ what: String) throws { if !holds { throw Difference(what: what) } }
 
     private mutating func change() throws {
-        number += 1
+        self.number += 1
+        let number = self.number
         let choice = Int.random(in: 0..<12, using: &random)
         let note = pick(notes)
         let group = pick(groups)

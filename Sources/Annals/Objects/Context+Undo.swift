@@ -12,7 +12,10 @@ extension Context {
     public var undoLevels: Int {
         get { undoHistory?.levels ?? 0 }
         set {
-            guard newValue > 0, !core.isClosed else { return core.recorder = nil }
+            guard newValue > 0, !core.isClosed else {
+                core.recorder = nil
+                return
+            }
             let history = undoHistory ?? UndoHistory(core, levels: newValue)
             history.levels = newValue
             core.recorder = history
