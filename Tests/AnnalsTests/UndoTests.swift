@@ -170,6 +170,7 @@ import Testing
         #expect(note.rank == 6)
         try context.undo()
         #expect(note.title == "a" && note.text == nil && note.rank == 6)
+        try context.save()
         note.text = "dropped"
         try context.refresh(note, keepingEdits: false)
         #expect(note.text == nil)

@@ -5,8 +5,9 @@ internal import FoundationEssentials
 extension Context {
     /// How many groups of changes can be undone; 0, the default, for none.
     ///
-    /// A group ends when the context is saved, or where you say: `undoGroup`. When there are more groups than this, the
-    /// oldest are forgotten. Setting it to 0 forgets all. The objects of the groups are held, and merging looks at them.
+    /// A group ends when the context is saved, or where you say: `undoGroup`. When there are more groups than this,
+    /// the oldest are forgotten. Setting it to 0 forgets all. The objects of the groups are held, and merging looks at
+    /// them.
     ///
     /// Only what this context changes can be undone. What others do is merged, and is no group.
     public var undoLevels: Int {
@@ -47,9 +48,9 @@ extension Context {
     ///   have changed stays.
     ///
     /// Throws `StoreError`: `undoConflict` if a property was changed by others since; `mergeConflicts` lists each, with
-    /// the value before the group as base, the value after it as mine, and the present one as theirs. An inserted object
-    /// that others have changed or refer to, and an edited object that they have deleted, are conflicts, too. Then
-    /// nothing has changed. Also throws `contextClosed`, `damaged` and `closed`.
+    /// the value before the group as base, the value after it as mine, and the present one as theirs. An inserted
+    /// object that others have changed or refer to, and an edited object that they have deleted, are conflicts, too.
+    /// Then nothing has changed. Also throws `contextClosed`, `damaged` and `closed`.
     public func undo(skippingConflicts: Bool = false) throws {
         _ = try core.requireStore()
         try undoHistory?.undo(skippingConflicts: skippingConflicts)

@@ -37,6 +37,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// What the changes are relative to; nil for an inserted object.
     private let base: E?
     let isContested: Bool
+    /// The item before it was worked out for a newer state; nil if this is it.
+    private let first: SaveItemOf?
     /// An inserted object that was in the store before, and gets its ID again.
     private let isAgain: Bool
     /// By position, if the program's own code encodes some of the values.
@@ -47,8 +49,9 @@ final class SaveItemOf<E: Entity>: SaveItem {
 
     init(
         _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: E, value: E, base: E?, isAgain: Bool,
-        isContested: Bool = false, _ snapshot: Snapshot
+        isContested: Bool = false, first: SaveItemOf? = nil, _ snapshot: Snapshot
     ) throws(StoreError) {
+        self.first = first
         self.isContested = isContested
         (self.reference, self.kind, self.shown, self.base, self.isAgain) = (reference, kind, shown, base, isAgain)
         let layout = try snapshot.layout(of: E.model)
@@ -90,7 +93,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
             case .storeWins, .rollback: return nil
             case .objectWins, .overwrite:
                 return try SaveItemOf(
-                    reference, .insert, shown: shown, value: value, base: nil, isAgain: true, newer)
+                    reference, .insert, shown: shown, value: value, base: nil, isAgain: true,
+                    first: first ?? self, newer)
             }
         }
         let merge = ThreeWayMerge(base: base, mine: value, theirs: theirs)
@@ -107,7 +111,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
             case .rollback: return nil
             }
         }
-        return try SaveItemOf(reference, .update, shown: shown, value: merged, base: theirs, isAgain: false, newer)
+        return try SaveItemOf(
+            reference, .update, shown: shown, value: merged, base: theirs, isAgain: false, first: first ?? self, newer)
     }
 
     private func deletion(
@@ -219,9 +224,12 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
         E.model.copy(later, from: now, to: &next)
         if let recorder = core.recorder {
-            // What neither the program nor others have changed comes from hooks and derivations.
-            let changed = base.map { E.model.differences($0, value) } ?? Array(E.model.properties.indices)
-            let own = E.model.differences(shown, value).filter { changed.contains($0) && !later.contains($0) }
+            // What hooks and derivations have computed, and nobody else has changed since.
+            let first = first ?? self
+            let others = first === self ? [] : E.model.differences(first.value, self.value)
+            let own = E.model.differences(first.shown, first.value).filter {
+                !others.contains($0) && !later.contains($0)
+            }
             recorder.willShow(next, of: object, own: own)
         }
         object.show(next)
