@@ -67,7 +67,9 @@ extension Context {
     /// Makes one group of what `body` changes, whether it saves or not. A group within another is part of it. If `body`
     /// throws, its changes stay, and can be undone. Throws what `body` throws.
     ///
-    /// - Parameter name: What to call it in a menu.
+    /// - Parameters:
+    ///   - name: What to call it in a menu.
+    ///   - body: Makes the changes.
     public func undoGroup<Result>(_ name: String? = nil, _ body: () throws -> Result) rethrows -> Result {
         beginUndoGrouping(name)
         defer { endUndoGrouping() }

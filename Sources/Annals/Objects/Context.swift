@@ -126,8 +126,10 @@ public final class Context {
 
     /// Reads an object anew, as it is in the newest state of the store, without moving the context.
     ///
-    /// - Parameter keepingEdits: Whether unsaved properties stay. Afterwards they are relative to the newest state, so
-    ///   saving finds no conflict with it.
+    /// - Parameters:
+    ///   - object: The object.
+    ///   - keepingEdits: Whether unsaved properties stay. Afterwards they are relative to the newest state, so saving
+    ///     finds no conflict with it.
     ///
     /// Throws `StoreError`: `objectGone` if it was deleted in the store; `wrongContext`, `contextClosed`, `damaged`,
     /// `closed`.
