@@ -30,14 +30,14 @@ extension Context {
         }
         let deadline = Duration.deadline(after: store.options.lockTimeout)
         while true {
-            let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy)
+            let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy, upserts: upserts)
             do throws(StoreError) {
                 let (permanent, saved) = try store.save(ready, author: author, contextName: name)
-                let place = try core.finish(ready, permanent, saved, try store.newestSnapshot())
+                let place = core.finish(ready, permanent, saved, store)
                 core.recorder?.endSavedGroup()
                 return place
             } catch {
-                try SavePlan.requireTime(after: error, deadline)
+                try ready.requireAnother(after: error, store, deadline, upserts: upserts)
             }
         }
     }
@@ -55,14 +55,14 @@ extension Context {
         let deadline = Duration.deadline(after: store.options.lockTimeout)
         let (author, name) = (author, name)
         while true {
-            let ready = try plan.rebased(on: try store.snapshot(), mergePolicy)
+            let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy, upserts: upserts)
             do {
                 let (permanent, saved) = try await store.commit(author: author, contextName: name) { transaction in
                     try ready.write(to: transaction)
                 }
-                return try core.finish(ready, permanent, saved, try store.newestSnapshot())
+                return core.finish(ready, permanent, saved, store)
             } catch let error as StoreError {
-                try SavePlan.requireTime(after: error, deadline)
+                try ready.requireAnother(after: error, store, deadline, upserts: upserts)
             }
         }
     }
@@ -93,7 +93,7 @@ extension Store {
 struct SavePlan: Sendable {
     private let items: [any SaveItem]
     /// The state that the items were worked out for.
-    private let base: Snapshot
+    fileprivate let base: Snapshot
     /// What the merge policy has decided against.
     private let dropped: [any SaveItem]
 
@@ -121,7 +121,7 @@ struct SavePlan: Sendable {
     }
 
     /// The same for a newer state. Throws `mergeConflict`, `validationFailed`.
-    func rebased(on newer: Snapshot, _ policy: MergePolicy) throws(StoreError) -> SavePlan {
+    func rebased(on newer: Snapshot, _ policy: MergePolicy, upserts: Bool) throws(StoreError) -> SavePlan {
         var conflicts: [MergeConflict] = []
         var rebased: [any SaveItem] = []
         rebased.reserveCapacity(items.count)
@@ -138,9 +138,30 @@ struct SavePlan: Sendable {
             }
         }
         guard conflicts.isEmpty else { throw .mergeConflict(conflicts) }
+        if upserts { try Self.upsert(&rebased, newer) }
         let plan = SavePlan(rebased, dropped: dropped, newer)
         try plan.requireValid()
         return plan
+    }
+
+    /// Makes updates of the inserts whose unique values an object of the store has.
+    private static func upsert(_ items: inout [any SaveItem], _ newer: Snapshot) throws(StoreError) {
+        // Two of a plan's objects must not have one value. The transaction finds that out.
+        var planned = Set(items.map(\.id))
+        var existing: [ObjectID: ObjectID] = [:]
+        var found = -1
+        // A reference that is part of a key may be to an object that turns out to be in the store, too.
+        while existing.count > found {
+            found = existing.count
+            for index in items.indices where items[index].kind == .insert {
+                guard let update = try items[index].updatingExisting(in: newer, except: planned, existing) else {
+                    continue
+                }
+                planned.insert(update.id)
+                existing[items[index].id] = update.id
+                items[index] = update
+            }
+        }
     }
 
     /// The body of the transaction. Throws `conflict` if an object was changed since the state of the plan. Returns the
@@ -152,7 +173,10 @@ struct SavePlan: Sendable {
             if item.kind == .insert {
                 let id = try item.reserve(in: transaction)
                 if id != item.id { permanent[item.id] = id }
-            } else if try now.isOther(item.id, than: base) {
+                continue
+            }
+            if let inserted = item.insertedID { permanent[inserted] = item.id }
+            if try now.isOther(item.id, than: base) {
                 throw StoreError(.conflict, "Another writer has changed an object meanwhile: save again.")
             }
         }
@@ -160,14 +184,21 @@ struct SavePlan: Sendable {
         return permanent
     }
 
-    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID], _ newer: Snapshot) throws(StoreError) {
-        for item in dropped { try item.drop(core, newer) }
+    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID], _ newer: Snapshot) {
+        for item in dropped { item.drop(core, newer) }
         for item in items { item.finish(core, permanent) }
     }
 
     /// Throws the error, unless it says that another writer was faster and there is time left.
-    static func requireTime(after error: StoreError, _ deadline: UInt64?) throws(StoreError) {
-        guard error.code == .conflict else { throw error }
+    func requireAnother(
+        after error: StoreError, _ store: Store, _ deadline: UInt64?, upserts: Bool
+    ) throws(StoreError) {
+        var isOvertaken = error.code == .conflict
+        if upserts, error.code == .uniqueViolation {
+            // Another writer may have inserted the object meanwhile.
+            isOvertaken = try store.newestSnapshot().token.number > base.token.number
+        }
+        guard isOvertaken else { throw error }
         guard let deadline, RealEnvironment().monotonicMicroseconds() < deadline else {
             throw StoreError(
                 .busy, "Other writers change the objects of this context again and again: save again.")
@@ -176,18 +207,21 @@ struct SavePlan: Sendable {
 }
 
 extension ContextCore {
-    /// Takes over what was saved, and moves to a state that contains it.
+    /// Takes over what was saved, and moves to a state that contains it. What is committed must not look unsaved, so
+    /// nothing is thrown here: if the newest state cannot be read, the next call that reads says so.
     fileprivate func finish(
-        _ plan: SavePlan, _ permanent: [ObjectID: ObjectID], _ saved: HistoryToken?, _ newer: Snapshot
-    ) throws(StoreError) -> HistoryToken {
-        try batch { () throws(StoreError) in
-            try plan.finish(self, permanent, newer)
+        _ plan: SavePlan, _ permanent: [ObjectID: ObjectID], _ saved: HistoryToken?, _ store: Store
+    ) -> HistoryToken {
+        batch {
+            var newer: Snapshot?
+            do throws(StoreError) { newer = try store.newestSnapshot() } catch { note(error) }
+            plan.finish(self, permanent, newer ?? plan.base)
             if !permanent.isEmpty {
                 for object in pending.values { object.replaceReferences(permanent) }
                 recorder?.replaceReferences(permanent)
             }
-            try move(to: newer)
+            do throws(StoreError) { if let newer { try move(to: newer) } } catch { note(error) }
         }
-        return saved ?? newer.token
+        return saved ?? (try? snapshot.token) ?? plan.base.token
     }
 }

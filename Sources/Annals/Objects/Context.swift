@@ -24,6 +24,16 @@ public final class Context {
     public var name: String?
     /// Settles conflicts between this context and the store when it saves.
     public var mergePolicy = MergePolicy.error
+    /// Whether saving an inserted object updates the store's object that has the same unique value, or values that are
+    /// unique together, instead of throwing `uniqueViolation`.
+    ///
+    /// All properties of the store's object then get the inserted object's values. The inserted object has that
+    /// object's reference from then on, and what refers to it follows. If somebody holds an object that the context had
+    /// for that reference before, that object is gone.
+    ///
+    /// `uniqueViolation` is still thrown if the store's object is itself changed in this context, if two inserted
+    /// objects have the same unique value, and for an object that already had a permanent reference.
+    public var upserts = false
     var follower: Task<Void, Never>?
     /// Why `follow()` has ended; nil while it goes on, and if it was never called.
     public internal(set) var followError: StoreError?

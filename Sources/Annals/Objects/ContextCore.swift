@@ -15,6 +15,8 @@ protocol ChangeRecorder: AnyObject {
     func willChange<E: Entity>(_ object: Object<E>)
     /// An object is about to show what others have changed, or, at the slots in `own`, what saving has computed.
     func willShow<E: Entity>(_ value: E, of object: Object<E>, own: [Int])
+    /// An inserted object has taken the place of one of the store, which had these properties.
+    func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>)
     /// Objects were saved for the first time: their permanent IDs by their temporary ones.
     func replaceReferences(_ permanent: [ObjectID: ObjectID])
     /// What was changed up to now is saved.
@@ -166,8 +168,19 @@ final class ContextCore: ObjectSource {
         if observedSides.remove(temporary) != nil { observedSides.insert(reference.id) }
         object.reference = reference
         permanentIDs[temporary] = reference.id
-        temporaryIDs[reference.id] = temporary
+        if let former = temporaryIDs.updateValue(temporary, forKey: reference.id) { permanentIDs[former] = nil }
         register(object)
+    }
+
+    /// Another object has its ID from now on.
+    func replace<E: Entity>(_ former: Object<E>) {
+        removePending(former)
+        registry[former.id] = nil
+        former.isRegistered = false
+        former.saved = nil
+        former.phase = .gone
+        former.notify(nil)
+        noteTouched(former.id)
     }
 
     /// Process-wide, so that a temporary reference of one context names nothing in another.

@@ -9,6 +9,8 @@ internal import FoundationEssentials
 protocol SaveItem: AnyObject, Sendable {
     var id: ObjectID { get }
     var kind: HistoryChange.Kind { get }
+    /// The ID of an inserted object that updates one of the store; `id` is then that of the store's.
+    var insertedID: ObjectID? { get }
     /// Whether the store's version has been seen to be another one than the changes are relative to.
     var isContested: Bool { get }
     /// What is not as the schema asks for.
@@ -17,12 +19,18 @@ protocol SaveItem: AnyObject, Sendable {
     func rebased(
         on newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
     ) throws(StoreError) -> (any SaveItem)?
+    /// For an inserted object, an update of the object in the store that has the same unique values; nil if there is
+    /// none. `planned` are objects that must not be taken, `existing` are the IDs of those that are taken by the IDs of
+    /// the inserted ones.
+    func updatingExisting(
+        in newer: Snapshot, except planned: Set<ObjectID>, _ existing: [ObjectID: ObjectID]
+    ) throws(StoreError) -> (any SaveItem)?
     /// Takes an ID for an object to be inserted.
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
     /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
     func write(to transaction: Transaction, _ permanent: [ObjectID: ObjectID]) throws(StoreError)
     /// The policy has decided against it: the object shows what the store has.
-    func drop(_ core: ContextCore, _ newer: Snapshot) throws(StoreError)
+    func drop(_ core: ContextCore, _ newer: Snapshot)
     /// Takes over what was saved.
     func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID])
 }
@@ -39,6 +47,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
     let isContested: Bool
     /// The item before it was worked out for a newer state; nil if this is it.
     private let first: SaveItemOf?
+    /// The inserted object that updates one of the store; nil if it is the store's own.
+    private let inserted: Reference<E>?
     /// An inserted object that was in the store before, and gets its ID again.
     private let isAgain: Bool
     /// By position, if the program's own code encodes some of the values.
@@ -46,12 +56,13 @@ final class SaveItemOf<E: Entity>: SaveItem {
     let failures: [ValidationFailure]
 
     var id: ObjectID { reference.id }
+    var insertedID: ObjectID? { inserted?.id }
 
     init(
         _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: E, value: E, base: E?, isAgain: Bool,
-        isContested: Bool = false, first: SaveItemOf? = nil, _ snapshot: Snapshot
+        isContested: Bool = false, first: SaveItemOf? = nil, inserted: Reference<E>? = nil, _ snapshot: Snapshot
     ) throws(StoreError) {
-        self.first = first
+        (self.first, self.inserted) = (first, inserted)
         self.isContested = isContested
         (self.reference, self.kind, self.shown, self.base, self.isAgain) = (reference, kind, shown, base, isAgain)
         let layout = try snapshot.layout(of: E.model)
@@ -129,6 +140,29 @@ final class SaveItemOf<E: Entity>: SaveItem {
         return try SaveItemOf(reference, .delete, shown: shown, value: value, base: theirs, isAgain: false, newer)
     }
 
+    func updatingExisting(
+        in newer: Snapshot, except planned: Set<ObjectID>, _ existing: [ObjectID: ObjectID]
+    ) throws(StoreError) -> (any SaveItem)? {
+        guard id.isTemporary else { return nil }
+        let layout = try newer.layout(of: E.model)
+        let (shape, binding) = (newer.view.shape, try layout.binding(E.self, newer.view.catalog))
+        let indexes = shape.indexes(of: layout.number).map { shape.indexes[$0].id }
+        var value = value
+        if !existing.isEmpty { _ = E.model.replaceReferences(existing, in: &value) }
+        for index in indexes where index.isUnique && newer.view.hasIndex(index) {
+            let key = try withUnsafePointer(to: value) { (value) throws(StoreError) in
+                try binding.key(of: UnsafeRawPointer(value), index, layout)
+            }
+            guard let key, let other = try newer.view.first(index, key: key), !planned.contains(other),
+                let theirs = try newer.value(Reference<E>(other))
+            else { continue }
+            return try SaveItemOf(
+                Reference(other), .update, shown: shown, value: self.value, base: theirs, isAgain: false, first: self,
+                inserted: reference, newer)
+        }
+        return nil
+    }
+
     // MARK: Writing
 
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID {
@@ -186,9 +220,11 @@ final class SaveItemOf<E: Entity>: SaveItem {
 
     // MARK: Afterwards
 
-    func drop(_ core: ContextCore, _ newer: Snapshot) throws(StoreError) {
+    func drop(_ core: ContextCore, _ newer: Snapshot) {
         guard let object = core.registered(reference) else { return }
-        let theirs = try newer.value(reference)
+        let theirs: E?
+        // What cannot be read stays unsaved.
+        do throws(StoreError) { theirs = try newer.value(reference) } catch { return core.note(error) }
         core.recorder?.willShow(theirs ?? object.current, of: object, own: [])
         object.saved = nil
         object.phase = theirs == nil ? .gone : .stored
@@ -198,8 +234,9 @@ final class SaveItemOf<E: Entity>: SaveItem {
     }
 
     func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID]) {
-        guard let object = core.registered(reference) else { return }
+        guard let object = core.registered(inserted ?? reference) else { return }
         let saved = Reference<E>(permanent[id] ?? id)
+        if inserted != nil, let former = core.registered(reference) { core.replace(former) }
         var value = value
         if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
         if kind == .delete {
@@ -232,6 +269,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
             }
             recorder.willShow(next, of: object, own: own)
         }
+        if inserted != nil, let base { core.recorder?.didUpdateExisting(object.kept(base), with: object) }
         object.show(next)
         switch object.phase {
         case .inserted, .stored:

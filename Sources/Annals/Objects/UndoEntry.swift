@@ -100,6 +100,14 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         slots = slots.filter { !model.isSame($0, before, after) }
     }
 
+    /// The insertion has turned out to be an update of an object with these properties.
+    func didUpdateExisting(_ value: E) {
+        close()
+        guard isShown, !wasShown else { return }
+        (before, wasShown) = (value, true)
+        slots = Set(E.model.differences(before, after))
+    }
+
     func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
         _ = E.model.replaceReferences(permanent, in: &before)
         _ = E.model.replaceReferences(permanent, in: &after)

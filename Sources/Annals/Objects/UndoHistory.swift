@@ -151,6 +151,10 @@ final class UndoHistory: ChangeRecorder {
         }
     }
 
+    func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>) {
+        for group in undoable + [open].compactMap({ $0 }) { group.entry(of: object)?.didUpdateExisting(value) }
+    }
+
     func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
         for group in undoable + redoable { group.replaceReferences(permanent) }
         open?.replaceReferences(permanent)
