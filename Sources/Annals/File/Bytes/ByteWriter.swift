@@ -48,13 +48,6 @@ package struct ByteWriter: ~Copyable {
         self.count = count
     }
 
-    /// Removes bytes and closes the hole.
-    package mutating func remove(_ range: Range<Int>) {
-        requireWritten(range.lowerBound, range.count)
-        memmove(base + range.lowerBound, base + range.upperBound, count - range.upperBound)
-        count &-= range.count
-    }
-
     @inline(__always)
     package mutating func reserve(_ additional: Int) {
         if additional > capacity &- count { grow(additional) }

@@ -12,15 +12,38 @@ extension TransactionBuilder {
         return UnsafeRawBufferPointer(body.mutableBytes(start..<body.count)).slice(FrameField.bytes, table.count)
     }
 
-    /// Hands out all changes in their order, until `body` returns false. Offsets count from the start of each change's
-    /// frame.
+    /// Hands out all changes that count, in their order, until `body` returns false. Offsets count from the start of
+    /// each change's frame.
     ///
     /// With `withRows`, the row comes along if the change has one, with its padding; without, frames that wait in a
     /// file are read but for their rows. `body` must not change the transaction; its argument lives until it
     /// returns. Throws what it throws, and what reading throws.
+    @inline(__always)
     package func forEachEntry(
         withRows: Bool = false,
         _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        if superseded > 0 { return try forEachCountingEntry(withRows, body) }
+        try forEachWrittenEntry(withRows, body)
+    }
+
+    private func forEachCountingEntry(
+        _ withRows: Bool, _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        let own = try findOwnChanges()
+        var place = OwnChanges.Place(part: 0, position: 0)
+        try forEachWrittenEntry(withRows) { (change, row) throws(StoreError) in
+            // Positions ascend within a part, and each part has a change.
+            let position = UInt32(change.entryOffset - FrameField.bytes)
+            if position <= place.position { place.part += 1 }
+            place.position = position
+            return own.place(of: change.objectBits) == place ? try body(change, row) : true
+        }
+    }
+
+    /// The same with changes that no longer count.
+    private func forEachWrittenEntry(
+        _ withRows: Bool, _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
     ) throws(StoreError) {
         guard !isLent else { throw unusable() }
         for frame in frames {

@@ -39,6 +39,7 @@ extension TransactionBuilder {
     /// The last frame, complete except for what the commit settles. From now on the transaction cannot change.
     func lastFrame() -> CompleteFrame {
         if let completed { return completed }
+        assert(superseded == 0, "B7: an object is in a completed transaction once.")
         let frame = completeFrame()
         completed = frame
         return frame

@@ -85,30 +85,6 @@ extension TransactionBuilder {
         }
     }
 
-    /// The values of a row of this transaction, to be written in another one. That gets copies of large values.
-    func values(of row: RowImage, for other: TransactionBuilder) throws(StoreError) -> [StoredValue] {
-        var values: [StoredValue] = []
-        values.reserveCapacity(row.count)
-        for position in 0..<row.count {
-            var value = try row.value(at: position)
-            if case .large(let reference) = value, let content = try pendingContent(of: reference) {
-                value = try other.addLargeValue(content)
-            }
-            values.append(value)
-        }
-        return values
-    }
-
-    private func addLargeValue(_ content: [UInt8]) throws(StoreError) -> StoredValue {
-        var done = 0
-        return try addLargeValue(bytes: UInt64(content.count)) { (buffer) throws(StoreError) in
-            let count = min(buffer.count, content.count - done)
-            buffer.copyBytes(from: content[done..<done + count])
-            done += count
-            return count
-        }
-    }
-
     /// Remembers where in a row that was just written references to values of this transaction stand.
     @inline(__always)
     func noteRelocations(layout: RowLayout, rowStart: Int) {

@@ -128,26 +128,11 @@ extension TransactionBuilder {
     }
 
     /// - Returns: where the row begins.
-    private func appendScratchAsRow() -> Int {
+    func appendScratchAsRow() -> Int {
         let start = body.count
         let distance = distance
         body.append(scratch.bytes)
         body.patch(distance, at: start + RowField.entryDistance)
         return start
-    }
-
-    /// Adds a change that `removeChange` took out once more.
-    package func putBack(_ change: RemovedChange) throws(StoreError) {
-        try requireUsable()
-        let entry = Entry(
-            change.kind, change.object, previous: change.previous, attributes: change.attributes)
-        let layout = catalog.layout(version: catalog.newestVersion, entity: change.object.entityNumber)
-        try makeRoom(entryBytes: entry.bytes, rowBytes: change.row?.count ?? 0)
-        guard let bytes = change.row, let layout else { return append(entry, rowStart: nil) }
-        scratch.truncate()
-        scratch.append(bytes)
-        let start = appendScratchAsRow()
-        append(entry, rowStart: start)
-        noteRelocations(layout: layout, rowStart: start)
     }
 }

@@ -12,8 +12,8 @@
 
 /// A transaction in the making: schema changes first, then inserts, updates and deletions in any order.
 ///
-/// For one thread at a time. Nothing is written to the store before `Log.append`. An object stands at most once in it
-/// (F19): to change one again, first take the earlier change out (`removeChange`).
+/// For one thread at a time. Nothing is written to the store before `Log.append`. By then each object is in it once
+/// (F19): if one is changed again, the earlier change is left out (`supersede`).
 ///
 /// Its accesses to its own memory are not checked for overlaps, which would cost as much as writing a row. Sound: one
 /// thread uses it, and while code of others writes a row, the memory is lent out (`lendBody`), so no access to it is
@@ -25,7 +25,12 @@ package final class TransactionBuilder {
     @exclusivity(unchecked) var origin: TransactionOrigin?
     /// The schema that rows are encoded with, this transaction's own changes included.
     @exclusivity(unchecked) package private(set) var catalog: SchemaCatalog
+    /// How many changes it has, with those that no longer count.
     @exclusivity(unchecked) package internal(set) var changes: UInt64 = 0
+    /// How many changes no longer count.
+    @exclusivity(unchecked) var superseded: UInt64 = 0
+    /// Where the changes that count are; nil before the first look.
+    @exclusivity(unchecked) var own: OwnChanges?
 
     let limits: LogLimits
     /// The newest schema version when this was begun: the commit fails if it is no longer.
@@ -49,6 +54,7 @@ package final class TransactionBuilder {
     @exclusivity(unchecked) var changesInFrame: UInt32 = 0
     @exclusivity(unchecked) var relocations: [Relocation] = []
     @exclusivity(unchecked) var completed: CompleteFrame?
+    var isCompleted: Bool { completed != nil }
     /// A part of it could not be kept: it cannot be committed.
     @exclusivity(unchecked) var isBroken = false
     /// Whether a row is being written: `body` is empty meanwhile (see `lendBody`).
@@ -88,6 +94,7 @@ package final class TransactionBuilder {
         }
         (changes, completed, isCommitted, checksReferences) = (0, nil, false, true)
         if !advances.isEmpty { advances = [] }
+        if own != nil { (own, superseded) = (nil, 0) }
         let expected = max(1, min(expectedChanges, limits.maximumFrameBytes / 32))
         headroom = FrameField.bytes + TransactionField.bytes + expected * 2 * ChangeField.bytes
         beginFrame()
@@ -100,9 +107,6 @@ package final class TransactionBuilder {
     }
 
     private static let maximumKeptBytes = 1 << 19
-
-    /// Whether all changes stand in the frame in the making, and so can still be changed.
-    var isOneFrame: Bool { !frames.contains { if case .part = $0.content { true } else { false } } }
 
     /// A transaction without changes for the same log, with everything else that this one has.
     func successor() throws(StoreError) -> TransactionBuilder {

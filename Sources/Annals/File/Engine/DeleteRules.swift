@@ -105,25 +105,9 @@ extension PendingTransaction {
         areRulesApplied = true
         let rules = try DeleteRules(self, shape)
         if rules.deleted.isEmpty, rules.nullified.isEmpty { return }
-        let amended = Set(rules.deleted).union(rules.nullified.keys).filter { isChangedHere($0) }
-        if !amended.isEmpty {
-            // A change in a frame that is complete cannot be folded: then the transaction is written anew.
-            if builder.isOneFrame {
-                try apply(rules) { amended.contains($0) }
-            } else {
-                try rewrite(deleting: Set(rules.deleted)) { (object, row, layout) throws(StoreError) in
-                    guard amended.contains(object), let losses = rules.nullified[object] else { return [] }
-                    return try Self.values(of: row, without: losses, layout)
-                }
-            }
-        }
-        try apply(rules) { !amended.contains($0) }
-    }
-
-    private func apply(_ rules: DeleteRules, where isMeant: (ObjectID) -> Bool) throws(StoreError) {
-        for object in rules.deleted where isMeant(object) { try delete(object) }
+        for object in rules.deleted { try delete(object) }
         // In an order that does not depend on the process.
-        for object in rules.nullified.keys.sorted() where isMeant(object) {
+        for object in rules.nullified.keys.sorted() {
             let losses = rules.nullified[object, default: [:]]
             let layout = try layout(object.entityNumber)
             var values: [(position: Int, value: StoredValue)] = []

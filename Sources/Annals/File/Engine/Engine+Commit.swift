@@ -54,7 +54,7 @@ extension Engine {
             // The transaction's time is the moment in which it is appended, however long the body took.
             appender.forgetTime()
             if pending.hasChanges {
-                try pending.applyDeleteRules()
+                try pending.complete()
                 return try append(pending, &appender)
             }
             if !pending.builder.advances.isEmpty {

@@ -1,7 +1,8 @@
 // A transaction in the making: it reads, inserts, changes and deletes objects. The commit finds conflicts.
 //
 // Invariants:
-// T1  `builder` has each object at most once: a second change of an object is folded into the first.
+// T1  `builder` has each object at most once when it is complete: a later change of an object takes in the earlier one,
+//     which then no longer counts.
 // T2  Every version that the transaction replaces is the newest one that `base` sees.
 // T3  An object number is given to one transaction of this handle only.
 
@@ -108,7 +109,7 @@ package final class PendingTransaction {
     /// The schema, with this transaction's own changes.
     package var catalog: SchemaCatalog { builder.catalog }
 
-    package var hasChanges: Bool { builder.changes > 0 || builder.changesSchema }
+    package var hasChanges: Bool { builder.countingChanges > 0 || builder.changesSchema }
 
     // MARK: Schema
 
@@ -233,49 +234,40 @@ package final class PendingTransaction {
         }
     }
 
-    /// Folds a second change of an object that this transaction has inserted or updated into the first.
+    /// Changes an object that this transaction has inserted or updated: the new change takes in the earlier one.
     private func updateAgain(
         _ object: ObjectID, _ layout: RowLayout, _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
-        let first = try removeChange(object)
-        guard let bytes = first.row, first.kind != .delete else {
-            try builder.putBack(first)
-            throw notFound(object)
-        }
-        var isDifferent = false
+        let (first, bytes) = try ownRow(object)
         do throws(StoreError) {
             try bytes.withRowView(layout) { (old) throws(StoreError) in
                 if first.kind == .insert {
                     try builder.insert(object, layout: layout, afterDeletion: first.previous) {
                         (row, body) throws(StoreError) in
-                        isDifferent = try !RowWriter.write(layout, &row, &body, builder, old: old, set).isEmpty
+                        _ = try RowWriter.write(layout, &row, &body, builder, old: old, mustDiffer: true, set)
                     }
                 } else if let previous = first.previous {
                     try builder.update(object, layout: layout, previous: previous) { (row, body) throws(StoreError) in
-                        var attributes = try RowWriter.write(layout, &row, &body, builder, old: old, set)
-                        isDifferent = !attributes.isEmpty
+                        var attributes = try RowWriter.write(
+                            layout, &row, &body, builder, old: old, mustDiffer: true, set)
                         attributes.formUnion(first.attributes)
                         return attributes
                     }
                 }
             }
-        } catch {
-            try builder.putBack(first)
-            throw error
+        } catch  where error.code == .unchanged {
+            return false
         }
-        return isDifferent
+        try builder.supersede()
+        return true
     }
 
-    /// Takes the object's change out of the transaction.
-    private func removeChange(_ object: ObjectID) throws(StoreError) -> RemovedChange {
-        guard let change = try builder.removeChange(of: object) else {
-            if vanished.contains(object.rawValue) || reserved.contains(object.rawValue) { throw notFound(object) }
-            throw StoreError(
-                .tooLarge,
-                "An object cannot be changed twice in a transaction of more than \(builder.limits.maximumFrameBytes) "
-                    + "bytes: commit in smaller transactions, or change the object once.")
+    /// What this transaction has written of an object by now. Throws `objectNotFound`.
+    private func ownRow(_ object: ObjectID) throws(StoreError) -> (OwnChange, row: [UInt8]) {
+        guard let change = try builder.ownChange(of: object), change.kind != .delete, let row = change.row else {
+            throw notFound(object)
         }
-        return change
+        return (change, row)
     }
 
     // MARK: Deleting
@@ -310,23 +302,16 @@ package final class PendingTransaction {
     func noteVanished(_ object: ObjectID) { vanished.insert(object.rawValue) }
 
     private func deleteAgain(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) {
-        let first = try removeChange(object)
-        guard let bytes = first.row, first.kind != .delete else {
-            try builder.putBack(first)
-            throw notFound(object)
-        }
+        let (first, bytes) = try ownRow(object)
         // An object inserted here never existed. One that was deleted before and inserted here again stays deleted.
         guard first.kind == .update, let previous = first.previous else {
-            return noteVanished(object)
+            noteVanished(object)
+            return try builder.takeOut(object)
         }
-        do throws(StoreError) {
-            try bytes.withRowView(layout) { (old) throws(StoreError) in
-                try builder.delete(object, preserved: try preserved(layout) { old }, previous: previous)
-            }
-        } catch {
-            try builder.putBack(first)
-            throw error
+        try bytes.withRowView(layout) { (old) throws(StoreError) in
+            try builder.delete(object, preserved: try preserved(layout) { old }, previous: previous)
         }
+        try builder.supersede()
     }
 
     /// The row of a deletion; nil if nothing is preserved.
@@ -361,16 +346,11 @@ package final class PendingTransaction {
         _ object: ObjectID, _ body: (RowImage) throws(StoreError) -> Void
     ) throws(StoreError) -> Bool {
         guard isChangedHere(object) else { return try base.withRow(object, body) }
-        var isFound = false
-        try builder.forEachEntry(withRows: true) { (change, row) throws(StoreError) in
-            guard change.object == object else { return true }
-            if change.kind != .delete, let row {
-                try body(try RowImage(row, layout: try layout(object.entityNumber)))
-                isFound = true
-            }
+        guard let change = try builder.ownChange(of: object), change.kind != .delete, let row = change.row else {
             return false
         }
-        return isFound
+        try row.withRowView(try layout(object.entityNumber), body)
+        return true
     }
 
     /// A whole value of a row that `withRow` lent, wherever the value stands.
@@ -462,6 +442,7 @@ package final class PendingTransaction {
     /// Ends all changes. Does the work that does not depend on others before they are locked out.
     func complete() throws(StoreError) {
         try applyDeleteRules()
+        try builder.settle()
         _ = builder.lastFrame()
     }
 

@@ -10,6 +10,7 @@ package enum ChangeField {
     package static let bytes = 16
     package static let previousBit: UInt8 = 0x80
     package static let maximumAttributeWords = 16
+    package static let maximumBytes = bytes + 8 + maximumAttributeWords * 8
 }
 
 package enum ChangeKind: UInt8, CaseIterable, Sendable {

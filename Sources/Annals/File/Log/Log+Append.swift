@@ -46,6 +46,7 @@ extension Log {
         _ transaction: TransactionBuilder, _ durability: Durability
     ) throws(StoreError) -> AppendedTransaction {
         try requireFits(transaction)
+        if !transaction.isCompleted { try transaction.settle() }
         _ = transaction.lastFrame()
         return try appending(durability) { (appender) throws(StoreError) in try append(transaction, with: &appender) }
     }

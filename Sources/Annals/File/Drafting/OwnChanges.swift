@@ -1,0 +1,124 @@
+// Where in a transaction in the making the changes of each object are: a table that is made only if one is looked up.
+//
+// Invariants:
+// OC1  Every entry up to `next` is known. The place of an object is that of its newest one, or none if that was taken
+//      out.
+// OC2  At least an eighth of the slots is free, so that every search ends.
+
+/// The changes that count, by object. One search touches one or two slots of 16 bytes.
+///
+/// Sound: the memory is this object's alone, and a slot is always below `capacity`.
+final class OwnChanges {
+    /// Which frame with changes it is, in order, and where in its table the entry begins.
+    struct Place: Equatable {
+        var part: UInt32
+        var position: UInt32
+
+        /// Of an object whose change was taken out.
+        static let none = Place(part: .max, position: .max)
+    }
+
+    private struct Slot {
+        /// Number of the object's ID; 0 in a free slot, which is no object's.
+        var object: UInt64
+        var place: Place
+    }
+
+    private var slots: UnsafeMutablePointer<Slot>
+    private var capacity: Int
+    private var shift: UInt64
+    private var used = 0
+    /// Of the parts that are complete, which frame each is.
+    private(set) var parts: [Int] = []
+    /// How many frames were looked at.
+    private(set) var frames = 0
+    private var next = Place(part: 0, position: UInt32(TransactionField.bytes))
+
+    /// Makes a table for so many objects and some more.
+    init(expecting count: Int) {
+        shift = 64 - UInt64(max(6, Int.bitWidth - (count + count / 2).leadingZeroBitCount))
+        capacity = 1 << (64 - shift)
+        slots = .allocate(capacity: capacity)
+        slots.initialize(repeating: Slot(object: 0, place: .none), count: capacity)
+    }
+
+    deinit { slots.deallocate() }
+
+    // MARK: Places
+
+    /// Where the change of an object is; nil if it has none that counts.
+    func place(of object: UInt64) -> Place? {
+        let slot = slots[find(object)]
+        return slot.object == object && slot.place != .none ? slot.place : nil
+    }
+
+    /// Says where the change of an object is now. Returns whether it had another one that counted.
+    private func put(_ object: UInt64, _ place: Place) -> Bool {
+        var index = find(object)
+        if slots[index].object == object {
+            defer { slots[index].place = place }
+            return slots[index].place != .none
+        }
+        if (used + 1) * 8 > capacity * 7 {
+            grow()
+            index = find(object)
+        }
+        slots[index] = Slot(object: object, place: place)
+        used += 1
+        return false
+    }
+
+    /// The slot of an object, or the free one that it would get.
+    @inline(__always)
+    private func find(_ object: UInt64) -> Int {
+        var index = Int(truncatingIfNeeded: (object &* 0x9E37_79B9_7F4A_7C15) >> shift)
+        while slots[index].object != object, slots[index].object != 0 { index = (index &+ 1) & (capacity &- 1) }
+        return index
+    }
+
+    private func grow() {
+        let (old, count) = (slots, capacity)
+        capacity *= 2
+        shift -= 1
+        slots = .allocate(capacity: capacity)
+        slots.initialize(repeating: Slot(object: 0, place: .none), count: capacity)
+        for index in 0..<count where old[index].object != 0 { slots[find(old[index].object)] = old[index] }
+        old.deallocate()
+    }
+
+    /// The change of an object no longer counts. Returns whether it did.
+    func takeOut(_ object: UInt64) -> Bool {
+        let index = find(object)
+        guard slots[index].object == object, slots[index].place != .none else { return false }
+        slots[index].place = .none
+        return true
+    }
+
+    // MARK: Following the transaction
+
+    /// Takes in the entries of the newest part, from the first unknown one on. Returns how many older ones no longer
+    /// count.
+    func continueThrough(_ table: UnsafeRawBufferPointer) -> UInt64 {
+        var superseded: UInt64 = 0
+        while next.position < table.count {
+            let change = ChangeView(at: Int(next.position), of: table)
+            if put(change.objectBits, next) { superseded += 1 }
+            next.position += UInt32(change.entryBytes)
+        }
+        return superseded
+    }
+
+    /// The part was the frame with this number, and another one follows.
+    func endPart(_ frame: Int) {
+        parts.append(frame)
+        next = Place(part: UInt32(parts.count), position: UInt32(TransactionField.bytes))
+    }
+
+    func passFrame() { frames += 1 }
+
+    /// The entry of an object in the part in the making moved to the front.
+    func move(_ object: UInt64, to position: Int) { slots[find(object)].place.position = UInt32(position) }
+
+    /// The part in the making is so long now, and all its entries are known.
+    func cut(to position: Int) { next.position = UInt32(position) }
+}
