@@ -52,7 +52,7 @@ extension Context {
         let search = try ContextSearch(core, predicate, includingUnsaved)
         guard search.includesUnsaved else { return try search.snapshot.count(type, where: predicate) }
         var count = 0
-        try search.forEachValue { _ in count += 1 }
+        try search.forEachValue { _, _ in count += 1 }
         return count
     }
 
@@ -213,15 +213,15 @@ struct ContextSearch<E: Entity> {
     // MARK: Values
 
     /// Calls `body` with each object that satisfies the predicate, in no order.
-    func forEachValue(_ body: (E) -> Void) throws {
-        for object in try own() { body(object.current) }
+    func forEachValue(_ body: (Reference<E>, E) -> Void) throws {
+        for object in try own() { body(object.reference, object.current) }
         if dependsOnOthers {
-            for reference in try saved([], atMost: .max) { body(core.any(reference).current) }
+            for reference in try saved([], atMost: .max) { body(reference, core.any(reference).current) }
             return
         }
         var fetch = try Fetch(snapshot, predicate)
         try fetch.forEachValue { (reference, value) in
-            if core.pending[reference.id] == nil { body(value) }
+            if core.pending[reference.id] == nil { body(reference, value) }
             return true
         }
     }
@@ -232,7 +232,7 @@ struct ContextSearch<E: Entity> {
         let property = binding.properties[try binding.requireProperty(path, for: "computed with")]
         var aggregate = Aggregate()
         var failure: (any Error)?
-        try forEachValue { value in
+        try forEachValue { _, value in
             withUnsafePointer(to: value) { value in
                 do {
                     let value = try property.codec.value(at: UnsafeRawPointer(value) + property.offset)

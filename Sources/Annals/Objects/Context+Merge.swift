@@ -79,7 +79,7 @@ extension Store {
     }
 
     /// The objects that were changed after a number; nil if they are too many, or history does not say.
-    fileprivate func changedObjects(
+    func changedObjects(
         after number: UInt64, in newer: Snapshot, atMost limit: Int
     ) throws(StoreError) -> Set<ObjectID>? {
         let (view, coverage) = try reading(newer, newer.engine)
@@ -126,7 +126,7 @@ extension ContextCore {
         for refreshment in refreshments { refreshment.didChange() }
         if !pending.isEmpty { deleteNewReferrers() }
         if !sides.isEmpty { try tellObservers(ofSides: sides) }
-        if hasListeners { tell(ContextChange(objects: changed)) }
+        noteMoved(from: older, changed)
     }
 
     private func tellObservers(ofSides before: [ObjectID: [[ObjectID]]]) throws(StoreError) {

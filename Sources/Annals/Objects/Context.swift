@@ -176,7 +176,7 @@ extension ContextCore {
         let isEdited = E.model.firstDifference(theirs, value) != nil
         object.saved = isEdited ? SavedValue(theirs) : nil
         if object.phase == .deleted || object.phase == .gone { object.phase = .stored }
-        if isEdited { addPending(object) } else { removePending(object) }
+        if isEdited { addPending(object) } else { removeUnlessNewer(object) }
         object.didChange(slots)
         noteOtherSides(of: object, from: before, to: value)
         noteTouched(object.id)

@@ -2,8 +2,8 @@
 //
 // Invariants:
 // CX1  There is one object for each ID. `registry` has every object that somebody holds, and keeps none alive.
-// CX2  `pending` has every object with something unsaved, and keeps it alive. Without its context it is emptied, so
-//      that objects and their context do not keep each other alive.
+// CX2  `pending` has every object with something unsaved, or with a newer version than the snapshot has, and keeps it
+//      alive. Without its context it is emptied, so that objects and their context do not keep each other alive.
 // CX3  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
 //      snapshot, without the objects in `pending`, and those of them that refer.
 
@@ -23,26 +23,11 @@ protocol ChangeRecorder: AnyObject {
     func endSavedGroup()
 }
 
-/// Told after objects were changed, inserted or deleted, here or in the store.
-protocol ContextListener: AnyObject {
-    func contextDidChange(_ change: ContextChange)
-}
-
-/// What has changed in a context.
-struct ContextChange {
-    /// The objects, whether the context has them or not; nil if they are not known.
-    var objects: Set<ObjectID>?
-}
-
 /// What a context and its objects share. It does not outlive the last of them.
 final class ContextCore: ObjectSource {
     private struct Registered {
         // Sound because an object takes itself out before it goes.
         unowned(unsafe) let object: any LiveObject
-    }
-
-    private struct Listening {
-        weak var listener: (any ContextListener)?
     }
 
     private let heldStore: Store?
@@ -58,9 +43,7 @@ final class ContextCore: ObjectSource {
     var recorder: (any ChangeRecorder)?
     /// Objects whose other sides somebody observes.
     private var observedSides: Set<ObjectID> = []
-    private var listeners: [ObjectIdentifier: Listening] = [:]
-    private var touched: Set<ObjectID> = []
-    private var batchDepth = 0
+    var telling = ContextTelling()
 
     /// - Parameter isOwned: Whether the store keeps the context, and so the context must not keep the store.
     init(_ store: Store, isOwned: Bool) {
@@ -90,7 +73,7 @@ final class ContextCore: ObjectSource {
         isClosed = true
         pending = [:]
         recorder = nil
-        listeners = [:]
+        telling.removeAll()
     }
 
     // MARK: Objects
@@ -133,6 +116,9 @@ final class ContextCore: ObjectSource {
         return object
     }
 
+    /// Whether the store has no such object in the state of the context, as far as that can be read.
+    func isMissing(_ object: ObjectID) -> Bool { (try? snapshot.view.contains(object)) == false }
+
     override func object<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
         if let held = registered(reference) { return held.isShown ? held : nil }
         guard !reference.id.isTemporary, registry[reference.id] == nil else { return nil }
@@ -170,6 +156,7 @@ final class ContextCore: ObjectSource {
         permanentIDs[temporary] = reference.id
         if let former = temporaryIDs.updateValue(temporary, forKey: reference.id) { permanentIDs[former] = nil }
         register(object)
+        noteRenamed(temporary, to: reference.id)
     }
 
     /// Another object has its ID from now on.
@@ -192,6 +179,16 @@ final class ContextCore: ObjectSource {
 
     func removePending(_ object: some LiveObject) { pending[object.id] = nil }
 
+    /// An object has no edits any more. It stays in `pending` if it shows a newer version than the snapshot has.
+    func removeUnlessNewer<E: Entity>(_ object: Object<E>) {
+        let here = (try? snapshot)?.valueIfReadable(object.reference)
+        if let here, E.model.firstDifference(here, object.current) == nil {
+            removePending(object)
+        } else {
+            addPending(object)
+        }
+    }
+
     func insert<E: Entity>(_ value: E) -> Object<E> {
         precondition(!isClosed, "An object is inserted after its context has ended: keep the context.")
         let number = Self.nextTemporary.add(1, ordering: .relaxed).oldValue
@@ -205,7 +202,7 @@ final class ContextCore: ObjectSource {
         object.phase = .inserted
         pending[object.id] = object
         noteOtherSides(of: object, from: nil, to: value)
-        noteTouched(object.id)
+        noteTouched(object.id, .properties)
         return object
     }
 
@@ -238,7 +235,7 @@ final class ContextCore: ObjectSource {
         if slots.contains(where: { model.properties[$0].codec.target != nil }) {
             noteOtherSides(of: object, from: before, to: value)
         }
-        if !slots.isEmpty { noteTouched(object.id) }
+        if !slots.isEmpty { noteTouched(object.id, TouchedSlots(slots: slots)) }
     }
 
     // MARK: Relationships
@@ -266,7 +263,7 @@ final class ContextCore: ObjectSource {
 
     /// Tells the objects at the other sides that an object refers to them now, or no longer does.
     func noteOtherSides<E: Entity>(of object: Object<E>, from before: E?, to after: E?) {
-        guard !observedSides.isEmpty || !listeners.isEmpty else { return }
+        guard !observedSides.isEmpty else { return }
         let model = E.model
         for slot in model.referringSlots {
             let old = Set(before.map { model.references(at: slot, in: $0) } ?? [])
@@ -295,46 +292,13 @@ final class ContextCore: ObjectSource {
         }
         return lists
     }
-
-    // MARK: Listeners
-
-    func add(_ listener: any ContextListener) {
-        listeners = listeners.filter { $0.value.listener != nil }
-        listeners[ObjectIdentifier(listener)] = Listening(listener: listener)
-    }
-
-    func noteTouched(_ object: ObjectID) {
-        guard !listeners.isEmpty else { return }
-        touched.insert(object)
-        if batchDepth == 0 { tell() }
-    }
-
-    /// Tells the listeners once, when `body` has ended.
-    func batch<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        batchDepth += 1
-        defer {
-            batchDepth -= 1
-            if batchDepth == 0, !touched.isEmpty { tell() }
-        }
-        return try body()
-    }
-
-    private func tell() {
-        let change = ContextChange(objects: touched)
-        touched = []
-        tell(change)
-    }
-
-    var hasListeners: Bool { !listeners.isEmpty }
-
-    func tell(_ change: ContextChange) {
-        for listening in listeners.values { listening.listener?.contextDidChange(change) }
-    }
 }
 
 extension Snapshot {
     /// The number of a model's entity; nil if the store does not know it.
     func numberIfAny(of model: EntityModel) -> UInt16? { view.catalog.number(ofEntity: model.name) }
+
+    fileprivate func valueIfReadable<E: Entity>(_ reference: Reference<E>) -> E? { try? value(reference) }
 
     /// Whether there is such an object of the type's entity. Constant time.
     func has<E: Entity>(_ reference: Reference<E>) throws(StoreError) -> Bool {

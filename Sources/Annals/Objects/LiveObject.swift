@@ -105,7 +105,7 @@ extension Object: LiveObject {
             }
         case .gone: return
         }
-        core.removePending(self)
+        if isShown { core.removeUnlessNewer(self) } else { core.removePending(self) }
         core.noteOtherSides(of: self, from: before, to: isShown ? current : nil)
         if !isShown { notify(nil) }
         core.noteTouched(id)
@@ -121,7 +121,10 @@ extension Object: LiveObject {
 
     func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
         guard var value = loaded else { return }
-        if E.model.replaceReferences(permanent, in: &value) { loaded = value }
+        if E.model.replaceReferences(permanent, in: &value) {
+            loaded = value
+            core.noteTouched(id, TouchedSlots(slots: E.model.referringSlots))
+        }
         if let saved {
             var base = saved.value
             if E.model.replaceReferences(permanent, in: &base) { self.saved = SavedValue(base) }

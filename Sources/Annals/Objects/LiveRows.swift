@@ -1,0 +1,163 @@
+// A sorted list of objects that is changed where objects change: found by binary search among sort keys.
+//
+// Invariants:
+// LR1  `order` has the objects of `rows`, each once, ascending by key. Objects with equal keys ascend by their IDs, or
+//      descend if `isDescending`: the order of fetching.
+// LR2  A key is what the list was sorted by, not what the object has now. So an object is found by its old key.
+
+/// Objects in order, with something kept for each.
+struct LiveRows<Content> {
+    struct Row {
+        /// Bytes that order as the sorted properties do.
+        var key: [UInt8]
+        var content: Content
+    }
+
+    /// What becomes of one object.
+    struct Change {
+        /// Its ID in the list; nil if it is not in it.
+        var old: ObjectID?
+        /// Its row from now on, with the ID that it has now; nil if it is no longer in the list.
+        var new: (id: ObjectID, row: Row)?
+        /// Whether its values differ.
+        var isUpdated = false
+    }
+
+    /// The next list, before it is shown.
+    struct Plan {
+        fileprivate let order: [ObjectID]
+        fileprivate let changes: [Change]
+        let diff: ResultsDiff
+    }
+
+    private(set) var order: [ObjectID] = []
+    private(set) var rows: [ObjectID: Row] = [:]
+    let isDescending: Bool
+
+    init(isDescending: Bool) { self.isDescending = isDescending }
+
+    subscript(_ object: ObjectID) -> Row? { rows[object] }
+
+    mutating func keep(_ content: Content, of object: ObjectID) { rows[object]?.content = content }
+
+    // MARK: Order
+
+    private func isBefore(_ left: [UInt8], _ leftID: ObjectID, _ right: [UInt8], _ rightID: ObjectID) -> Bool {
+        left.withUnsafeBytes { left in
+            right.withUnsafeBytes { right in
+                if left.isBefore(right) { return true }
+                if right.isBefore(left) { return false }
+                return isDescending ? rightID < leftID : leftID < rightID
+            }
+        }
+    }
+
+    /// How many objects of the list are before one with a key.
+    private func position(_ key: [UInt8], _ id: ObjectID) -> Int {
+        var (low, high) = (0, order.count)
+        while low < high {
+            let middle = (low + high) / 2
+            let other = order[middle]
+            if let row = rows[other], isBefore(row.key, other, key, id) { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// Where an object is; nil if it is not in the list. Logarithmic.
+    func position(of object: ObjectID) -> Int? { rows[object].map { position($0.key, object) } }
+
+    // MARK: Changing
+
+    /// What the list will be. Costs a binary search for each change, and one copy of the order.
+    func plan(_ changes: [Change]) -> Plan {
+        // Which objects leave their place, and which come to one.
+        var leaving: [(position: Int, change: Int)] = []
+        var coming: [(position: Int, change: Int)] = []
+        for (index, change) in changes.enumerated() {
+            if let old = change.old, let new = change.new, old == new.id, rows[old]?.key == new.row.key { continue }
+            if let old = change.old, let position = position(of: old) { leaving.append((position, index)) }
+            if let new = change.new { coming.append((position(new.row.key, new.id), index)) }
+        }
+        guard !leaving.isEmpty || !coming.isEmpty else {
+            return Plan(order: order, changes: changes, diff: ResultsDiff(updated: updated(changes, [:], order)))
+        }
+        leaving.sort { $0.position < $1.position }
+        coming.sort { left, right in
+            guard let a = changes[left.change].new, let b = changes[right.change].new else { return false }
+            return isBefore(a.row.key, a.id, b.row.key, b.id)
+        }
+        var next: [ObjectID] = []
+        next.reserveCapacity(order.count + coming.count - leaving.count)
+        var read = 0
+        var left = leaving[...]
+        func copy(upTo position: Int) {
+            while let leaves = left.first, leaves.position < position {
+                next.append(contentsOf: order[read..<leaves.position])
+                read = leaves.position + 1
+                left.removeFirst()
+            }
+            next.append(contentsOf: order[read..<position])
+            read = position
+        }
+        /// The new positions of what comes, by its place in `changes`.
+        var places: [Int: Int] = [:]
+        for come in coming {
+            guard let new = changes[come.change].new else { continue }
+            if come.position > read { copy(upTo: come.position) }
+            places[come.change] = next.count
+            next.append(new.id)
+        }
+        copy(upTo: order.count)
+        return Plan(
+            order: next, changes: changes, diff: difference(changes, leaving, coming.map(\.change), places, next))
+    }
+
+    /// Shows what was planned.
+    mutating func show(_ plan: Plan) {
+        for change in plan.changes {
+            if let old = change.old, old != change.new?.id { rows[old] = nil }
+        }
+        for change in plan.changes { if let new = change.new { rows[new.id] = new.row } }
+        order = plan.order
+    }
+
+    // MARK: Difference
+
+    private func difference(
+        _ changes: [Change], _ leaving: [(position: Int, change: Int)], _ coming: [Int], _ places: [Int: Int],
+        _ next: [ObjectID]
+    ) -> ResultsDiff {
+        var diff = ResultsDiff()
+        /// By change: the old position, and how many objects before it do not leave.
+        var origins: [Int: (position: Int, kept: Int)] = [:]
+        for (index, leaves) in leaving.enumerated() {
+            if places[leaves.change] == nil {
+                diff.removed.append(leaves.position)
+            } else {
+                origins[leaves.change] = (leaves.position, leaves.position - index)
+            }
+        }
+        var last = -1
+        for (index, change) in coming.enumerated() {
+            guard let place = places[change] else { continue }
+            guard let origin = origins[change] else {
+                diff.inserted.append(place)
+                continue
+            }
+            // Between the same objects as before, and after those that stay there as well, it has not moved.
+            if origin.kept == place - index, origin.position > last {
+                last = origin.position
+            } else {
+                diff.moved.append(ResultsDiff.Move(from: origin.position, to: place))
+            }
+        }
+        diff.updated = updated(changes, places, next)
+        return diff
+    }
+
+    private func updated(_ changes: [Change], _ places: [Int: Int], _ next: [ObjectID]) -> [Int] {
+        guard changes.contains(where: { $0.isUpdated }) else { return [] }
+        let wanted = Set(changes.compactMap { $0.isUpdated ? $0.new?.id : nil })
+        return next.indices.filter { wanted.contains(next[$0]) }
+    }
+}

@@ -1,0 +1,118 @@
+// Which changes of other objects matter to a list of results.
+
+internal import FoundationEssentials
+
+/// What decides about an object beside its own properties.
+struct ResultsDependencies {
+    private struct Dependency {
+        let model: EntityModel
+        var slots: TouchedSlots
+    }
+
+    /// By the numbers of the entities.
+    private var others: [UInt16: Dependency] = [:]
+    /// Whether anything may decide, because a part of the predicate is evaluated on objects.
+    private(set) var isUnknown = false
+    private let models: [EntityModel]
+
+    /// - Parameters:
+    ///   - condition: Decides whether an object of the model's entity is in the list.
+    ///   - sorted: The slots of the properties that the list is sorted by.
+    init(_ condition: Condition, _ sorted: [Int], of model: EntityModel, _ snapshot: Snapshot, _ models: [EntityModel])
+    {
+        self.models = models
+        add(condition, model, isOther: false, snapshot)
+        for slot in sorted where model.properties[slot].deleteRule == .noAction { addTarget(of: slot, model, snapshot) }
+    }
+
+    var isEmpty: Bool { others.isEmpty && !isUnknown }
+    /// The entities whose objects matter.
+    var entities: Set<UInt16> { Set(others.keys) }
+
+    // MARK: Collecting
+
+    private mutating func add(_ condition: Condition, _ model: EntityModel, isOther: Bool, _ snapshot: Snapshot) {
+        switch condition {
+        case .constant, .isOne: return
+        case .test(let test): addProperty(test.name, model, isOther: isOther, snapshot)
+        case .all(let parts), .any(let parts): for part in parts { add(part, model, isOther: isOther, snapshot) }
+        case .not(let part): add(part, model, isOther: isOther, snapshot)
+        case .step(let step, let inner, _), .anyOf(let step, let inner):
+            if let target = addStep(step, model, isOther: isOther, snapshot) {
+                add(inner, target, isOther: true, snapshot)
+            }
+        case .count(let step, _, _): _ = addStep(step, model, isOther: isOther, snapshot)
+        case .evaluated: isUnknown = true
+        }
+    }
+
+    private mutating func addProperty(_ name: String, _ model: EntityModel, isOther: Bool, _ snapshot: Snapshot) {
+        guard let slot = model.properties.firstIndex(where: { isSameName($0.name, name) }) else {
+            isUnknown = true
+            return
+        }
+        if isOther { add(TouchedSlots(slot: slot), model, snapshot) }
+        // With the rule to cascade, those that refer to an object go with it.
+        if model.properties[slot].deleteRule != .cascade { addTarget(of: slot, model, snapshot) }
+    }
+
+    private mutating func addTarget(of slot: Int, _ model: EntityModel, _ snapshot: Snapshot) {
+        if let target = model.properties[slot].codec.target { add(.existence, target.model, snapshot) }
+    }
+
+    /// Returns the model of the objects that a step leads to; nil if it is not known.
+    private mutating func addStep(
+        _ step: RelationshipStep, _ model: EntityModel, isOther: Bool, _ snapshot: Snapshot
+    ) -> EntityModel? {
+        let entity = step.target.entity
+        guard let target = models.first(where: { isSameName($0.name, entity.name.text) }) else {
+            isUnknown = true
+            return nil
+        }
+        switch step.way {
+        case .property:
+            addProperty(step.name, model, isOther: isOther, snapshot)
+            add(.existence, target, snapshot)
+        case .referring(let index):
+            let name = entity.attributes.first { index.attributes.contains($0.number) }?.name.text ?? ""
+            guard let slot = target.properties.firstIndex(where: { isSameName($0.name, name) }) else {
+                isUnknown = true
+                return nil
+            }
+            add([.existence, TouchedSlots(slot: slot)], target, snapshot)
+        }
+        return target
+    }
+
+    private mutating func add(_ slots: TouchedSlots, _ model: EntityModel, _ snapshot: Snapshot) {
+        guard let number = snapshot.numberIfAny(of: model) else { return }
+        others[number, default: Dependency(model: model, slots: [])].slots.formUnion(slots)
+    }
+
+    // MARK: Asking
+
+    /// Whether a change of an object matters. `older` and `newer` are what it was changed between, if it was changed in
+    /// the store.
+    func isAffected(
+        by object: ObjectID, _ slots: TouchedSlots, _ older: Snapshot?, _ newer: Snapshot
+    ) throws(StoreError) -> Bool {
+        if isUnknown { return true }
+        guard let dependency = others[object.entityNumber] else { return false }
+        if !slots.isDisjoint(with: dependency.slots) { return true }
+        guard slots.contains(.inStore) else { return false }
+        guard let older else { return true }
+        let changed = try dependency.model.type.touchedSlots(of: object, older, newer)
+        return !changed.isDisjoint(with: dependency.slots)
+    }
+}
+
+extension Entity {
+    /// What differs in an object between two states.
+    fileprivate static func touchedSlots(
+        of object: ObjectID, _ older: Snapshot, _ newer: Snapshot
+    ) throws(StoreError) -> TouchedSlots {
+        let reference = Reference<Self>(object)
+        guard let before = try older.value(reference), let after = try newer.value(reference) else { return .whole }
+        return TouchedSlots(slots: model.differences(before, after))
+    }
+}
