@@ -171,6 +171,65 @@ import Testing
         try machine.closeAndCheck(engine)
     }
 
+    @Test func reservedNumbersAreGivenToNobodyElse() throws {
+        let machine = EngineMachine()
+        let engine = try machine.create()
+        let other = try machine.open(2)
+        let note = EngineNote.entity
+        var reserved: ObjectID?
+        var runs = (0, 0)
+        _ = try engine.commit { transaction in
+            runs.0 += 1
+            // Draws the number that the other one reserves.
+            let id = try transaction.insert(entity: note, EngineNote.row("drawn", nil))
+            if runs.0 == 1 {
+                let first = try other.reserveObjects(of: note, count: 3)
+                #expect(first == id)
+                reserved = first
+            }
+        }
+        let first = try #require(reserved)
+        #expect(runs.0 == 2 && first.number == 1)
+        // The same in one handle: numbers that are drawn already are not reserved.
+        _ = try other.commit { transaction in
+            runs.1 += 1
+            let id = try transaction.insert(entity: note, EngineNote.row("between", nil))
+            if runs.1 == 1 { #expect(try other.reserveObjects(of: note, count: 2).number == id.number + 1) }
+        }
+        #expect(runs.1 == 2)
+        // Each is inserted once, by anybody who claims it, in any order.
+        let last = try #require(ObjectID(entityNumber: note, number: first.number + 2))
+        _ = try other.commit { transaction in
+            try transaction.claim(last)
+            try transaction.insert(reserved: last, EngineNote.row("claimed", 7))
+        }
+        for id in [last, try #require(ObjectID(entityNumber: note, number: 1000))] {
+            #expect(throws: StoreError.self) { try other.commit { try $0.claim(id) } }
+        }
+        var claims = 0
+        #expect(throws: StoreError.self) {
+            try engine.commit { transaction in
+                claims += 1
+                try transaction.claim(first)
+                try transaction.insert(reserved: first, EngineNote.row("twice", nil))
+                if claims == 1 {
+                    _ = try other.commit { transaction in
+                        try transaction.claim(first)
+                        try transaction.insert(reserved: first, EngineNote.row("once", nil))
+                    }
+                }
+            }
+        }
+        #expect(try engine.view().titles() == ["once", "claimed", "drawn", "between"])
+        try other.close()
+        try engine.close()
+        // What was reserved and not used is not given again after opening anew.
+        let again = try machine.open()
+        let id = try again.commit { try $0.insert(entity: note, EngineNote.row("new", nil)) }.result
+        #expect(id.number == 9)
+        try machine.closeAndCheck(again)
+    }
+
     /// Rows from before an attribute existed read as the newest default says, and so must the index over it.
     @Test(arguments: [false, true]) func anIndexFollowsAChangedDefault(_ isByAnother: Bool) throws {
         let machine = EngineMachine()

@@ -188,6 +188,62 @@ private enum LockProbe {
         try end()
     }
 
+    // MARK: Permanent references
+
+    @Test(arguments: [false, true]) func savingKeepsAPermanentReference(compacts: Bool) throws {
+        let context = store.makeContext()
+        context.undoLevels = 10
+        let group = context.insert(Group(name: "g"))
+        let note = context.insert(Note(title: "n", group: group.reference))
+        let temporary = (group.reference, note.reference)
+        let reference = try context.obtainPermanentReferences(for: [group, group])[0]
+        let references = try context.obtainPermanentReferences(for: [note, context.insert(Note(title: "m"))])
+        #expect(reference == group.reference && reference != temporary.0 && group.status.isInserted)
+        #expect(note.group === group && group.notes.first === note && note.status.snapshot.group == reference)
+        #expect(try context.object(temporary.0) === group && context.object(references[0]) === note)
+        #expect(try context.obtainPermanentReferences(for: [note]) == [note.reference])
+        // Others insert and compact meanwhile.
+        let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
+        let theirs = try other.commit { transaction in
+            try (0..<5).map { try transaction.insert(Note(title: "theirs \($0)")) }
+        }.result
+        #expect(Set(theirs).isDisjoint(with: references))
+        if compacts { try other.compact() }
+        try other.update(Note.self) { $0.rank = 3 }
+        // Undone and done again before they are saved.
+        try context.undo()
+        #expect(note.status.isGone && !context.hasChanges)
+        try context.redo()
+        #expect(note.reference == references[0] && note.group === group)
+        try context.save()
+        #expect(group.reference == reference && note.reference == references[0] && !context.hasChanges)
+        #expect(try other.snapshot()[references[0]]?.group == reference)
+        #expect(try other.snapshot().count(Note.self) == 7)
+        // After a rollback nobody gets the ID.
+        let lost = try context.obtainPermanentReferences(for: [context.insert(Note(title: "lost"))])[0]
+        context.rollback()
+        let next = context.insert(Note(title: "next"))
+        try context.save()
+        #expect(next.reference != lost && next.reference > lost)
+        expect(.objectNotFound) { try context.object(lost) }
+        // One that has its own reference does not become another.
+        context.upserts = true
+        let second = context.insert(Group(name: "g"))
+        try context.obtainPermanentReferences(for: [second])
+        expect(.uniqueViolation) { try context.save() }
+        expect(.wrongContext) { try other.makeContext().obtainPermanentReferences(for: [second]) }
+        context.delete(second)
+        // Deleted and undone after it was saved: inserted again.
+        context.delete(note)
+        try context.save()
+        try context.undo()
+        try context.save()
+        #expect(try store.snapshot()[references[0]]?.title == "n")
+        context.close()
+        try other.close()
+        try end()
+    }
+
     // MARK: Errors
 
     enum Mistake: String, CaseIterable {

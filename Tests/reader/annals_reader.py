@@ -186,7 +186,6 @@ class Store:
             need(i64(content, 8) < self.time - 3_600_000_000, "F12: a clock step of an hour or less")
             self.stepped = True
         elif kind == 3:
-            need(self.is_in_base(), "F8: objectNumbers behind a transaction")
             need(len(content) == 10, "F26: the size of objectNumbers")
             following, entity = u64(content, 0), u16(content, 8)
             need(entity and 2 <= following <= 1 << 48, "F26: objectNumbers")

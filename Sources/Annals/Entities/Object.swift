@@ -13,7 +13,8 @@ internal import Observation
 /// It belongs to the isolation of its context, as the context does.
 @dynamicMemberLookup
 public final class Object<E: Entity> {
-    /// The object's reference. It is temporary until the object is first saved.
+    /// The object's reference. It is temporary until the object is first saved, or
+    /// `Context.obtainPermanentReferences(for:)` gives it another.
     public internal(set) var reference: Reference<E>
     let source: ObjectSource
     /// The properties as they are shown; nil until they are read.

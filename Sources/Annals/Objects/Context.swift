@@ -70,6 +70,26 @@ public final class Context {
     @discardableResult
     public func insert<E: Entity>(_ value: E) -> Object<E> { core.insert(value) }
 
+    /// Gives inserted objects the references that they will have in the store, before they are saved. Writes to the
+    /// store: each call takes one frame, and waits for the writer lock. Nobody sees anything of the objects.
+    ///
+    /// Objects that have permanent references keep them, also through a rollback. A reference whose object is never
+    /// saved is lost: no other object gets it.
+    ///
+    /// - Returns: The references of the objects, in their order.
+    ///
+    /// Throws `StoreError`: `wrongContext` for an object of another context; `unknownEntity`, `contextClosed`, `busy`,
+    /// `readOnly`; and what `Store.commit` throws. Then nothing has changed.
+    @discardableResult
+    public func obtainPermanentReferences<E: Entity>(for objects: [Object<E>]) throws -> [Reference<E>] {
+        _ = try core.requireStore()
+        for object in objects where object.source !== core {
+            throw StoreError.wrongContext(object.reference.id, E.model.name)
+        }
+        try core.batch { () throws(StoreError) in try core.reserveIDs(of: objects) }
+        return objects.map(\.reference)
+    }
+
     /// Deletes an object, and does what the rules of the relationships say with those that refer to it: they are
     /// deleted, or no longer refer. Saving does the same with objects that others have added since.
     ///

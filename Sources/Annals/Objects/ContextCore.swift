@@ -39,6 +39,8 @@ final class ContextCore: ObjectSource {
     /// By temporary ID: the ID that a saved object has now, as long as somebody holds it.
     private var permanentIDs: [ObjectID: ObjectID] = [:]
     private var temporaryIDs: [ObjectID: ObjectID] = [:]
+    /// IDs that were reserved for objects that are not saved yet.
+    private var reservedIDs: Set<ObjectID> = []
     private(set) var isClosed = false
     var recorder: (any ChangeRecorder)?
     /// Objects whose other sides somebody observes.
@@ -158,6 +160,30 @@ final class ContextCore: ObjectSource {
         register(object)
         noteRenamed(temporary, to: reference.id)
     }
+
+    /// Gives inserted objects permanent IDs, which nobody else gives to an object. Constant time for each that refers.
+    func reserveIDs<E: Entity>(of objects: [Object<E>]) throws(StoreError) {
+        let waiting = objects.filter { $0.phase == .inserted && $0.id.isTemporary }
+        guard !waiting.isEmpty else { return }
+        let entity = try snapshot.layout(of: E.model).number
+        var next = try requireStore().reserveObjects(of: entity, count: waiting.count)
+        var permanent: [ObjectID: ObjectID] = [:]
+        // The same object may be given twice.
+        for object in waiting where object.id.isTemporary {
+            permanent[object.id] = next
+            rename(object, to: Reference(next))
+            addPending(object)
+            reservedIDs.insert(next)
+            noteTouched(next)
+            next = ObjectID(checked: next.rawValue + 1)
+        }
+        for object in pending.values { object.replaceReferences(permanent) }
+        recorder?.replaceReferences(permanent)
+    }
+
+    func isReserved(_ object: ObjectID) -> Bool { !reservedIDs.isEmpty && reservedIDs.contains(object) }
+
+    func didInsert(_ object: ObjectID) { reservedIDs.remove(object) }
 
     /// Another object has its ID from now on.
     func replace<E: Entity>(_ former: Object<E>) {

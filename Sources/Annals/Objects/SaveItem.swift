@@ -166,7 +166,12 @@ final class SaveItemOf<E: Entity>: SaveItem {
     // MARK: Writing
 
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID {
-        isAgain ? id : try transaction.draft.reserve(entity: id.entityNumber)
+        if isAgain { return id }
+        guard id.isTemporary else {
+            try transaction.draft.claim(id)
+            return id
+        }
+        return try transaction.draft.reserve(entity: id.entityNumber)
     }
 
     func write(to transaction: Transaction, _ permanent: [ObjectID: ObjectID]) throws(StoreError) {
@@ -247,6 +252,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
             }
             return
         }
+        if kind == .insert { core.didInsert(id) }
         if object.id.isTemporary { core.rename(object, to: saved) }
         // Edits since saving began stay unsaved.
         var shown = shown
@@ -328,6 +334,7 @@ extension Object {
         }
         return try SaveItemOf(
             reference, kind, shown: current, value: value, base: phase == .inserted ? nil : saved?.value,
-            isAgain: phase == .inserted && !id.isTemporary, isContested: saved?.isContested ?? false, try core.snapshot)
+            isAgain: phase == .inserted && !id.isTemporary && !core.isReserved(id),
+            isContested: saved?.isContested ?? false, try core.snapshot)
     }
 }

@@ -27,6 +27,15 @@ extension Store {
     }
 }
 
+extension Store {
+    /// Reserves object IDs for a context: the first of as many as asked for, which follow each other.
+    func reserveObjects(of entity: UInt16, count: Int) throws(StoreError) -> ObjectID {
+        try generations.onNewest { (engine) throws(StoreError) in
+            try engine.reserveObjects(of: entity, count: count, durability: options.durability)
+        }
+    }
+}
+
 /// Keeps the context of the main actor.
 @MainActor private final class MainContext {
     let context: Context

@@ -114,6 +114,23 @@ enum CheckpointStores {
         return try #require(machine.disk.contents(of: Machine.path))
     }
 
+    /// Object numbers that were reserved, before and after a checkpoint, of which one is used.
+    static func reserved() throws -> [UInt8] {
+        try store { engine in
+            let first = try engine.reserveObjects(of: EngineNote.entity, count: 3)
+            _ = try engine.insertNotes(2...3)
+            _ = try engine.commit(author: "golden") { transaction in
+                try transaction.claim(first)
+                try transaction.insert(reserved: first, EngineNote.row("reserved", 1))
+            }
+            try engine.writeCheckpoint()
+            _ = try engine.reserveObjects(of: EngineNote.entity, count: 2)
+            _ = try engine.insertNotes(4...4)
+            try engine.writeCheckpoint()
+            _ = try engine.reserveObjects(of: EngineNote.entity, count: 1)
+        }
+    }
+
     /// Few objects of one entity, changed between checkpoints.
     static func small() throws -> [UInt8] {
         try store { engine in

@@ -17,6 +17,7 @@ enum GoldenStores {
         ("recovered", { try torn(recovering: true) }),
         ("checkpoint", { try CheckpointStores.golden() }),
         ("example", { try CheckpointStores.example() }),
+        ("reserved", { try CheckpointStores.reserved() }),
         ("references", { try CheckpointStores.references() }),
         ("compacted", { try CompactedStores.golden() }),
         ("folded", { try CompactedStores.folded() }),

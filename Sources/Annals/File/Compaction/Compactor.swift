@@ -329,9 +329,9 @@ final class Compactor {
             for record in try MetadataRecord.decodeAll(frame) {
                 switch record {
                 case .name(let number, _) where Int(number) <= appender.state.names.count: break
-                case .name, .clockStep: try writer.add(record, &appender)
+                case .name, .clockStep, .objectNumbers: try writer.add(record, &appender)
                 case .retention where isCaughtUp: try writer.add(record, &appender)
-                case .retention, .objectNumbers: break
+                case .retention: break
                 }
             }
             try writer.finish(&appender)

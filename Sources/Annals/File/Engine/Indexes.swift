@@ -20,6 +20,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
     let environment: any Environment
     @exclusivity(unchecked) private(set) var shape: StoreShape
     @exclusivity(unchecked) private(set) var totals = StoreTotals()
+    private var reservedEnds: [UInt16: UInt64] = [:]
     /// One for each of `shape.indexes`; nil if it must still be built.
     @exclusivity(unchecked) var ordered: [OrderedIndex?] = []
     @exclusivity(unchecked) private(set) var landmarks = Landmarks()
@@ -141,7 +142,10 @@ final class Indexes: LogFollower, @unchecked Sendable {
     /// This handle has just appended small frames outside of transactions.
     func noteStandalone(from start: UInt64, to end: UInt64) throws(StoreError) {
         file.advance(to: end)
-        try forEachFrame(from: start, to: end) { (frame) in note(frame.header, at: frame.offset) }
+        try forEachFrame(from: start, to: end) { (frame) throws(StoreError) in
+            note(frame.header, at: frame.offset)
+            if frame.header.kind == .metadata { try applyObjectNumbers(frame) }
+        }
     }
 
     /// Whether a new schema version needs an index over existing rows. Adopting it does not build that index.
@@ -197,12 +201,19 @@ final class Indexes: LogFollower, @unchecked Sendable {
         }
     }
 
-    /// Applies the object numbers that a compacted file records.
+    /// Applies the object numbers that a compacted file records, or that somebody has reserved.
     private func applyObjectNumbers(_ frame: FrameView) throws(StoreError) {
         for case .objectNumbers(let entity, let next) in try MetadataRecord.decodeAll(frame) {
             raise(nextNumber: next, of: entity)
+            reservedEnds[entity] = max(next, reservedEnd(entity))
         }
     }
+
+    /// One above the numbers of an entity that were reserved since the file was opened; 0 if there are none. A
+    /// transaction that has drawn numbers below it may have drawn reserved ones.
+    func reservedEnd(_ entity: UInt16) -> UInt64 { reservedEnds[entity] ?? 0 }
+
+    var hasReservations: Bool { !reservedEnds.isEmpty }
 
     func raise(nextNumber next: UInt64, of entity: UInt16) {
         var known = totals[entity]

@@ -449,6 +449,14 @@ package final class PendingTransaction {
     /// Throws `conflict` if a version that this transaction replaces is no longer the newest, or a number is taken.
     /// With the writer lock.
     func requireStillNewest(_ indexes: Indexes, lastNumber: UInt64) throws(StoreError) {
+        if indexes.hasReservations {
+            let isReserved =
+                taken.contains { $0.value.lowest < indexes.reservedEnd($0.key) }
+                || lastDrawn.map { $0.numbers.lowest < indexes.reservedEnd($0.entity) } ?? false
+            guard !isReserved else {
+                throw StoreError(.conflict, "Object numbers were reserved meanwhile: make the transaction again.")
+            }
+        }
         let areNumbersFree =
             taken.allSatisfy { indexes.nextNumber($0.key) <= $0.value.lowest }
             && lastDrawn.map { indexes.nextNumber($0.entity) <= $0.numbers.lowest } ?? true
