@@ -9,13 +9,14 @@ import Testing
             "System", "Bytes", "Threads", "Values", "Schema", "Frames", "Rows", "Spilling", "Drafting", "Log",
             "Ordered",
             "Reading", "Past", "Engine", "Compaction", "Check", "Salvage",
-        ].map { "File/" + $0 } + ["Model", "Store", "History", "Exchange", "Entities", "Objects"]
+        ].map { "File/" + $0 } + ["Model", "Store", "History", "Exchange", "Entities", "Objects", "Tracking"]
 
     /// What a folder may import. Only two folders use the C library: one for the system, one for memory.
     static func allowedImports(_ folder: String) -> Set<Substring> {
         switch folder {
         case "File/System", "File/Bytes": ["Glibc", "Synchronization"]
         case _ where folder.hasPrefix("File/"): ["Synchronization"]
+        case "Tracking": ["FoundationEssentials", "Glibc", "Synchronization"]
         case "Entities", "Objects": ["FoundationEssentials", "Observation", "Synchronization"]
         default: ["FoundationEssentials", "Synchronization"]
         }

@@ -15,7 +15,8 @@ public struct Schema<E: Entity>: Sendable {
     /// A key path to any property.
     public typealias Property = any PartialKeyPath<E> & Sendable
 
-    let name: String
+    /// The name of the entity in the store.
+    public let name: String
     let items: [SchemaItem<E>]
     let unique: [[Property]]
     let indexed: [[Property]]

@@ -22,9 +22,23 @@ extension Context {
     /// `objectGone` if an object was changed that must not be (these are reported once); `contextClosed`; and what
     /// `Store.commit` throws.
     @discardableResult
-    public func save() throws -> HistoryToken {
+    public func save() throws -> HistoryToken { try save(nil) }
+
+    /// Saves as `save()` does, and advances the cursor of a consumer in the same transaction: after a kill, both have
+    /// happened or neither. If nothing is unsaved, the cursor alone is advanced.
+    ///
+    /// Throws as `save()`, and what `Store.advanceConsumer` throws.
+    @discardableResult
+    public func save(
+        advancing consumer: String, from: HistoryToken, to: HistoryToken
+    ) throws -> HistoryToken {
+        try save { transaction in try transaction.advanceConsumer(consumer, from: from, to: to) }
+    }
+
+    private func save(_ addition: ((Transaction) throws -> Void)?) throws -> HistoryToken {
         let store = try core.requireStore()
         guard let plan = try SavePlan(core) else {
+            if let addition { _ = try store.commit(author: author, contextName: name, addition) }
             core.recorder?.endSavedGroup()
             return try token
         }
@@ -32,7 +46,7 @@ extension Context {
         while true {
             let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy, upserts: upserts)
             do throws(StoreError) {
-                let (permanent, saved) = try store.save(ready, author: author, contextName: name)
+                let (permanent, saved) = try store.save(ready, addition, author: author, contextName: name)
                 let place = core.finish(ready, permanent, saved, store)
                 core.recorder?.endSavedGroup()
                 return place
@@ -77,10 +91,14 @@ extension Context {
 
 extension Store {
     fileprivate func save(
-        _ plan: SavePlan, author: String?, contextName: String?
+        _ plan: SavePlan, _ addition: ((Transaction) throws -> Void)?, author: String?, contextName: String?
     ) throws(StoreError) -> (permanent: [ObjectID: ObjectID], saved: HistoryToken?) {
         do {
-            let (permanent, token) = try commit(author: author, contextName: contextName) { try plan.write(to: $0) }
+            let (permanent, token) = try commit(author: author, contextName: contextName) { transaction in
+                let permanent = try plan.write(to: transaction)
+                try addition?(transaction)
+                return permanent
+            }
             return (permanent, token)
         } catch {
             guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }

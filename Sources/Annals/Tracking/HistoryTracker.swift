@@ -1,0 +1,209 @@
+// Tracking: contexts follow the store, observers get what others did, and history goes when everybody has read it.
+
+public import FoundationEssentials
+internal import Synchronization
+
+/// Follows what other programs do with a store: merges it into contexts, calls observers, and cleans history.
+///
+/// ```swift
+/// let tracker = try HistoryTracker(
+///     store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share", "import"],
+///     batchAuthors: ["import"], cleanStrategy: .byNotification(times: 10))
+/// tracker.observe(Clip.self, [.insert]) { changes in print(changes.count, "new clips") }
+/// ```
+///
+/// Two things are separate:
+///
+/// - **Contexts** follow the store. They take over every change except their own saves, whoever made it. That needs no
+///   history and holds up nobody.
+/// - **Observers, merge hooks and the deduplicator** follow history: each transaction by the other authors, once and in
+///   order, after a cursor that is kept in the store. If history was cleaned before they have read it, they are told.
+///
+/// Work is done in rounds: fetch, observers, merge hooks, merge, deduplicator, cursor, clean. Commits that come during
+/// a round are one further round. Starting begins with a round.
+///
+/// A tracker uses nothing but public functions of the store.
+public final class HistoryTracker: Sendable {
+    /// When history is cleaned. Every strategy removes the same: see ``HistoryCleaner``.
+    public enum CleanStrategy: Hashable, Sendable {
+        /// Only by hand, with `cleanerBuilder()`.
+        case none
+        /// After a round, if the last cleaning that removed something is at least so many seconds ago.
+        case byDuration(seconds: TimeInterval)
+        /// After so many rounds since the last cleaning that removed something.
+        case byNotification(times: Int)
+    }
+
+    /// What a tracker is doing.
+    public enum State: Hashable, Sendable {
+        /// Nothing: it was not started, or was stopped.
+        case stopped
+        /// It follows the store.
+        case running
+        /// It has ended because of an error that waiting does not mend. The error says what to do; `start()` begins
+        /// anew.
+        case failed(StoreError)
+    }
+
+    /// Repairs what two programs have done twice, in a context of its own. What the body changes in the context is
+    /// saved together with the cursor: do not save it there.
+    public typealias Deduplicator = @Sendable (_ transactions: [HistoryTransaction], _ context: Context) throws -> Void
+
+    let core: TrackerCore
+
+    /// A tracker whose contexts live in the isolation that makes it: the main actor, or another one.
+    ///
+    /// - Parameters:
+    ///   - store: The store. The tracker keeps it open.
+    ///   - contexts: What follows the store. The tracker does not keep them. For a context of another isolation, call
+    ///     `attach` there.
+    ///   - currentAuthor: The author of this program. What it does is not observed.
+    ///   - allAuthors: Whose transactions are observed; empty for everybody's. Nobody's if it names the current author
+    ///     alone. Each author is registered as a reader of history for which cleaning waits, except batch authors.
+    ///   - includingMirroring: Whether transactions that were applied from another store are observed.
+    ///   - batchAuthors: Authors that write and never read. Cleaning does not wait for them.
+    ///   - cleanStrategy: When history is cleaned.
+    ///   - maximumDuration: How many seconds history stays at most, if a reader does not come. The store's retention
+    ///     may be shorter, and remains in force.
+    ///   - logger: Gets the messages; nil for standard error.
+    ///   - logLevel: 0 for no messages, 1 for important ones, 2 or more for details.
+    ///   - autoStart: Whether it starts by itself, when the caller first waits for something (`await`). So observers
+    ///     that are registered directly after the initializer miss nothing.
+    ///   - consumer: The name of the cursor in the store; nil for the author's name. Two processes that track under one
+    ///     author need different names.
+    ///   - deduplicator: Called after the merge.
+    ///   - clock: The time; for tests.
+    ///
+    /// Throws `StoreError`: `invalidArgument` if no author is named, the current author is a batch author, a count is
+    /// below 1, or a duration is negative or no number.
+    public init(
+        store: Store, contexts: [Context], currentAuthor: String, allAuthors: [String],
+        includingMirroring: Bool = false, batchAuthors: [String] = [], cleanStrategy: CleanStrategy = .none,
+        maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
+        autoStart: Bool = true, consumer: String? = nil, deduplicator: Deduplicator? = nil,
+        clock: any HistoryTrackerClock = SystemTrackerClock(), isolation: isolated any Actor = #isolation
+    ) throws {
+        core = try TrackerCore(
+            store,
+            TrackerSettings(
+                author: currentAuthor, allAuthors: allAuthors, includesMirrors: includingMirroring,
+                batchAuthors: batchAuthors, strategy: cleanStrategy, maximumDuration: maximumDuration,
+                logger: logger ?? StandardErrorLogger(), logLevel: logLevel, consumer: consumer ?? currentAuthor,
+                deduplicator: deduplicator, clock: clock))
+        for context in contexts { core.attach(context) }
+        if autoStart { core.start(after: isolation) }
+    }
+
+    /// A tracker without contexts, for every isolation and every thread. Where no code can wait, such as on a plain
+    /// thread, it starts at once: register observers first, with `autoStart: false` and `start()`.
+    ///
+    /// Parameters and errors are those of the other initializer.
+    public init(
+        store: Store, currentAuthor: String, allAuthors: [String], includingMirroring: Bool = false,
+        batchAuthors: [String] = [], cleanStrategy: CleanStrategy = .none, maximumDuration: TimeInterval = 604_800,
+        logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1, autoStart: Bool = true, consumer: String? = nil,
+        deduplicator: Deduplicator? = nil, clock: any HistoryTrackerClock = SystemTrackerClock(),
+        isolation: isolated (any Actor)? = #isolation
+    ) throws {
+        core = try TrackerCore(
+            store,
+            TrackerSettings(
+                author: currentAuthor, allAuthors: allAuthors, includesMirrors: includingMirroring,
+                batchAuthors: batchAuthors, strategy: cleanStrategy, maximumDuration: maximumDuration,
+                logger: logger ?? StandardErrorLogger(), logLevel: logLevel, consumer: consumer ?? currentAuthor,
+                deduplicator: deduplicator, clock: clock))
+        if autoStart { core.start(after: isolation) }
+    }
+
+    deinit { core.end() }
+
+    // MARK: Starting and stopping
+
+    /// What the tracker is doing.
+    public var state: State { core.state.withLock { $0.phase } }
+
+    /// What the tracker has done since it was made.
+    public var metrics: Metrics { core.state.withLock { $0.metrics } }
+
+    /// Begins to follow the store, with a round for what came before. Does nothing if the tracker runs.
+    public func start(isolation: isolated (any Actor)? = #isolation) { core.start(after: isolation) }
+
+    /// Ends everything that the tracker started, and waits for it. The round that runs is ended properly: what
+    /// observers have got is not delivered again. Called by a body of the tracker itself, it does not wait.
+    ///
+    /// Releasing the tracker ends it too, without waiting.
+    public func stop() async { await core.stop() }
+
+    /// Lets a context follow the store as long as the tracker runs. It lives in the isolation that calls this. The
+    /// tracker does not keep it.
+    ///
+    /// Not for a plain thread: call `context.merge()` there.
+    public func attach(_ context: Context, isolation: isolated any Actor = #isolation) { core.attach(context) }
+
+    /// Lets a context follow the store in its own way: `merging` is called instead of `context.merge()`, with what was
+    /// fetched for observers. What it throws ends as an error of a merge does: the context is left out from then on.
+    ///
+    /// - Parameters:
+    ///   - context: The context.
+    ///   - isolation: Where the context lives: the caller's isolation.
+    ///   - merging: Moves the context to a newer state.
+    public func attach(
+        _ context: Context, isolation: isolated any Actor = #isolation,
+        merging: @escaping (_ context: Context, _ transactions: [HistoryTransaction]) throws -> Void
+    ) {
+        core.attach(context, merging: merging)
+    }
+
+    /// A cleaner to call by hand, which removes what the strategies remove. It works whether the tracker runs or not.
+    public func cleanerBuilder() -> HistoryCleaner { HistoryCleaner(core.store, core.settings) }
+}
+
+/// What a tracker was made with.
+struct TrackerSettings: Sendable {
+    let author: String
+    let allAuthors: [String]
+    let includesMirrors: Bool
+    let batchAuthors: [String]
+    let strategy: HistoryTracker.CleanStrategy
+    let maximumDuration: TimeInterval
+    let logger: any HistoryTrackerLogger
+    let logLevel: Int
+    let consumer: String
+    let deduplicator: HistoryTracker.Deduplicator?
+    let clock: any HistoryTrackerClock
+
+    /// Throws `invalidArgument`.
+    func requireValid() throws(StoreError) {
+        func refuse(_ sentence: String) -> StoreError { StoreError(.invalidArgument, sentence) }
+        if author.isEmpty { throw refuse("`currentAuthor` is empty: name the author of this program's changes.") }
+        if consumer.isEmpty { throw refuse("`consumer` is empty: leave it out, or name the cursor.") }
+        if (allAuthors + batchAuthors).contains("") {
+            throw refuse("An author is an empty name: leave it out of `allAuthors` and `batchAuthors`.")
+        }
+        if batchAuthors.contains(author) {
+            throw refuse(
+                "The current author “\(author)” is among `batchAuthors`, whose programs never read history: leave "
+                    + "it out, because this tracker reads.")
+        }
+        if !(maximumDuration >= 0) {
+            throw refuse("`maximumDuration` is \(maximumDuration): give a number of seconds from 0.")
+        }
+        switch strategy {
+        case .none: break
+        case .byDuration(let seconds):
+            if !(seconds >= 0) { throw refuse("`byDuration` has \(seconds) seconds: give a number from 0.") }
+        case .byNotification(let times):
+            if times < 1 { throw refuse("`byNotification` has \(times) times: give a number from 1.") }
+        }
+    }
+
+    /// Whose transactions are observed; nil for everybody's but the current author's.
+    var observedAuthors: Set<String?>? {
+        allAuthors.isEmpty ? nil : Set(allAuthors).subtracting([author]).reduce(into: []) { $0.insert($1) }
+    }
+
+    /// The names for which cleaning waits.
+    var readers: [String] {
+        allAuthors.filter { $0 != author && !batchAuthors.contains($0) } + [consumer]
+    }
+}

@@ -1,0 +1,112 @@
+// What observers get: the changes of one transaction, entity and kind.
+
+public import FoundationEssentials
+
+/// Who made a transaction, and when.
+public struct ObservedTransaction: Hashable, Sendable {
+    /// Its number: the order of transactions.
+    public let number: UInt64
+    /// The place in history directly after it.
+    public let token: HistoryToken
+    /// When it was committed.
+    public let timestamp: Date
+    /// Who made it; nil if unknown.
+    public let author: String?
+    /// What they were doing, or where; nil if unknown.
+    public let contextName: String?
+    /// The process that committed it, as its own system numbered it.
+    public let processID: UInt32
+    /// The file name of the program.
+    public let process: String?
+
+    init(_ transaction: HistoryTransaction) {
+        number = transaction.number
+        token = transaction.token
+        timestamp = transaction.timestamp
+        author = transaction.author
+        contextName = transaction.contextName
+        processID = transaction.processID
+        process = transaction.process
+    }
+}
+
+/// What a transaction did to one object of an entity whose type the program has.
+public struct ObservedChange<E: Entity>: Sendable {
+    /// The object.
+    public let reference: Reference<E>
+    /// The object before; nil for an insert, or if history no longer has it.
+    public let before: E?
+    /// The object after; nil for a deletion.
+    public let after: E?
+    /// What was kept of a deleted object.
+    public let tombstone: Tombstone<E>?
+    /// The change itself, with the names of the attributes.
+    public let change: HistoryChange
+
+    init?(_ change: HistoryChange) throws {
+        guard let reference = change.reference(to: E.self) else { return nil }
+        self.reference = reference
+        self.change = change
+        before = try change.before(of: E.self)
+        after = try change.after(of: E.self)
+        tombstone = change.tombstone(of: E.self)
+    }
+
+    /// Whether an update changed a property.
+    public func changes(_ path: any PartialKeyPath<E> & Sendable) -> Bool { change.changes(path) }
+}
+
+/// The changes of one kind that a transaction made to objects of one entity, in the order in which they were made.
+public struct ObservedChanges<E: Entity>: RandomAccessCollection, Sendable {
+    /// Whose changes they are.
+    public let transaction: ObservedTransaction
+    /// What was done to the objects.
+    public let kind: HistoryChange.Kind
+    private let changes: [ObservedChange<E>]
+
+    init(_ group: ChangeGroup) throws {
+        transaction = ObservedTransaction(group.transaction)
+        kind = group.kind
+        changes = try group.changes.compactMap { try ObservedChange($0) }
+    }
+
+    /// The position of the first change.
+    public var startIndex: Int { 0 }
+    /// The position after the last change.
+    public var endIndex: Int { changes.count }
+    /// The change at a position.
+    public subscript(position: Int) -> ObservedChange<E> { changes[position] }
+}
+
+/// A change for an observer that was registered by the name of an entity.
+public struct EntityChange: Hashable, Sendable {
+    /// Whose change it is.
+    public let transaction: ObservedTransaction
+    /// What was done to which object, with the rows before and after and what was kept of a deleted object.
+    public let change: HistoryChange
+}
+
+/// The changes of a transaction that observers get in one call.
+struct ChangeGroup: Sendable {
+    let transaction: HistoryTransaction
+    let entity: String
+    let kind: HistoryChange.Kind
+    var changes: [HistoryChange]
+
+    /// The changes of a transaction, by entity and kind, in the order of their first changes.
+    static func groups(of transaction: HistoryTransaction) -> [ChangeGroup] {
+        var groups: [ChangeGroup] = []
+        var positions: [String: [HistoryChange.Kind: Int]] = [:]
+        for change in transaction.changes {
+            if let position = positions[change.entity]?[change.kind] {
+                groups[position].changes.append(change)
+            } else {
+                positions[change.entity, default: [:]][change.kind] = groups.count
+                groups.append(
+                    ChangeGroup(
+                        transaction: transaction, entity: change.entity, kind: change.kind, changes: [change]))
+            }
+        }
+        return groups
+    }
+}

@@ -1,0 +1,204 @@
+// Work of bodies that failed again and again: kept, shown, done later or given up.
+
+public import FoundationEssentials
+internal import Synchronization
+
+/// What a body of a tracker was called with when it failed for good.
+public struct ParkedWork: Hashable, Sendable, Codable, Identifiable {
+    /// The kinds of bodies.
+    public enum Body: String, Hashable, Sendable, Codable {
+        /// An observer.
+        case observer
+        /// A merge hook.
+        case mergeHook
+        /// The deduplicator.
+        case deduplicator
+    }
+
+    /// The work's own ID.
+    public let id: UUID
+    /// What failed.
+    public let body: Body
+    /// The name of the observer. If it has one, its work is kept in the store. If not, it ends with the tracker.
+    public let name: String?
+    /// The first and the last transaction that the body got.
+    public let transactions: ClosedRange<UInt64>
+    /// The place in history directly after the last of them.
+    public let token: HistoryToken
+    /// The entity that was observed; nil for hooks and the deduplicator.
+    public let entity: String?
+    /// The kinds of changes that the observer got.
+    public let kinds: [HistoryChange.Kind]
+    /// What the body threw, as text.
+    public let error: String
+    /// How often the body was called.
+    public let attempts: Int
+    /// The observer or hook in this process, if it has no name.
+    let bodyID: UUID?
+
+    func failed(_ error: any Error) -> ParkedWork {
+        ParkedWork(
+            id: id, body: body, name: name, transactions: transactions, token: token, entity: entity, kinds: kinds,
+            error: "\(error)", attempts: attempts + 1, bodyID: bodyID)
+    }
+
+    /// The key of a consumer's parked work in the store's metadata.
+    static func key(_ consumer: String) -> String { "HistoryTracker.parked/" + consumer }
+}
+
+extension Store {
+    /// The parked work that trackers with this consumer keep in the store: of observers that have a name. In the order
+    /// in which it was parked.
+    ///
+    /// Throws `StoreError`, as `metadata`.
+    public func parkedWork(ofConsumer consumer: String) throws -> [ParkedWork] {
+        try metadata(ParkedWork.key(consumer), as: [ParkedWork].self) ?? []
+    }
+}
+
+extension Transaction {
+    /// Changes the parked work of a consumer.
+    func changeParkedWork(_ consumer: String, _ change: (inout [ParkedWork]) -> Void) throws {
+        let key = ParkedWork.key(consumer)
+        var works = try snapshot.metadata(key, as: [ParkedWork].self) ?? []
+        change(&works)
+        try setMetadata(works.isEmpty ? nil : works, for: key)
+    }
+}
+
+extension HistoryTracker {
+    /// The work that failed and waits for `replay` or `skip`: what this tracker has parked, and what the store keeps.
+    /// It holds up neither other work nor cleaning.
+    ///
+    /// Throws `StoreError`, as `Store.metadata`.
+    public var parked: [ParkedWork] {
+        get throws {
+            try core.store.parkedWork(ofConsumer: core.settings.consumer) + core.state.withLock { $0.parked }
+        }
+    }
+
+    /// Calls the body of parked work once more, with the same changes from history. If it succeeds, the work is done.
+    /// If it throws, the work stays parked, and the error is thrown.
+    ///
+    /// Throws `StoreError`: `tokenExpired` if the changes were cleaned meanwhile: then `skip` it; `invalidArgument` if
+    /// the work is not parked any more, or no observer with its name is registered; and what the body throws.
+    public func replay(_ work: ParkedWork) async throws { try await core.replay(work) }
+
+    /// Gives up parked work.
+    ///
+    /// Throws `StoreError`, as `Store.commit`.
+    public func skip(_ work: ParkedWork) async throws { try await core.unpark(work) }
+}
+
+extension TrackerCore {
+    func replay(_ work: ParkedWork) async throws {
+        guard
+            try (store.parkedWork(ofConsumer: settings.consumer) + state.withLock { $0.parked })
+                .contains(where: { $0.id == work.id })
+        else {
+            throw StoreError(.invalidArgument, "This work is not parked any more: it was replayed or skipped.")
+        }
+        try store.validate(work.token)
+        let transactions = try store.history(
+            HistoryRequest(
+                after: .number(work.transactions.lowerBound - 1), before: .number(work.transactions.upperBound + 1),
+                authors: settings.observedAuthors, excludedAuthors: [settings.author],
+                entities: work.entity.map { [$0] }, kinds: work.entity == nil ? nil : Set(work.kinds)),
+            includingValues: true)
+        do {
+            switch work.body {
+            case .observer: try await replayObserver(work, transactions)
+            case .mergeHook:
+                guard let hook = state.withLock({ $0.hooks.first { $0.id == work.bodyID } }) else {
+                    throw bodyIsMissing(work)
+                }
+                _ = try await hook.body(transactions)
+                try await unpark(work)
+            case .deduplicator:
+                guard let deduplicator = settings.deduplicator else { throw bodyIsMissing(work) }
+                let context = store.makeContext(author: settings.author, name: Self.deduplicatorName)
+                try deduplicator(transactions, context)
+                try context.save()
+                try await unpark(work)
+            }
+        } catch {
+            if !isMissing(error) { try await replace(work, work.failed(error)) }
+            throw error
+        }
+    }
+
+    private func replayObserver(_ work: ParkedWork, _ transactions: [HistoryTransaction]) async throws {
+        let observer = state.withLock { state in
+            state.observers.first { work.name == nil ? $0.id == work.bodyID : $0.name == work.name }
+        }
+        guard let observer else { throw bodyIsMissing(work) }
+        let groups = transactions.flatMap(ChangeGroup.groups).filter { observer.wants($0) }
+        switch observer.body {
+        case .plain(let body):
+            for group in groups { try await body(group) }
+            try await unpark(work)
+        case .writing(_, let body):
+            let consumer = settings.consumer
+            try await store.commit(author: settings.author) { transaction in
+                for group in groups { try body(group, transaction) }
+                try transaction.changeParkedWork(consumer) { works in works.removeAll { $0.id == work.id } }
+            }
+        }
+    }
+
+    private func bodyIsMissing(_ work: ParkedWork) -> StoreError {
+        let what = work.name.map { "observer named “\($0)”" } ?? "\(work.body.rawValue)"
+        return StoreError(
+            .invalidArgument, "The \(what) of this work is not registered: register it first, or skip the work.")
+    }
+
+    private func isMissing(_ error: any Error) -> Bool { (error as? StoreError)?.code == .invalidArgument }
+
+    /// Keeps work in the store if its body has a name and the store has a place for it; otherwise in memory.
+    func park(_ work: ParkedWork, _ failure: any Error, title: String) async throws {
+        if work.name != nil {
+            let consumer = settings.consumer
+            do {
+                try await store.commit(author: settings.author) { transaction in
+                    try transaction.changeParkedWork(consumer) { $0.append(work) }
+                }
+                noteParked(work, title)
+                return
+            } catch let error as StoreError where error.code == .invalidArgument {
+                log(1, .notice, "The store keeps no parked work: \(error.message)")
+            }
+        }
+        state.withLock { $0.parked.append(work) }
+        noteParked(work, title)
+    }
+
+    func noteParked(_ work: ParkedWork, _ title: String) {
+        state.withLock { $0.metrics.parked += 1 }
+        let numbers = work.transactions
+        let which =
+            numbers.count == 1
+            ? "transaction \(numbers.lowerBound)" : "transactions \(numbers.lowerBound) to \(numbers.upperBound)"
+        log(
+            1, .error,
+            "\(title) has failed \(work.attempts) times for \(which): \(work.error). The work is parked: replay or "
+                + "skip it.")
+    }
+
+    func unpark(_ work: ParkedWork) async throws { try await replace(work, nil) }
+
+    private func replace(_ work: ParkedWork, _ other: ParkedWork?) async throws {
+        let wasHere = state.withLock { state in
+            guard let position = state.parked.firstIndex(where: { $0.id == work.id }) else { return false }
+            if let other { state.parked[position] = other } else { state.parked.remove(at: position) }
+            return true
+        }
+        if wasHere { return }
+        let consumer = settings.consumer
+        try await store.commit(author: settings.author) { transaction in
+            try transaction.changeParkedWork(consumer) { works in
+                guard let position = works.firstIndex(where: { $0.id == work.id }) else { return }
+                if let other { works[position] = other } else { works.remove(at: position) }
+            }
+        }
+    }
+}

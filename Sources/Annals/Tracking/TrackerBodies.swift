@@ -1,0 +1,192 @@
+// The bodies that a tracker calls: observers, merge hooks, the deduplicator.
+
+public import FoundationEssentials
+internal import Synchronization
+
+/// An observer of an entity.
+struct Observer: Sendable {
+    let id: UUID
+    let name: String?
+    let entity: String
+    let kinds: Set<HistoryChange.Kind>
+    let body: Body
+    let resynchronized: (@Sendable (Snapshot) async throws -> Void)?
+
+    enum Body: Sendable {
+        case plain(@Sendable (ChangeGroup) async throws -> Void)
+        /// Writes in the transaction that also moves its own cursor, which has this name in the store.
+        case writing(cursor: String, @Sendable (ChangeGroup, Transaction) throws -> Void)
+    }
+
+    func wants(_ group: ChangeGroup) -> Bool { entity == group.entity && kinds.contains(group.kind) }
+
+    /// How messages call it.
+    var title: String { name.map { "Observer “\($0)”" } ?? "An observer of “\(entity)”" }
+}
+
+/// What a merge hook decides.
+public enum MergeHookResult: Hashable, Sendable {
+    /// Go on: with the next hook, and in the end with the merge.
+    case goOn
+    /// Call no other hook, and do not merge in this round.
+    case finish
+}
+
+struct MergeHook: Sendable {
+    let id: UUID
+    let body: @Sendable ([HistoryTransaction]) async throws -> MergeHookResult
+}
+
+extension HistoryTracker {
+    /// Calls `body` with what others have done to objects of an entity: once for each transaction and kind, in order.
+    ///
+    /// A body that throws is called again up to three times. After that its work is parked (see `parked`), and
+    /// everything else goes on. If the process is killed, the body is called again for what the cursor had not passed.
+    ///
+    /// The history of the entity must be on. If it is off, the log says so, and `metrics.lastError` is `historyGap`.
+    ///
+    /// - Parameters:
+    ///   - type: The entity.
+    ///   - kinds: Which changes.
+    ///   - name: If given, work that fails is parked in the store, and a later process can replay it.
+    ///   - body: Gets the changes. Called in no isolation.
+    ///   - resynchronized: Called once after history was lost, with the state from which observing goes on: read what
+    ///     you need from it.
+    /// - Returns: The ID for `removeObserver`.
+    @discardableResult
+    public func observe<E: Entity>(
+        _ type: E.Type, _ kinds: Set<HistoryChange.Kind>, name: String? = nil,
+        _ body: @escaping @Sendable (_ changes: ObservedChanges<E>) async throws -> Void,
+        resynchronized: (@Sendable (_ snapshot: Snapshot) async throws -> Void)? = nil
+    ) -> UUID {
+        core.add(
+            Observer(
+                id: UUID(), name: name, entity: core.name(of: type), kinds: kinds,
+                body: .plain { group in try await body(ObservedChanges(group)) }, resynchronized: resynchronized))
+    }
+
+    /// Calls `body` with what others have done, and with a transaction. What it writes and the cursor are one commit,
+    /// so it takes effect exactly once, whenever a process is killed. Nothing else can be done exactly once: do not
+    /// print, send or count elsewhere.
+    ///
+    /// The cursor is a consumer of the store of its own, `"\(consumer)/\(name)"`. The body is called outside the writer
+    /// lock, up to three times if others write meanwhile. The transaction has the current author. If the body throws,
+    /// nothing is written, and it is tried again and parked as other bodies.
+    ///
+    /// - Parameters:
+    ///   - type: The entity.
+    ///   - kinds: Which changes.
+    ///   - name: The name of the observer, which is the same in each run of the program.
+    ///   - transaction: `Transaction.self`.
+    ///   - body: Gets the changes and the transaction, and must not keep it.
+    ///   - resynchronized: As for other observers.
+    /// - Returns: The ID for `removeObserver`.
+    @discardableResult
+    public func observe<E: Entity>(
+        _ type: E.Type, _ kinds: Set<HistoryChange.Kind>, name: String, in transaction: Transaction.Type,
+        _ body: @escaping @Sendable (_ changes: ObservedChanges<E>, _ transaction: Transaction) throws -> Void,
+        resynchronized: (@Sendable (_ snapshot: Snapshot) async throws -> Void)? = nil
+    ) -> UUID {
+        core.add(
+            Observer(
+                id: UUID(), name: name, entity: core.name(of: type), kinds: kinds,
+                body: .writing(cursor: core.settings.consumer + "/" + name) { group, transaction in
+                    try body(ObservedChanges(group), transaction)
+                }, resynchronized: resynchronized))
+    }
+
+    /// Calls `callback` with what others have done to objects of an entity that is named: once for each transaction.
+    ///
+    /// - Returns: The ID for `removeObserver`.
+    ///
+    /// Throws `StoreError`: `unknownEntity`; `historyGap` if the history of the entity is off.
+    @discardableResult
+    public func registerObserver(
+        entityName: String, operation: HistoryChange.Kind,
+        callback: @escaping @Sendable (_ changes: [EntityChange]) async throws -> Void
+    ) throws -> UUID {
+        guard try core.store.oldestToken(ofEntity: entityName) != nil else { throw TrackerCore.noHistory(entityName) }
+        return core.add(
+            Observer(
+                id: UUID(), name: nil, entity: entityName, kinds: [operation],
+                body: .plain { group in
+                    let transaction = ObservedTransaction(group.transaction)
+                    try await callback(group.changes.map { EntityChange(transaction: transaction, change: $0) })
+                }, resynchronized: nil))
+    }
+
+    /// Removes an observer. Its cursor in the store, if it has one, stays: `Store.removeConsumer` removes it for good.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public func removeObserver(id: UUID) -> Bool { core.removeObservers { $0.id == id } }
+
+    /// Removes the observers of an entity that want a kind of change.
+    public func removeObserver(entityName: String, operation: HistoryChange.Kind) {
+        core.removeObservers { $0.entity == entityName && $0.kinds.contains(operation) }
+    }
+
+    /// Removes all observers.
+    public func removeAllObservers() { core.removeObservers { _ in true } }
+
+    /// Calls `body` before contexts are merged, with what was fetched. Hooks are called in the order of registration,
+    /// until one of them says `finish`.
+    ///
+    /// Contexts stay in their isolation, so a hook does not get them: to merge differently, use `attach` with a
+    /// closure. A hook that throws is called again up to three times, then parked, and the round goes on.
+    ///
+    /// - Parameters:
+    ///   - hook: The ID of a hook before which it is called; nil for the last place.
+    ///   - body: Decides.
+    /// - Returns: The ID for `removeMergeHook`.
+    @discardableResult
+    public func registerMergeHook(
+        before hook: UUID? = nil,
+        _ body: @escaping @Sendable (_ transactions: [HistoryTransaction]) async throws -> MergeHookResult
+    ) -> UUID {
+        let added = MergeHook(id: UUID(), body: body)
+        core.state.withLock { state in
+            let position = state.hooks.firstIndex { $0.id == hook } ?? state.hooks.endIndex
+            state.hooks.insert(added, at: position)
+        }
+        return added.id
+    }
+
+    /// Removes a merge hook. Returns whether there was one.
+    @discardableResult
+    public func removeMergeHook(id: UUID) -> Bool {
+        core.state.withLock { state in
+            let count = state.hooks.count
+            state.hooks.removeAll { $0.id == id }
+            return state.hooks.count < count
+        }
+    }
+
+    /// Removes all merge hooks.
+    public func removeAllMergeHooks() { core.state.withLock { $0.hooks = [] } }
+}
+
+extension TrackerCore {
+    func name<E: Entity>(of type: E.Type) -> String { type.schema.name }
+
+    func add(_ observer: Observer) -> UUID {
+        state.withLock { $0.observers.append(observer) }
+        return observer.id
+    }
+
+    @discardableResult
+    func removeObservers(_ isRemoved: (Observer) -> Bool) -> Bool {
+        state.withLock { state in
+            let count = state.observers.count
+            state.observers.removeAll(where: isRemoved)
+            return state.observers.count < count
+        }
+    }
+
+    static func noHistory(_ entity: String) -> StoreError {
+        StoreError(
+            .historyGap,
+            "“\(entity)” is observed, but its history is off: turn it on (it begins then), or do not observe it. "
+                + "Contexts follow the entity all the same.")
+    }
+}

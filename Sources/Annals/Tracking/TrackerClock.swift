@@ -1,0 +1,47 @@
+// The time as a tracker sees it.
+
+public import FoundationEssentials
+
+/// The time by which a tracker waits and cleans. Tests give it a clock that they set.
+public protocol HistoryTrackerClock: Sendable {
+    /// The time of day.
+    var now: Date { get }
+    /// The time since any fixed moment, by a clock that nobody sets.
+    var uptime: Duration { get }
+    /// Waits. Throws `CancellationError` if the task is cancelled.
+    func sleep(for duration: Duration) async throws
+}
+
+/// The clocks of the machine.
+public struct SystemTrackerClock: HistoryTrackerClock {
+    private static let beginning = ContinuousClock.now
+
+    /// The clocks of the machine.
+    public init() {}
+
+    /// The time of day.
+    public var now: Date { Date() }
+    /// The time since the process first asked.
+    public var uptime: Duration { Self.beginning.duration(to: .now) }
+    /// Waits.
+    public func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
+}
+
+/// Whether the time of day can be believed. A jump of more than an hour is not, until the new time has lasted an hour
+/// or the clock is set back: cleaning by age must not remove everything because somebody has mistyped the year.
+struct ClockTrust: Sendable {
+    private static let tolerance = Duration.seconds(3600)
+    private var last: (now: Date, uptime: Duration)?
+    private var doubtedUntil: Duration?
+
+    mutating func believes(now: Date, uptime: Duration) -> Bool {
+        defer { last = (now, uptime) }
+        if let last {
+            let jump = Duration.seconds(now.timeIntervalSince(last.now)) - (uptime - last.uptime)
+            if jump > Self.tolerance { doubtedUntil = uptime + Self.tolerance }
+            if jump < .zero - Self.tolerance { doubtedUntil = nil }
+        }
+        guard let doubtedUntil else { return true }
+        return uptime >= doubtedUntil
+    }
+}

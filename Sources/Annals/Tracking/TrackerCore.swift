@@ -1,0 +1,285 @@
+// A tracker's life: starting, following, waiting after errors, ending.
+//
+// Invariants:
+// TR1  At most one task follows the store for a tracker, and rounds run one after the other.
+// TR2  A round that has begun is ended: stopping ends it after the transaction that bodies are called for.
+// TR3  The tracker's task does not keep the tracker. Contexts are kept by neither.
+
+internal import FoundationEssentials
+internal import Synchronization
+
+extension HistoryTracker {
+    /// What a tracker has done since it was made.
+    public struct Metrics: Hashable, Sendable {
+        /// Signals of new transactions.
+        public var signals = 0
+        /// Rounds: several signals may be one.
+        public var rounds = 0
+        /// Transactions that observers, hooks or the deduplicator got.
+        public var transactions = 0
+        /// Changes in these transactions.
+        public var changes = 0
+        /// Merges of contexts.
+        public var merges = 0
+        /// How many transactions were after the cursor at the end of the last round.
+        public var lag: UInt64 = 0
+        /// Cleanings that removed something.
+        public var cleanings = 0
+        /// Work that was parked.
+        public var parked = 0
+        /// How often history was lost.
+        public var lost = 0
+        /// The last error, also of bodies if it is one of the store.
+        public var lastError: StoreError?
+    }
+}
+
+/// What changes in a tracker's life.
+struct TrackerState: Sendable {
+    var phase = HistoryTracker.State.stopped
+    var task: Task<Void, Never>?
+    var isStopping = false
+    var metrics = HistoryTracker.Metrics()
+    var attachments: [Attachment] = []
+    var observers: [Observer] = []
+    var hooks: [MergeHook] = []
+    var parked: [ParkedWork] = []
+    /// Where the consumer is in the store; nil before the first round of a run.
+    var cursor: HistoryToken?
+    /// The cursors of writing observers, by name.
+    var cursors: [String: HistoryToken] = [:]
+    /// The last transactions that plain observers and hooks got in this process. After an error a round is repeated,
+    /// and they are not called again.
+    var observed: UInt64 = 0
+    var hooked: UInt64 = 0
+    var hooksGoOn = true
+    /// Observed entities without history, as far as known.
+    var withoutHistory: Set<String> = []
+    var schedule: CleaningSchedule
+    var trust = ClockTrust()
+}
+
+/// All of a tracker that its task needs.
+final class TrackerCore: Sendable {
+    static let deduplicatorName = "deduplicator"
+    /// The tracker in whose body the current code runs.
+    @TaskLocal static var current: ObjectIdentifier?
+
+    let store: Store
+    let settings: TrackerSettings
+    let state: Mutex<TrackerState>
+
+    init(_ store: Store, _ settings: TrackerSettings) throws {
+        try settings.requireValid()
+        self.store = store
+        self.settings = settings
+        state = Mutex(TrackerState(schedule: CleaningSchedule(settings.strategy)))
+    }
+
+    func log(_ level: Int, _ type: HistoryTrackerLogType, _ message: @autoclosure () -> String) {
+        guard settings.logLevel >= level else { return }
+        settings.logger.log(type: type, message: message())
+    }
+
+    var isStopping: Bool { state.withLock { $0.isStopping } }
+
+    // MARK: Starting and stopping
+
+    /// Starts, once `isolation` is free: its code has then registered what it wants to observe.
+    func start(after isolation: (any Actor)?) {
+        state.withLock { state in
+            guard state.task == nil else { return }
+            state.phase = .running
+            state.isStopping = false
+            state.cursor = nil
+            state.cursors = [:]
+            state.withoutHistory = []
+            state.task = Task { [self] in
+                await Self.wait(for: isolation)
+                let ended = await run()
+                self.state.withLock { state in
+                    state.task = nil
+                    if !state.isStopping || ended != .stopped { state.phase = ended }
+                }
+            }
+        }
+    }
+
+    private static func wait(for actor: isolated (any Actor)?) async {}
+
+    func end() {
+        let (task, attachments) = state.withLock { state in
+            state.isStopping = true
+            if state.phase == .running { state.phase = .stopped }
+            return (state.task, state.attachments)
+        }
+        task?.cancel()
+        for attachment in attachments { attachment.end() }
+    }
+
+    func stop() async {
+        let task = state.withLock { state in
+            state.isStopping = true
+            if state.phase == .running { state.phase = .stopped }
+            return state.task
+        }
+        task?.cancel()
+        // A body that waited for itself would wait for ever.
+        if Self.current == ObjectIdentifier(self) { return }
+        await task?.value
+    }
+
+    // MARK: Following
+
+    /// Follows the store until it is stopped. Returns how it ended.
+    private func run() async -> HistoryTracker.State {
+        log(1, .info, "“\(settings.author)” follows the store at \(store.path).")
+        var delay = Duration.milliseconds(50)
+        var lost: StoreError?
+        while !isStopping {
+            do {
+                try await follow(lost) {
+                    lost = nil
+                    delay = .milliseconds(50)
+                }
+            } catch let error as StoreError {
+                state.withLock { $0.metrics.lastError = error }
+                switch error.code {
+                case .busy, .noSpace, .tooManyFiles, .inputOutput:
+                    log(1, .notice, "Tries again in \(delay): \(error)")
+                    try? await settings.clock.sleep(for: delay)
+                    delay = min(delay * 2, .seconds(5))
+                case .tokenExpired, .consumerLost, .consumerUnknown, .tokenDiverged, .tokenUnknown, .historyGap:
+                    lost = error
+                default:
+                    let error = explained(error)
+                    log(1, .fault, "The tracker has ended: \(error)")
+                    return .failed(error)
+                }
+            } catch {
+                // The task was cancelled.
+                break
+            }
+        }
+        log(1, .info, "“\(settings.author)” follows the store no more.")
+        return .stopped
+    }
+
+    /// Rounds, until the task is cancelled.
+    private func follow(_ lost: StoreError?, _ succeeded: () -> Void) async throws {
+        let signals = try store.ownAndRemoteChanges()
+        try await whole {
+            if let lost { try await self.resynchronize(after: lost) }
+            try self.begin()
+            try await self.round()
+        }
+        succeeded()
+        for try await signal in signals {
+            let isNew = state.withLock { state in
+                state.metrics.signals += 1
+                if signal.changesSchema { state.withoutHistory = [] }
+                return signal.token.number > state.cursor?.number ?? 0
+            }
+            guard isNew, !isStopping else { continue }
+            try await whole { try await self.round() }
+            succeeded()
+        }
+    }
+
+    /// Runs work that is not cancelled with the task that waits for it.
+    private func whole(_ body: @escaping @Sendable () async throws -> Void) async throws {
+        try await Self.$current.withValue(ObjectIdentifier(self)) {
+            try await Task { try await body() }.value
+        }
+    }
+
+    /// Registers the readers, and finds out where the consumer is.
+    private func begin() throws {
+        if state.withLock({ $0.cursor != nil }) { return }
+        let cleaner = HistoryCleaner(store, settings)
+        try cleaner.registerReaders()
+        guard let consumer = try store.consumer(settings.consumer) else {
+            throw StoreError(
+                .consumerUnknown, "The consumer “\(settings.consumer)” was removed while the tracker started.")
+        }
+        if consumer.isLost {
+            throw StoreError(
+                .consumerLost, "History was cleaned before the consumer “\(settings.consumer)” had read it.")
+        }
+        state.withLock { state in
+            state.cursor = consumer.cursor
+            (state.observed, state.hooked) = (consumer.cursor.number, consumer.cursor.number)
+        }
+        if let age = try store.retention.age, age < .seconds(settings.maximumDuration) {
+            log(
+                1, .notice,
+                "The store keeps history for \(age), and not for the \(settings.maximumDuration) seconds of "
+                    + "`maximumDuration`: change one of the two, if that is not meant.")
+        }
+    }
+
+    /// Goes on from the newest state, because history does not reach back to the cursor.
+    private func resynchronize(after error: StoreError) async throws {
+        let (snapshot, token) = try store.resync()
+        let cursor = try state.withLock({ $0.cursor }) ?? store.consumer(settings.consumer)?.cursor
+        log(
+            1, .error,
+            "History was lost: \(error.message) Observers of “\(settings.author)” miss what came after transaction "
+                + "\(cursor.map { "\($0.number)" } ?? "0"), up to \(token.number). They go on from there.")
+        try await merge([])
+        for observer in state.withLock({ $0.observers }) {
+            guard let resynchronized = observer.resynchronized else { continue }
+            do {
+                _ = try await attempts { try await resynchronized(snapshot) }
+            } catch {
+                log(1, .error, "\(observer.title) could not read everything anew: \(error)")
+            }
+        }
+        for name in [settings.consumer] + writingCursors {
+            if try store.consumer(name) == nil {
+                try store.registerConsumer(name, kind: .reads, at: token)
+            } else {
+                try store.resetConsumer(name, to: token)
+            }
+        }
+        state.withLock { state in
+            state.metrics.lost += 1
+            state.cursor = token
+            state.cursors = [:]
+            (state.observed, state.hooked) = (token.number, token.number)
+        }
+    }
+
+    var writingCursors: [String] {
+        state.withLock { state in
+            state.observers.compactMap { observer in
+                if case .writing(let cursor, _) = observer.body { cursor } else { nil }
+            }
+        }
+    }
+
+    private func explained(_ error: StoreError) -> StoreError {
+        guard error.code == .consumerConflict else { return error }
+        let process = (try? store.consumer(settings.consumer))?.map { "process \($0.processID)" } ?? "another process"
+        return StoreError(
+            .consumerConflict,
+            "The consumer “\(settings.consumer)” was moved by \(process): two trackers use the name. Give each a "
+                + "name of its own with the parameter `consumer:`.", path: store.path)
+    }
+
+    /// Calls a body up to four times, with longer and longer waits. Returns what it returns, or throws its last error;
+    /// an error of the store at once.
+    func attempts<Result>(_ body: () async throws -> Result) async throws -> Result {
+        for delay in [Duration.milliseconds(100), .milliseconds(400), .milliseconds(1600)] {
+            do {
+                return try await body()
+            } catch let error as StoreFailure {
+                throw error
+            } catch {
+                // While stopping, the remaining attempts follow at once.
+                if !isStopping { try? await settings.clock.sleep(for: delay) }
+            }
+        }
+        return try await body()
+    }
+}

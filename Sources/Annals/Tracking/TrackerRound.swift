@@ -1,0 +1,324 @@
+// One round: fetch, observers, merge hooks, merge, deduplicator, cursor, clean.
+//
+// Invariants:
+// TR4  The cursor moves to a transaction only after every body has had it, or its work was parked.
+// TR5  A writing observer's effects and its own cursor are one commit, and so are the deduplicator's and the tracker's.
+
+internal import FoundationEssentials
+internal import Synchronization
+
+extension TrackerCore {
+    /// A piece of history that is handled at once.
+    private struct Batch: Sendable {
+        var transactions: [HistoryTransaction] = []
+        /// The place to which the cursor moves.
+        var end: HistoryToken
+        var isLast = true
+    }
+
+    /// How much is in memory at once, beside a single larger transaction.
+    private static let (maximumTransactions, maximumChanges) = (1024, 16_384)
+
+    func round() async throws {
+        state.withLock { $0.metrics.rounds += 1 }
+        while true {
+            let snapshot = try store.snapshot()
+            guard let start = state.withLock({ $0.cursor }) else { return }
+            try prepareWritingObservers(start)
+            var batch = try fetch(after: start, in: snapshot)
+            try await observe(&batch)
+            if try await callHooks(batch) { try await merge(batch.transactions) }
+            try await finish(batch, from: start)
+            if batch.isLast || isStopping { break }
+        }
+        try clean()
+    }
+
+    // MARK: Fetching
+
+    private func fetch(after start: HistoryToken, in snapshot: Snapshot) throws -> Batch {
+        var batch = Batch(end: snapshot.token)
+        let (observers, needsAll, withoutHistory) = state.withLock { state in
+            (
+                state.observers,
+                !state.hooks.isEmpty || settings.deduplicator != nil || state.attachments.contains { $0.isSpecial },
+                state.withoutHistory
+            )
+        }
+        let entities = Set(observers.map(\.entity)).subtracting(withoutHistory)
+        let authors = settings.observedAuthors
+        guard needsAll || !entities.isEmpty, authors?.isEmpty != true, start.number < batch.end.number else {
+            return batch
+        }
+        let request = HistoryRequest(
+            after: .token(start), authors: authors, excludedAuthors: [settings.author],
+            entities: needsAll ? nil : entities,
+            kinds: needsAll ? nil : observers.reduce(into: []) { $0.formUnion($1.kinds) })
+        var changes = 0
+        do {
+            try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
+                if !settings.includesMirrors, try transaction.origin() != nil { return true }
+                if batch.transactions.count >= Self.maximumTransactions || changes >= Self.maximumChanges {
+                    batch.isLast = false
+                    return false
+                }
+                let value = try transaction.value(includingValues: true)
+                changes += value.changes.count
+                batch.transactions.append(value)
+                return true
+            }
+        } catch let error as StoreError where error.code == .historyGap || error.code == .unknownEntity {
+            // Without the entities that have no history. If one of them has begun again, what came before is lost.
+            guard try leaveOutEntities(entities) else { throw error }
+            return try fetch(after: start, in: snapshot)
+        }
+        if !batch.isLast, let last = batch.transactions.last { batch.end = last.token }
+        let (count, total) = (batch.transactions.count, changes)
+        state.withLock { state in
+            state.metrics.transactions += count
+            state.metrics.changes += total
+        }
+        return batch
+    }
+
+    /// Remembers which of the entities have no history. Returns false if all have.
+    private func leaveOutEntities(_ entities: Set<String>) throws -> Bool {
+        var missing: Set<String> = []
+        for name in entities {
+            do {
+                guard try store.oldestToken(ofEntity: name) == nil else { continue }
+                let error = Self.noHistory(name)
+                log(1, .error, error.message)
+                state.withLock { $0.metrics.lastError = error }
+            } catch let error as StoreError where error.code == .unknownEntity {
+                log(1, .error, error.message)
+                state.withLock { $0.metrics.lastError = error }
+            }
+            missing.insert(name)
+        }
+        let found = missing
+        state.withLock { $0.withoutHistory.formUnion(found) }
+        return !missing.isEmpty
+    }
+
+    // MARK: Observers
+
+    /// Registers the cursors of writing observers that are new.
+    private func prepareWritingObservers(_ start: HistoryToken) throws {
+        for name in writingCursors where state.withLock({ $0.cursors[name] == nil }) {
+            let consumer = try store.consumer(name) ?? store.registerConsumer(name, kind: .reads, at: start)
+            if consumer.isLost {
+                throw StoreError(.consumerLost, "History was cleaned before the observer “\(name)” had read it.")
+            }
+            state.withLock { $0.cursors[name] = consumer.cursor }
+        }
+    }
+
+    /// Calls observers with each transaction. If the tracker is stopped meanwhile, the batch ends early.
+    private func observe(_ batch: inout Batch) async throws {
+        for (position, transaction) in batch.transactions.enumerated() {
+            if isStopping, position > 0 {
+                batch.end = batch.transactions[position - 1].token
+                batch.transactions.removeSubrange(position...)
+                batch.isLast = false
+                return
+            }
+            let (observers, observed) = state.withLock { ($0.observers, $0.observed) }
+            guard !observers.isEmpty else { continue }
+            let groups = ChangeGroup.groups(of: transaction)
+            if transaction.number > observed {
+                for group in groups {
+                    for observer in observers where observer.wants(group) {
+                        guard case .plain(let body) = observer.body else { continue }
+                        try await call(observer, group, body)
+                    }
+                }
+                state.withLock { $0.observed = transaction.number }
+            }
+            for observer in observers {
+                guard case .writing(let cursor, let body) = observer.body else { continue }
+                let wanted = groups.filter { observer.wants($0) }
+                if !wanted.isEmpty { try await write(observer, cursor, wanted, body) }
+            }
+        }
+    }
+
+    private func call(
+        _ observer: Observer, _ group: ChangeGroup, _ body: @Sendable (ChangeGroup) async throws -> Void
+    ) async throws {
+        do {
+            try await attempts { try await body(group) }
+        } catch {
+            try await park(work(observer, [group], error), error, title: observer.title)
+        }
+    }
+
+    private func work(_ observer: Observer, _ groups: [ChangeGroup], _ error: any Error) -> ParkedWork {
+        ParkedWork(
+            id: UUID(), body: .observer, name: observer.name,
+            transactions: groups[0].transaction.number...groups[0].transaction.number,
+            token: groups[0].transaction.token, entity: observer.entity, kinds: groups.map(\.kind),
+            error: "\(error)", attempts: 4, bodyID: observer.name == nil ? observer.id : nil)
+    }
+
+    /// Calls a writing observer in the transaction that moves its cursor. Errors of the store end the round.
+    private func write(
+        _ observer: Observer, _ cursor: String, _ groups: [ChangeGroup],
+        _ body: @escaping @Sendable (ChangeGroup, Transaction) throws -> Void
+    ) async throws {
+        let place = groups[0].transaction.token
+        guard let start = state.withLock({ $0.cursors[cursor] }), start.number < place.number else { return }
+        let failed = FailureOfBody()
+        let write = { @Sendable (transaction: Transaction) in
+            failed.error.withLock { $0 = nil }
+            do {
+                for group in groups { try body(group, transaction) }
+            } catch {
+                failed.error.withLock { $0 = error }
+                throw error
+            }
+            try transaction.advanceConsumer(cursor, from: start, to: place)
+        }
+        let outcome: (any Error)? = try await {
+            do {
+                try await attempts {
+                    do {
+                        try await store.commit(author: settings.author, contextName: observer.name, write)
+                    } catch {
+                        // Not the body's: it is for the whole tracker, and no reason to call the body again.
+                        if failed.error.withLock({ $0 == nil }) { throw StoreFailure(error: error) }
+                        throw error
+                    }
+                }
+                return nil
+            } catch let error as StoreFailure {
+                throw error.error
+            } catch {
+                return error
+            }
+        }()
+        if let outcome {
+            let (consumer, work) = (settings.consumer, work(observer, groups, outcome))
+            try await store.commit(author: settings.author) { transaction in
+                try transaction.changeParkedWork(consumer) { $0.append(work) }
+                try transaction.advanceConsumer(cursor, from: start, to: place)
+            }
+            noteParked(work, observer.title)
+        }
+        state.withLock { $0.cursors[cursor] = place }
+    }
+
+    // MARK: Hooks
+
+    /// Whether contexts are to be merged.
+    private func callHooks(_ batch: Batch) async throws -> Bool {
+        guard let last = batch.transactions.last else { return true }
+        let (hooks, hooked, goesOn) = state.withLock { ($0.hooks, $0.hooked, $0.hooksGoOn) }
+        // After an error the round is repeated, and its hooks have decided already.
+        guard last.number > hooked else { return goesOn }
+        var result = MergeHookResult.goOn
+        for hook in hooks where result == .goOn {
+            do {
+                result = try await attempts { try await hook.body(batch.transactions) }
+            } catch {
+                let work = ParkedWork(
+                    id: UUID(), body: .mergeHook, name: nil,
+                    transactions: batch.transactions[0].number...last.number, token: last.token, entity: nil, kinds: [],
+                    error: "\(error)", attempts: 4, bodyID: hook.id)
+                try await park(work, error, title: "A merge hook")
+            }
+        }
+        let decision = result == .goOn
+        state.withLock { ($0.hooked, $0.hooksGoOn) = (last.number, decision) }
+        return decision
+    }
+
+    // MARK: Deduplicator, cursor, cleaning
+
+    private func finish(_ batch: Batch, from start: HistoryToken) async throws {
+        guard batch.end.number > start.number else { return }
+        var isMoved = false
+        if let deduplicator = settings.deduplicator, let last = batch.transactions.last {
+            do {
+                isMoved = try await deduplicate(batch, from: start, deduplicator)
+            } catch let error as StoreFailure {
+                throw error.error
+            } catch {
+                let work = ParkedWork(
+                    id: UUID(), body: .deduplicator, name: Self.deduplicatorName,
+                    transactions: batch.transactions[0].number...last.number, token: last.token, entity: nil, kinds: [],
+                    error: "\(error)", attempts: 4, bodyID: nil)
+                try await park(work, error, title: "The deduplicator")
+            }
+        }
+        let (end, others) = state.withLock { state in
+            (batch.end, state.cursors.filter { $0.value.number < batch.end.number })
+        }
+        let (consumer, moved) = (settings.consumer, isMoved)
+        if !moved || !others.isEmpty {
+            // One frame for all cursors, waiting for the lock without a thread of the pool.
+            try await store.commit(author: settings.author) { transaction in
+                if !moved { try transaction.advanceConsumer(consumer, from: start, to: end) }
+                for (name, place) in others { try transaction.advanceConsumer(name, from: place, to: end) }
+            }
+        }
+        let newest = try store.currentToken.number
+        state.withLock { state in
+            state.cursor = end
+            for name in others.keys { state.cursors[name] = end }
+            state.metrics.lag = newest - end.number
+        }
+        log(2, .debug, "“\(settings.author)” has read history up to transaction \(end.number).")
+    }
+
+    /// Calls the deduplicator in a context of its own, and saves that with the cursor. Returns whether the cursor has
+    /// moved.
+    private func deduplicate(
+        _ batch: Batch, from start: HistoryToken, _ deduplicator: HistoryTracker.Deduplicator
+    ) async throws -> Bool {
+        try await attempts {
+            let context = store.makeContext(author: settings.author, name: Self.deduplicatorName)
+            defer { context.close() }
+            try deduplicator(batch.transactions, context)
+            guard context.hasChanges else { return false }
+            do {
+                try context.save(advancing: settings.consumer, from: start, to: batch.end)
+            } catch let error as StoreError
+                where [.busy, .noSpace, .inputOutput, .consumerConflict, .consumerLost, .closed].contains(error.code)
+            {
+                throw StoreFailure(error: error)
+            }
+            return true
+        }
+    }
+
+    private func clean() throws {
+        let (now, uptime) = (settings.clock.now, settings.clock.uptime)
+        let isDue = state.withLock { state in
+            let isBelieved = state.trust.believes(now: now, uptime: uptime)
+            return state.schedule.isDue(at: uptime) && isBelieved
+        }
+        guard isDue else { return }
+        do {
+            let removed = try HistoryCleaner(store, settings).clean()
+            guard removed > 0 else { return }
+            state.withLock { state in
+                state.schedule.hasCleaned(at: uptime)
+                state.metrics.cleanings += 1
+            }
+            log(1, .info, "\(removed) transactions have left history.")
+        } catch let error as StoreError where error.code == .busy {
+            log(2, .debug, "Cleaning waits for the next round: \(error)")
+        }
+    }
+}
+
+/// An error that is the store's and not a body's.
+struct StoreFailure: Error {
+    let error: any Error
+}
+
+/// What a body has thrown inside a commit.
+private final class FailureOfBody: Sendable {
+    let error = Mutex<(any Error)?>(nil)
+}

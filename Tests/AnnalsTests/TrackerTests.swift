@@ -1,0 +1,650 @@
+// The tracker: what observers get, when contexts follow, what is cleaned, and what happens after failures.
+
+import Annals
+import FoundationEssentials
+import Synchronization
+import TestSupport
+import Testing
+
+/// A clock that stands until it is moved. Sleeping takes no time.
+final class ManualClock: HistoryTrackerClock {
+    private let times: Mutex<(now: Date, uptime: Duration, slept: [Duration])>
+
+    init(_ now: Date = Date()) { times = Mutex((now, .zero, [])) }
+
+    var now: Date { times.withLock { $0.now } }
+    var uptime: Duration { times.withLock { $0.uptime } }
+    var slept: [Duration] { times.withLock { $0.slept } }
+
+    func sleep(for duration: Duration) async throws { times.withLock { $0.slept.append(duration) } }
+
+    /// Time passes.
+    func advance(by seconds: Double) {
+        times.withLock { times in
+            times.now += seconds
+            times.uptime += .seconds(seconds)
+        }
+    }
+
+    /// Somebody sets the clock.
+    func set(by seconds: Double) { times.withLock { $0.now += seconds } }
+}
+
+/// What bodies were called with, in the order of the calls.
+final class Calls: Sendable {
+    private let list = Mutex<[String]>([])
+    var all: [String] { list.withLock { $0 } }
+    var count: Int { all.count }
+    func note(_ call: String) { list.withLock { $0.append(call) } }
+}
+
+struct Messages: HistoryTrackerLogger {
+    let calls: Calls
+    func log(type: HistoryTrackerLogType, message: String) { calls.note("\(type): \(message)") }
+}
+
+struct BodyFailure: Error {}
+
+struct SampleClip: Entity {
+    var title = ""
+    var url = ""
+
+    static let schema = Schema<SampleClip> { Attribute(\.url, .unique, .preservedOnDeletion) }
+}
+
+/// Waits until a condition holds. It must hold soon: the limit is for a machine under load.
+func eventually(
+    _ condition: () throws -> Bool, isolation: isolated (any Actor)? = #isolation,
+    _ location: SourceLocation = #_sourceLocation
+) async throws {
+    let deadline = ContinuousClock.now + .seconds(600)
+    while ContinuousClock.now < deadline {
+        if try condition() { return }
+        try await Task.sleep(for: .milliseconds(1))
+    }
+    Issue.record("The condition never held.", sourceLocation: location)
+}
+
+@Suite struct TrackerTests {
+    let folder: StoreFolder
+    let store: Store
+    let other: Store
+    let calls = Calls()
+    let messages = Calls()
+    let clock = ManualClock()
+
+    init() throws {
+        folder = try StoreFolder()
+        store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+        other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+    }
+
+    private func end() throws {
+        try store.close()
+        try other.close()
+        try folder.expectIntact()
+    }
+
+    private func tracker(
+        _ authors: [String] = ["app", "share", "import"], batch: [String] = [],
+        _ strategy: HistoryTracker.CleanStrategy = .none, maximumDuration: Double = 604_800, autoStart: Bool = false,
+        consumer: String? = nil, includingMirroring: Bool = false, deduplicator: HistoryTracker.Deduplicator? = nil
+    ) throws -> HistoryTracker {
+        try HistoryTracker(
+            store: store, currentAuthor: "app", allAuthors: authors, includingMirroring: includingMirroring,
+            batchAuthors: batch, cleanStrategy: strategy, maximumDuration: maximumDuration,
+            logger: Messages(calls: messages), logLevel: 2, autoStart: autoStart, consumer: consumer,
+            deduplicator: deduplicator, clock: clock)
+    }
+
+    @discardableResult
+    private func insert(_ title: String, rank: Int = 0, by author: String? = "share") throws -> Reference<Note> {
+        try other.write(author: author) { try $0.insert(Note(title: title, rank: rank)) }.result
+    }
+
+    /// Waits until a round has come to the newest transaction.
+    private func caughtUp(_ tracker: HistoryTracker) async throws {
+        let token = try store.currentToken
+        try await eventually { try store.consumer("app").map { $0.cursor.number >= token.number } ?? false }
+        // The round has ended, too: cleaning is its last step.
+        let rounds = tracker.metrics.rounds
+        try insert("next", by: "nobody")
+        try await eventually { tracker.metrics.rounds > rounds }
+    }
+
+    private func observe(_ tracker: HistoryTracker, _ kinds: Set<HistoryChange.Kind> = [.insert, .update, .delete]) {
+        tracker.observe(Note.self, kinds) { [calls] changes in
+            for change in changes {
+                let title = change.after?.title ?? change.before?.title ?? "-"
+                calls.note("\(changes.kind.rawValue) \(title) by \(changes.transaction.author ?? "nobody")")
+            }
+        }
+    }
+
+    // MARK: Observers
+
+    @Test func observersGetWhatOthersDidOnceAndInOrder() async throws {
+        let note = try insert("before")
+        let tracker = try tracker()
+        observe(tracker)
+        tracker.start()
+        try await eventually { calls.count == 1 }
+        try await other.write(author: "share") { try $0.update(note) { $0.title = "changed" } }
+        try await other.write(author: "import") { try $0.delete(note) }
+        try insert("own", by: "app")
+        try insert("unlisted", by: "somebody")
+        try insert("unnamed", by: nil)
+        try await caughtUp(tracker)
+        #expect(
+            calls.all == ["insert before by share", "update changed by share", "delete changed by import"])
+        #expect(try store.consumer("app")?.lag ?? 9 <= 1)
+        await tracker.stop()
+        #expect(tracker.state == .stopped)
+        // A later tracker goes on from the cursor.
+        try insert("after")
+        let next = try self.tracker()
+        observe(next)
+        next.start()
+        try await eventually { calls.count == 4 }
+        #expect(calls.all.last == "insert after by share")
+        await next.stop()
+        try end()
+    }
+
+    @Test func anEmptyListMeansAllAuthorsAndTheOwnAloneMeansNobody() async throws {
+        try insert("one", by: "somebody")
+        try insert("two", by: nil)
+        try insert("own", by: "app")
+        let nobody = try tracker(["app"], consumer: "app/nobody")
+        nobody.observe(Note.self, [.insert]) { [calls] _ in calls.note("wrong") }
+        nobody.start()
+        let everybody = try tracker([])
+        observe(everybody)
+        everybody.start()
+        try await caughtUp(everybody)
+        let token = try store.currentToken
+        try await eventually { try (store.consumer("app/nobody")?.cursor.number ?? 0) >= token.number }
+        try await eventually { calls.count >= 3 }
+        #expect(calls.all == ["insert one by somebody", "insert two by nobody", "insert next by nobody"])
+        await nobody.stop()
+        await everybody.stop()
+        try end()
+    }
+
+    @Test func aTransactionIsOneCallForEachEntityAndKind() async throws {
+        let old = try insert("old")
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert, .update]) { [calls] changes in
+            calls.note("\(changes.kind.rawValue) \(changes.count) \(changes.transaction.number)")
+        }
+        let named = try tracker.registerObserver(entityName: "Group", operation: .insert) { [calls] changes in
+            calls.note("named \(changes.count) \(changes[0].change.entity) \(changes[0].transaction.author ?? "-")")
+        }
+        tracker.start()
+        try await eventually { calls.count == 1 }
+        try await other.write(author: "import", contextName: "batch") { transaction in
+            for number in 1...3 { try transaction.insert(Note(title: "\(number)")) }
+            try transaction.update(old) { $0.rank = 3 }
+            for name in ["a", "b"] { try transaction.insert(Group(name: name)) }
+        }
+        try await eventually { calls.count == 4 }
+        #expect(calls.all[1...] == ["insert 3 3", "update 1 3", "named 2 Group import"])
+        #expect(tracker.removeObserver(id: named) && !tracker.removeObserver(id: named))
+        tracker.removeObserver(entityName: "Note", operation: .update)
+        try insert("more")
+        try await caughtUp(tracker)
+        #expect(calls.count == 4)
+        await tracker.stop()
+        try end()
+    }
+
+    @Test func aTombstoneHasWhatIsPreserved() async throws {
+        let elsewhere = try StoreFolder()
+        let clips = try Store(at: elsewhere.path, entities: [SampleClip.self])
+        let clip = try await clips.write(author: "share") { transaction in
+            try transaction.insert(SampleClip(title: "t", url: "https://swift.org"))
+        }.result
+        let tracker = try HistoryTracker(
+            store: clips, currentAuthor: "app", allAuthors: ["app", "share"], autoStart: false)
+        tracker.observe(SampleClip.self, [.delete]) { [calls] changes in
+            calls.note("\(changes[0].tombstone?[\.url] ?? "-") \(changes[0].reference == clip)")
+        }
+        tracker.start()
+        try await clips.write(author: "share") { try $0.delete(clip) }
+        try await eventually { calls.count == 1 }
+        #expect(calls.all == ["https://swift.org true"])
+        await tracker.stop()
+        try clips.close()
+        try elsewhere.expectIntact()
+        try end()
+    }
+
+    // MARK: Failing bodies
+
+    @Test func aBodyThatFailsIsCalledFourTimesThenParkedAndNothingElseWaits() async throws {
+        let tracker = try tracker()
+        let mayFail = Atomic(true)
+        tracker.observe(Note.self, [.insert], name: "mail") { [calls] changes in
+            calls.note("mail \(changes[0].after?.title ?? "-")")
+            if mayFail.load(ordering: .relaxed), changes[0].after?.title == "bad" { throw BodyFailure() }
+        }
+        observe(tracker)
+        try insert("bad")
+        try insert("good")
+        tracker.start()
+        try await eventually { calls.all.contains("insert good by share") }
+        try await caughtUp(tracker)
+        #expect(calls.all.filter { $0 == "mail bad" }.count == 4)
+        #expect(calls.all.filter { $0 == "insert bad by share" }.count == 1)
+        #expect(clock.slept == [.milliseconds(100), .milliseconds(400), .milliseconds(1600)])
+        await tracker.stop()
+
+        // Another process finds the work in the store.
+        let work = try #require(try other.parkedWork(ofConsumer: "app").first)
+        #expect(work.name == "mail" && work.attempts == 4 && work.entity == "Note")
+        #expect(work.error.contains("BodyFailure"))
+        let next = try self.tracker()
+        await #expect(throws: StoreError.self) { try await next.replay(work) }
+        next.observe(Note.self, [.insert], name: "mail") { [calls] changes in
+            calls.note("again \(changes[0].after?.title ?? "-")")
+            if mayFail.load(ordering: .relaxed) { throw BodyFailure() }
+        }
+        await #expect(throws: BodyFailure.self) { try await next.replay(work) }
+        #expect(try next.parked.map(\.attempts) == [5])
+        mayFail.store(false, ordering: .relaxed)
+        try await next.replay(work)
+        #expect(try next.parked.isEmpty && other.parkedWork(ofConsumer: "app").isEmpty)
+        #expect(calls.all.suffix(2) == ["again bad", "again bad"])
+        await #expect(throws: StoreError.self) { try await next.replay(work) }
+        try end()
+    }
+
+    @Test func parkedWorkIsReplayedTooLateOrSkipped() async throws {
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert], name: "mail") { _ in throw BodyFailure() }
+        tracker.observe(Note.self, [.insert]) { _ in throw BodyFailure() }
+        try insert("bad")
+        tracker.start()
+        try await eventually { try tracker.parked.count == 2 }
+        try await caughtUp(tracker)
+        await tracker.stop()
+        let works = try tracker.parked
+        #expect(works.map(\.name) == ["mail", nil])
+        // Parked work does not hold up cleaning.
+        for name in ["share", "import"] { try store.removeConsumer(name) }
+        try store.clean()
+        do {
+            try await tracker.replay(works[0])
+            Issue.record("The work was replayed.")
+        } catch let error as StoreError {
+            #expect(error.code == .tokenExpired)
+        }
+        for work in works { try await tracker.skip(work) }
+        #expect(try tracker.parked.isEmpty)
+        try end()
+    }
+
+    @Test func aHookThatFailsDoesNotCallObserversAgain() async throws {
+        let tracker = try tracker()
+        observe(tracker)
+        tracker.registerMergeHook { [calls] transactions in
+            calls.note("hook \(transactions.count)")
+            throw BodyFailure()
+        }
+        try insert("one")
+        tracker.start()
+        try await caughtUp(tracker)
+        try await eventually { try !tracker.parked.isEmpty }
+        #expect(calls.all == ["insert one by share"] + Array(repeating: "hook 1", count: 4))
+        await tracker.stop()
+        try end()
+    }
+
+    // MARK: Hooks and contexts
+
+    @Test @MainActor func contextsFollowEverythingButTheirOwnSaves() async throws {
+        let context = store.makeContext(author: "app", name: "view")
+        let note = context.insert(Note(title: "mine", rank: 1))
+        try context.save()
+        note.title = "edited"
+        let tracker = try HistoryTracker(
+            store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share"],
+            logger: Messages(calls: messages), clock: clock)
+        let reference = note.reference
+        try await other.write(author: "share") { try $0.update(reference) { $0.rank = 2 } }
+        try await eventually { note.rank == 2 }
+        // The program's own batch work is another's, too.
+        try store.update(Note.self, where: #Predicate { $0.rank == 2 }, author: "app") { $0.rank = 3 }
+        try await eventually { note.rank == 3 }
+        #expect(note.title == "edited" && note.status.hasChanges)
+        let saved = try context.save()
+        #expect(try store.snapshot()[note.reference]?.title == "edited")
+        #expect(try context.token == saved)
+        await tracker.stop()
+        try end()
+    }
+
+    @Test @MainActor func aHookEndsTheMergeAndAClosureMergesDifferently() async throws {
+        let context = store.makeContext()
+        let special = store.makeContext()
+        let tracker = try HistoryTracker(
+            store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share"],
+            logger: Messages(calls: messages), clock: clock)
+        let calls = calls
+        tracker.attach(special) { context, transactions in
+            calls.note("special \(transactions.map(\.number))")
+            try context.merge(transactions)
+        }
+        let last = tracker.registerMergeHook { transactions in
+            calls.note("last")
+            return .goOn
+        }
+        let first = tracker.registerMergeHook(before: last) { transactions in
+            calls.note("first")
+            return transactions.contains { $0.changes.count > 1 } ? .finish : .goOn
+        }
+        try insert("one")
+        try await eventually { (try? context.token.number) ?? 0 >= 2 && calls.all.contains("special [2]") }
+        #expect(calls.all.filter { !$0.hasPrefix("special []") } == ["first", "last", "special [2]"])
+        try await other.write(author: "share") { transaction in
+            for title in ["a", "b"] { try transaction.insert(Note(title: title)) }
+        }
+        try await eventually { try store.consumer("app")?.cursor.number == 3 }
+        #expect(try context.token.number == 2 && calls.all.last == "first")
+        tracker.removeMergeHook(id: first)
+        try insert("two")
+        try await eventually { try context.token.number == 4 }
+        await tracker.stop()
+        try end()
+    }
+
+    @Test @MainActor func observersAreRegisteredBeforeTheFirstRound() async throws {
+        try insert("before")
+        let context = store.makeContext()
+        let tracker = try HistoryTracker(
+            store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share"],
+            logger: Messages(calls: messages), clock: clock)
+        observe(tracker)
+        try await eventually { calls.count == 1 }
+        await tracker.stop()
+        try end()
+    }
+
+    // MARK: Exactly once
+
+    @Test func whatAWritingObserverDoesAndItsCursorAreOneCommit() async throws {
+        try insert("one", rank: 1)
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+            for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
+        }
+        tracker.start()
+        try await eventually { try store.snapshot().count(Label.self) == 1 }
+        try insert("two", rank: 2)
+        try await eventually { try store.snapshot().count(Label.self) == 2 }
+        try await caughtUp(tracker)
+        await tracker.stop()
+        let history = try store.history(HistoryRequest(authors: ["app"], entities: ["Label"]))
+        #expect(history.map(\.contextName) == ["labels", "labels"])
+        #expect(try store.consumer("app/labels") != nil)
+
+        // A body that fails writes nothing, and its work is parked.
+        let failing = try self.tracker()
+        failing.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+            try transaction.insert(Label(name: "never"))
+            throw BodyFailure()
+        }
+        try insert("three")
+        failing.start()
+        try await eventually { try failing.parked.count == 1 }
+        try await caughtUp(failing)
+        await failing.stop()
+        #expect(try store.snapshot().count(Label.self) == 2)
+        let work = try #require(try failing.parked.first)
+        let mended = try self.tracker()
+        mended.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+            for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
+        }
+        try await mended.replay(work)
+        #expect(try store.snapshot().count(Label.self) == 3 && mended.parked.isEmpty)
+        try end()
+    }
+
+    @Test func whatTheDeduplicatorSavesAndTheCursorAreOneCommit() async throws {
+        try insert("same")
+        try insert("same")
+        let tracker = try tracker { transactions, context in
+            let notes = try context.fetch(Note.self, where: #Predicate { $0.title == "same" })
+            for note in notes.dropFirst() { context.delete(note) }
+        }
+        tracker.start()
+        try await caughtUp(tracker)
+        #expect(try store.snapshot().fetch(Note.self, where: #Predicate { $0.title == "same" }).count == 1)
+        let saved = try store.history(HistoryRequest(authors: ["app"]))
+        #expect(saved.map(\.contextName) == ["deduplicator"])
+        await tracker.stop()
+        try end()
+    }
+
+    // MARK: Cleaning
+
+    @Test func cleaningWaitsForAuthorsThatNeverRanUntilTheLongestTime() async throws {
+        for title in ["one", "two"] { try insert(title) }
+        try insert("unnamed", by: nil)
+        try insert("import", by: "import")
+        let tracker = try tracker(["app", "share", "import"], batch: ["import"], .byNotification(times: 1))
+        tracker.start()
+        try await caughtUp(tracker)
+        // Share has never read.
+        #expect(try store.horizon == 0 && tracker.metrics.cleanings == 0)
+        #expect(try store.consumers.map(\.name).sorted() == ["app", "share"])
+        #expect(try tracker.cleanerBuilder().clean() == 0)
+        // Its programs do so, and everything goes, whoever made it.
+        let share = try #require(try store.consumer("share"))
+        try store.advanceConsumer("share", from: share.cursor, to: store.currentToken)
+        try await caughtUp(tracker)
+        try await eventually { tracker.metrics.cleanings > 0 }
+        #expect(try store.horizon >= 4)
+        // It never comes again: its history goes when it is too old.
+        let before = try store.horizon
+        clock.advance(by: 604_900)
+        try insert("late")
+        try await caughtUp(tracker)
+        try await eventually { try store.horizon > before }
+        #expect(try store.consumer("share")?.isLost == true)
+        await tracker.stop()
+        try end()
+    }
+
+    @Test func countsBeginAgainOnlyAfterACleaning() async throws {
+        let tracker = try tracker(["app", "share"], .byNotification(times: 3))
+        tracker.start()
+        for number in 1...6 {
+            let rounds = tracker.metrics.rounds
+            try insert("\(number)")
+            try await eventually { tracker.metrics.rounds > rounds }
+        }
+        #expect(tracker.metrics.cleanings == 0)
+        // The count was not used up: the next round cleans.
+        let share = try #require(try store.consumer("share"))
+        try store.advanceConsumer("share", from: share.cursor, to: store.currentToken)
+        try insert("last")
+        try await eventually { tracker.metrics.cleanings == 1 }
+        await tracker.stop()
+        try end()
+    }
+
+    @Test func anIntervalBeginsAgainOnlyAfterACleaning() async throws {
+        let tracker = try tracker(["app"], .byDuration(seconds: 60))
+        try insert("one")
+        tracker.start()
+        try await eventually { tracker.metrics.cleanings == 1 }
+        try insert("two")
+        try await caughtUp(tracker)
+        #expect(tracker.metrics.cleanings == 1)
+        clock.advance(by: 61)
+        try insert("three")
+        try await eventually { tracker.metrics.cleanings == 2 }
+        await tracker.stop()
+        try end()
+    }
+
+    @Test func aClockThatJumpsForwardDoesNotRemoveEverything() async throws {
+        let tracker = try tracker(["app", "share"], .byNotification(times: 1))
+        try insert("one")
+        tracker.start()
+        try await caughtUp(tracker)
+        clock.set(by: 40 * 365 * 86_400)
+        try insert("two")
+        try await caughtUp(tracker)
+        #expect(try store.horizon == 0)
+        clock.advance(by: 3_601)
+        try insert("three")
+        try await caughtUp(tracker)
+        try await eventually { try store.horizon > 0 }
+        await tracker.stop()
+        try end()
+    }
+
+    // MARK: Lost history, errors
+
+    @Test func afterLostHistoryObserversAreToldOnceAndGoOn() async throws {
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert]) { [calls] changes in
+            calls.note(changes[0].after?.title ?? "-")
+        } resynchronized: { [calls] snapshot in
+            calls.note("resynchronized with \(try snapshot.count(Note.self))")
+        }
+        try insert("one")
+        tracker.start()
+        try await eventually { calls.count == 1 }
+        await tracker.stop()
+        try insert("two")
+        try insert("three")
+        try store.deleteHistory(before: store.currentToken.number + 1)
+        tracker.start()
+        try await eventually { calls.count == 2 }
+        try insert("four")
+        try await eventually { calls.count == 3 }
+        #expect(calls.all == ["one", "resynchronized with 3", "four"])
+        #expect(tracker.metrics.lost == 1 && tracker.state == .running)
+        #expect(messages.all.contains { $0.hasPrefix("error: History was lost") })
+        await tracker.stop()
+        try end()
+    }
+
+    @Test func anEntityWithoutHistoryIsNamed() async throws {
+        try store.changeSchema([.changeEntity("Label", history: .off)])
+        let tracker = try tracker()
+        observe(tracker)
+        tracker.observe(Label.self, [.insert]) { [calls] _ in calls.note("wrong") }
+        do {
+            try tracker.registerObserver(entityName: "Label", operation: .insert) { _ in }
+            Issue.record("The entity has no history.")
+        } catch let error as StoreError {
+            #expect(error.code == .historyGap)
+        }
+        #expect(throws: StoreError.self) {
+            try tracker.registerObserver(entityName: "None", operation: .insert) { _ in }
+        }
+        try await other.write(author: "share") { try $0.insert(Label(name: "l")) }
+        try insert("one")
+        tracker.start()
+        try await eventually { calls.count == 1 }
+        #expect(calls.all == ["insert one by share"])
+        #expect(tracker.metrics.lastError?.code == .historyGap && tracker.state == .running)
+        await tracker.stop()
+        try end()
+    }
+
+    @Test func twoTrackersWithOneConsumerAreToldApart() async throws {
+        let tracker = try tracker()
+        observe(tracker)
+        tracker.start()
+        try await caughtUp(tracker)
+        let consumer = try #require(try other.consumer("app"))
+        try insert("one")
+        try await eventually { calls.count == 1 }
+        try await eventually { try (other.consumer("app")?.cursor.number ?? 0) > consumer.cursor.number }
+        try other.resetConsumer("app", to: consumer.cursor)
+        try insert("two")
+        try await eventually { if case .failed = tracker.state { true } else { false } }
+        guard case .failed(let error) = tracker.state else { return }
+        #expect(error.code == .consumerConflict)
+        #expect(error.message.contains("consumer:") && error.message.contains("process"))
+        // It can be started again.
+        tracker.start()
+        try await eventually { calls.all.contains("insert two by share") }
+        await tracker.stop()
+        try end()
+    }
+
+    @Test func aClosedStoreEndsTheTracker() async throws {
+        let tracker = try tracker()
+        tracker.start()
+        try await caughtUp(tracker)
+        try store.close()
+        try await eventually { if case .failed = tracker.state { true } else { false } }
+        guard case .failed(let error) = tracker.state else { return }
+        #expect(error.code == .closed)
+        #expect(messages.all.contains { $0.hasPrefix("fault: ") })
+        await tracker.stop()
+        try other.close()
+        try folder.expectIntact()
+    }
+
+    @Test func wrongParametersAreRefused() throws {
+        func refusal(_ make: () throws -> HistoryTracker) -> StoreError? {
+            do { _ = try make() } catch { return error as? StoreError }
+            return nil
+        }
+        let wrong: [() throws -> HistoryTracker] = [
+            { try HistoryTracker(store: store, currentAuthor: "", allAuthors: []) },
+            { try tracker(["app", ""]) },
+            { try tracker(batch: ["app"]) },
+            { try tracker([], .byNotification(times: 0)) },
+            { try tracker([], .byDuration(seconds: -1)) },
+            { try tracker([], .byDuration(seconds: .nan)) },
+            { try tracker(maximumDuration: -1) },
+            { try tracker(consumer: "") },
+        ]
+        for make in wrong { #expect(refusal(make)?.code == .invalidArgument) }
+        try end()
+    }
+
+    // MARK: Starting and stopping
+
+    @Test func aBodyMayStopItsOwnTracker() async throws {
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert]) { [calls, weak tracker] changes in
+            calls.note(changes[0].after?.title ?? "-")
+            await tracker?.stop()
+        }
+        try insert("one")
+        try insert("two")
+        tracker.start()
+        try await eventually { calls.count == 1 }
+        await tracker.stop()
+        #expect(calls.all == ["one"])
+        // What it has got is not delivered again.
+        tracker.start()
+        try await eventually { calls.count == 2 }
+        await tracker.stop()
+        #expect(calls.all == ["one", "two"])
+        try end()
+    }
+
+    @Test func releasingATrackerEndsIt() async throws {
+        var tracker: HistoryTracker? = try tracker()
+        weak let core = tracker
+        observe(try #require(tracker))
+        tracker?.start()
+        try await caughtUp(try #require(tracker))
+        tracker = nil
+        #expect(core == nil)
+        try insert("one")
+        try await eventually { messages.all.contains { $0.contains("no more") } }
+        #expect(calls.count == 0)
+        try end()
+    }
+}
