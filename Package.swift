@@ -34,6 +34,7 @@ let package = Package(
             name: "process-helper", dependencies: ["Annals"], path: "Tests/ProcessHelper", swiftSettings: settings),
         .executableTarget(name: "sample-library", dependencies: ["Annals"], path: "Tests/Samples/Library"),
         .executableTarget(name: "sample-editing", dependencies: ["Annals"], path: "Tests/Samples/Editing"),
+        .executableTarget(name: "sample-notes", dependencies: ["Annals"], path: "Tests/Samples/Notes"),
         .target(
             name: "SimulatedDisk", dependencies: ["Annals"], path: "Tests/SimulatedDisk", swiftSettings: settings),
         .target(
@@ -46,6 +47,10 @@ let package = Package(
             name: "AnnalsTests",
             dependencies: ["Annals", "TestSupport", "annals", "process-helper", "sample-library", "sample-editing"],
             exclude: ["Golden"], swiftSettings: settings),
+        // Two of its files are links to those of the program: a test cannot import a program in every build.
+        .testTarget(
+            name: "NotesTests", dependencies: ["Annals", "TestSupport", "annals", "sample-notes"],
+            path: "Tests/NotesTests"),
         .testTarget(
             name: "CatchingErrors", dependencies: ["Annals"], path: "Tests/CatchingErrors", swiftSettings: settings),
         .target(

@@ -8,20 +8,32 @@ package final class RunningTool {
     private let process: pid_t
     private let temporary: TemporaryDirectory
     private let readEnd: Int32
+    /// What it reads as its input; -1 if it has none.
+    private var input: Int32
     private var received: [UInt8] = []
     private var hasEnded = false
 
     /// Starts an executable that lies beside the test bundle. Its output comes through a pipe.
-    package init(_ arguments: [String], name: String = "annals") throws {
+    ///
+    /// - Parameter takesInput: Whether `send` gives it input. Otherwise it reads nothing.
+    package init(_ arguments: [String], name: String = "annals", takesInput: Bool = false) throws {
         temporary = try TemporaryDirectory()
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw SpawnError(path: name, number: errno) }
+        var inputs: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0,
+            // Writing to a process that has ended is an error of a socket, and a signal of a pipe.
+            !takesInput || socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &inputs) == 0
+        else { throw SpawnError(path: name, number: errno) }
         // The other end, kept open by it, would keep a test from seeing that everybody has gone.
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        for end in ends + inputs where end >= 0 { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        if takesInput {
+            posix_spawn_file_actions_adddup2(&actions, inputs[0], 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
         posix_spawn_file_actions_addopen(&actions, 2, temporary.path("errors"), O_WRONLY | O_CREAT, 0o600)
         let path = toolPath(name)
@@ -30,7 +42,8 @@ package final class RunningTool {
         var started: pid_t = 0
         let failure = posix_spawn(&started, path, &actions, nil, strings + [nil], environ)
         close(ends[1])
-        (process, readEnd) = (started, ends[0])
+        if takesInput { close(inputs[0]) }
+        (process, readEnd, input) = (started, ends[0], inputs[1])
         guard failure == 0 else {
             hasEnded = true
             throw SpawnError(path: path, number: failure)
@@ -39,10 +52,23 @@ package final class RunningTool {
 
     deinit {
         if readEnd >= 0 { close(readEnd) }
+        closeInput()
         guard !hasEnded else { return }
         kill(process, SIGKILL)
         var ending: Int32 = 0
         waitpid(process, &ending, 0)
+    }
+
+    /// Gives it a line of input.
+    package func send(_ line: String) {
+        let bytes = Array((line + "\n").utf8)
+        Glibc.send(input, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+
+    /// Ends its input.
+    package func closeInput() {
+        if input >= 0 { close(input) }
+        input = -1
     }
 
     package var processID: UInt32 { UInt32(process) }

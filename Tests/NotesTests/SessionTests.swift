@@ -1,0 +1,119 @@
+// The parts of the program Notes in one process, with a store in memory: its session, and its objects in contexts.
+
+import Annals
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@MainActor @Suite struct SessionTests {
+    let store: Store
+
+    init() throws {
+        store = try Store(inMemory: [Folder.self, Note.self, Tag.self])
+        try store.write { try $0.insert(Note(title: "Swift", text: "Old")) }
+    }
+
+    /// The checker reads files, so it gets a copy.
+    private func expectIntact() throws {
+        let folder = try TemporaryDirectory()
+        try store.backup(to: folder.path("copy.annals"))
+        #expect(try runTool(["verify", folder.path("copy.annals")]).status == 0)
+    }
+
+    // MARK: Sessions
+
+    @Test func commandsChangeTheStore() throws {
+        var lines: [String] = []
+        let session = try Session(store) { lines.append($0) }
+        for command in ["folder Reading", "add Linux", "tag system", "save"] { session.run(command) }
+        #expect(lines == ["Saved."])
+        let found = try store.snapshot().fetch(
+            Note.self, where: #Predicate { $0.tags.contains { $0.name == "system" } })
+        #expect(found.map(\.title) == ["Linux"])
+        session.run("open Windows")
+        #expect(lines.last == "Error: There is no note “Windows”.")
+        session.end()
+        try expectIntact()
+    }
+
+    @Test func anotherHandleMakesAConflict() throws {
+        var lines: [String] = []
+        let session = try Session(store) { lines.append($0) }
+        session.run("open Swift")
+        session.run("text Mine")
+        let other = try Store(at: store.path, entities: [Folder.self, Note.self, Tag.self])
+        try other.update(Note.self, where: #Predicate { $0.title == "Swift" }) { $0.text = "Theirs" }
+        session.run("save")
+        #expect(lines.contains("Conflict: the text is “Theirs” by now, and here “Mine”."))
+        session.run("save theirs")
+        #expect(try store.snapshot().fetch(Note.self).map(\.text) == ["Theirs"])
+        session.end()
+        try expectIntact()
+    }
+
+    @Test(.timeLimit(.minutes(1))) func aSessionFollowsTheStore() async throws {
+        let (lines, output) = AsyncStream.makeStream(of: String.self)
+        let session = try Session(store) { output.yield($0) }
+        session.run("open Swift")
+        let other = try Store(at: store.path, entities: [Folder.self, Note.self, Tag.self])
+        try other.update(Note.self, where: #Predicate { $0.title == "Swift" }) { $0.text = "Theirs" }
+        for await line in lines where line == "-/Swift: Theirs" { break }
+        session.end()
+        try expectIntact()
+    }
+
+    @Test func twoSessionsMakeTheSameTag() throws {
+        let (first, second) = (try Session(store) { _ in }, try Session(store) { _ in })
+        for (session, title) in [(first, "One"), (second, "Two")] {
+            session.run("add \(title)")
+            session.run("tag new")
+        }
+        first.run("save")
+        second.run("save")
+        #expect(try store.snapshot().count(Tag.self) == 1)
+        #expect(try store.snapshot().count(Note.self, where: #Predicate { $0.tags.contains { $0.name == "new" } }) == 2)
+        first.end()
+        second.end()
+        try expectIntact()
+    }
+
+    // MARK: Objects
+
+    @Test func bothSidesOfARelationshipAgree() throws {
+        let context = store.makeContext(author: "test", name: "objects")
+        let folder = context.insert(Folder(name: "Reading"))
+        let note = context.insert(Note(title: "Linux", folder: folder.reference))
+        note.folder?.name = "Systems"
+        #expect(folder.name == "Systems" && folder.notes.first === note)
+        note.update {
+            $0.title = "Linux 6"
+            $0.text = "It is out."
+        }
+        #expect(note.status.isInserted)
+        #expect(note.status.changedValues["title"] == "Linux 6")
+        let token = try context.save()
+        #expect(try context.token == token)
+        #expect(!context.hasChanges && !note.status.isInserted)
+        context.delete(folder)
+        #expect(note.status.isDeleted)
+        try context.save()
+        #expect(note.status.isGone && note.title == "Linux 6")
+        try expectIntact()
+    }
+
+    @Test func mergingKeepsWhatIsUnsaved() throws {
+        let context = store.makeContext(author: "test")
+        let note = try #require(try context.first(Note.self, where: #Predicate { $0.title == "Swift" }))
+        note.title = "Swift.org"
+        let other = try Store(at: store.path, entities: [Folder.self, Note.self, Tag.self])
+        let done = try other.update(Note.self, where: #Predicate { $0.title == "Swift" }) { $0.text = "Theirs" }
+        #expect(note.text == "Old")
+        let token = try #require(done.token)
+        try store.waitUntil(token, timeout: .seconds(10))
+        try context.merge(upTo: token)
+        #expect(note.title == "Swift.org" && note.text == "Theirs")
+        #expect(note.status.savedValues == ["title": "Swift"])
+        try context.save()
+        try expectIntact()
+    }
+}
