@@ -10,6 +10,9 @@ a comment `// prints: x` announces, the first run must print. A block after `<!-
 again. The block that begins with `// swift-tools-version` is
 not part of a program. It is the README's manifest, and must work for a clone in a folder of any name.
 
+A block after `<!-- from Notes -->` is not part of a program either. It must stand word for word, apart from its
+indentation, in the sources of the program Notes or in its tests, which are compiled and run with the others.
+
 Usage: Tests/documents.py [DOCUMENT...]
 """
 import os
@@ -18,12 +21,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARY = os.path.join(ROOT, "Sources", "Annals")
 GUIDES = os.path.join(LIBRARY, "Annals.docc")
 README = os.path.join(ROOT, "README.md")
 MANIFEST = "// swift-tools-version"
+NOTES = [os.path.join(ROOT, "Tests", "Samples", "Notes"), os.path.join(ROOT, "Tests", "NotesTests")]
 MAXIMUM_WORDS = 1300
 MAXIMUM_COLUMNS = 120
 
@@ -33,13 +38,15 @@ def read(path):
         return file.read()
 
 
-def blocks(path):
-    """The Swift blocks of a document, each with the number of its first line."""
-    found, current, start, has_scope = [], None, 0, False
+def blocks(path, from_notes=False):
+    """The Swift blocks of a document, each with the number of its first line: those of its own, or those from Notes."""
+    found, current, start, has_scope, is_from_notes = [], None, 0, False, False
     for number, line in enumerate(read(path).splitlines(keepends=True), 1):
         if current is None:
             if line.startswith("<!-- own scope -->"):
                 has_scope = True
+            if line.startswith("<!-- from Notes -->"):
+                is_from_notes = True
             if re.match(r"^```swift\s*$", line):
                 current, start = ["do {\n"] if has_scope else [], number + 1
         elif line.startswith("```"):
@@ -47,8 +54,9 @@ def blocks(path):
                 # The line numbers stay right: the first line has no line of the document.
                 current[0:2] = [current[0].rstrip("\n") + " " + current[1]]
                 current[-1] = current[-1].rstrip("\n") + " }\n"
-            found.append((start, "".join(current)))
-            current, has_scope = None, False
+            if is_from_notes == from_notes:
+                found.append((start, "".join(current)))
+            current, has_scope, is_from_notes = None, False, False
         else:
             current.append(line)
     if current is not None:
@@ -79,6 +87,18 @@ def faults_of_form(path):
             if not any(os.path.exists(os.path.join(folder, source)) for folder in (ROOT, LIBRARY)):
                 faults.append(f"{path}:{number}: there is no {source}")
     return faults
+
+
+def faults_of_notes(path):
+    """The blocks that say that they come from Notes, and do not."""
+    sources = ["\n" + read(os.path.join(folder, name)) for folder in NOTES for name in sorted(os.listdir(folder))]
+
+    def stands(block):
+        indented = (textwrap.indent(block, " " * columns) for columns in range(0, 17, 4))
+        return block.strip() and any("\n" + text in source for text in indented for source in sources)
+
+    return [f"{path}:{start}: this is neither in the program Notes nor in its tests"
+            for start, block in blocks(path, from_notes=True) if not stands(block)]
 
 
 def faults_of_lists():
@@ -169,18 +189,25 @@ def check_program(name, path, binary, directory):
             missing = [text for text in wanted if text not in printed]
             if missing:
                 sys.exit(f"{path}: these lines were not printed: {missing}\n{result.stdout}")
-    print(f"{os.path.relpath(path, ROOT)}: {len(blocks(path))} blocks of code, ran twice", flush=True)
+    others = len(blocks(path, from_notes=True))
+    print(
+        f"{os.path.relpath(path, ROOT)}: {len(blocks(path))} blocks of code, ran twice"
+        + (f"; {others} from Notes" if others else ""), flush=True)
 
 
 def main():
     paths = [os.path.abspath(path) for path in sys.argv[1:]] or [README] + sorted(
         os.path.join(GUIDES, name) for name in os.listdir(GUIDES) if name.endswith(".md"))
-    faults = faults_of_lists() + [fault for path in paths for fault in faults_of_form(path)]
+    faults = faults_of_lists() + [
+        fault for path in paths for fault in faults_of_form(path) + faults_of_notes(path)]
     if faults:
         sys.exit("\n".join(faults))
     documents = {os.path.splitext(os.path.basename(path))[0]: path for path in paths if program(path)}
+    for path in paths:
+        if path not in documents.values() and blocks(path, from_notes=True):
+            print(f"{os.path.relpath(path, ROOT)}: {len(blocks(path, from_notes=True))} blocks of code from Notes")
     if not documents:
-        return print("No Swift code.")
+        return print("No Swift code to run.")
     # Kept, so that a second call builds little.
     build = os.path.join(ROOT, ".build", "documents")
     home = os.path.join(build, "package")
