@@ -22,11 +22,15 @@ import Testing
     @Test func aSessionShowsWhatAnotherSaves() throws {
         let mine = try session("folder Reading", "add Swift", "save")
         mine.expect("Saved.")
-        let theirs = try session("open Swift")
+        let theirs = try session("open Swift", "watch")
         theirs.expect("Reading/Swift:")
-        mine.send("tag language")
-        mine.send("save")
+        for command in ["tag language", "add Linux", "save"] { mine.send(command) }
+        // Lists are told during a merge, tasks that observe afterwards.
+        theirs.expect("+ Linux")
         theirs.expect("Reading/Swift: #language")
+        mine.send("delete")
+        mine.send("save")
+        theirs.expect("- Linux")
         try expectIntact()
     }
 

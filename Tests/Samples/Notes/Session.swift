@@ -6,6 +6,7 @@ import Observation
 
 @MainActor final class Session {
     private let context: Context
+    private let notes: Results<Note>
     private let say: (String) -> Void
     private var folder: Object<Folder>?
     private var note: Object<Note>?
@@ -16,6 +17,7 @@ import Observation
         context = store.makeContext(author: "notes", name: "session")
         context.undoLevels = 100
         context.upserts = true  // Two sessions may make a tag of the same name.
+        notes = try context.results(Note.self, sortedBy: .ascending(\.title))
         try context.follow()
     }
 
@@ -26,7 +28,8 @@ import Observation
         do {
             switch command {
             case "": break
-            case "list": list(try context.fetch(Note.self, sortedBy: .ascending(\.title)))
+            case "list": list(notes)
+            case "watch": watch()
             case "search": list(try search(argument))
             case "open": show(try note(titled: argument))
             case "save": try save(argument)
@@ -94,6 +97,16 @@ import Observation
     }
 
     private func list(_ notes: some Sequence<Object<Note>>) { for note in notes { say(note.line) } }
+
+    /// Shows which notes come and go from now on, whoever does it.
+    private func watch() {
+        var shown = Array(notes)
+        notes.onChange = { [say, unowned notes] diff in
+            for position in diff.removed { say("- \(shown[position].title)") }
+            for position in diff.inserted { say("+ \(notes[position].title)") }
+            shown = Array(notes)
+        }
+    }
 
     /// Opens a note, and shows it after each change, whoever makes it.
     private func show(_ note: Object<Note>) {
