@@ -8,7 +8,8 @@ import Observation
     private let context: Context
     private let notes: Results<Note>
     private let say: (String) -> Void
-    private var folder: Object<Folder>?
+    /// Where new notes go.
+    private var folder: String?
     private var note: Object<Note>?
     private var showing: Task<Void, Never>?
 
@@ -31,6 +32,7 @@ import Observation
             case "list": list(notes)
             case "watch": watch()
             case "search": list(try search(argument))
+            case "folder": folder = argument
             case "open": show(try note(titled: argument))
             case "save": try save(argument)
             case "undo": try undo(argument)
@@ -52,8 +54,7 @@ import Observation
 
     private func edit(_ command: String, _ argument: String) throws {
         switch command {
-        case "folder": folder = try folder(named: argument)
-        case "add": show(context.insert(Note(title: argument, folder: folder?.reference)))
+        case "add": show(try add(argument))
         case "title": try opened().title = argument
         case "text": try opened().text = argument
         case "move": try opened().folder = try folder(named: argument)
@@ -62,6 +63,12 @@ import Observation
         case "delete": context.delete(try opened())
         default: throw Problem("There is no command “\(command)”.")
         }
+    }
+
+    private func add(_ title: String) throws -> Object<Note> {
+        let note = context.insert(Note(title: title))
+        note.folder = try folder.map(folder(named:))
+        return note
     }
 
     private func opened() throws -> Object<Note> {
