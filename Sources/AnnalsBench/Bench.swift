@@ -38,6 +38,8 @@ struct BenchArguments {
           delete    deletes N rows, B a transaction
           history   reads the last tenth of the history, then all of it
           twoproc   how long until a commit of another process is seen, by a waiting thread and in a task
+          tracker   how soon a held object shows a commit of another process, how long 10,000 waiting transactions take
+                    at start, and what following a writer at full speed costs the writer
           mixed     reads random rows in one thread and updates one row a transaction in another, for S seconds
           contention  commits of one and of two processes, of one thread and of eight, and of eight processes
           compaction  how fast N rows are compacted, and how long a writer waits for it

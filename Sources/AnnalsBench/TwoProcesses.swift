@@ -146,7 +146,7 @@ struct TwoProcesses {
 /// What one thread waits for and another says.
 ///
 /// Sound although it is shared: the memory is a semaphore's, which any thread may use.
-private final class Gate: @unchecked Sendable {
+final class Gate: @unchecked Sendable {
     private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
     init() { sem_init(semaphore, 0, 0) }

@@ -30,6 +30,8 @@ struct Workloads {
         case "history": try history()
         case "kill": try commitUntilKilled()
         case "twoproc": try TwoProcesses(arguments: arguments).run()
+        case "tracker": try TaskEnd.run { [arguments] in try await Tracked(arguments: arguments).run() }
+        case "tracker_writer": try Tracked(arguments: arguments).write()
         case "mixed": try mixed()
         case "contention": try Contention(arguments: arguments).run()
         case "contention_writer": try Contention(arguments: arguments).write()

@@ -10,7 +10,8 @@ extension Command {
             Cleaning waits for registered readers, as long as retention allows. If cleaning has passed a reader, it
             is lost: it must read everything again, and then be moved to that place with --advance. TOKEN is a token
             or the number of a transaction: the last one that the consumer has read. Without TOKEN, a new consumer
-            has read everything. A consumer that is registered already keeps its place.
+            has read everything. A consumer that is registered already keeps its place. Work of a tracker's
+            observers that has failed and is parked is listed with their consumer.
             """,
         operands: ["STORE", "[TOKEN]"],
         options: [
@@ -33,8 +34,9 @@ enum ConsumersCommand {
             throw ToolFailure(.failed, "No consumer “\(name)” is registered.")
         }
         output.hasChanges = access == .readWrite
-        for consumer in listed ?? [] {
-            try output.line(format == "json" ? json(consumer).text : text(consumer))
+        for (consumer, parked) in listed ?? [] {
+            try output.line(format == "json" ? json(consumer, parked: parked).text : text(consumer))
+            if format == "text" { for work in parked { try output.line("  " + text(work)) } }
         }
         return .done
     }
@@ -68,7 +70,11 @@ enum ConsumersCommand {
     }
 
     /// The consumers to print; nil if there was nothing to remove.
-    private static func perform(_ action: Action, _ store: Store) throws -> [Consumer]? {
+    private static func perform(_ action: Action, _ store: Store) throws -> [(Consumer, [ParkedWork])]? {
+        try consumers(action, store)?.map { consumer in (consumer, try store.parkedWork(ofConsumer: consumer.name)) }
+    }
+
+    private static func consumers(_ action: Action, _ store: Store) throws -> [Consumer]? {
         switch action {
         case .list: return try store.consumers
         case .register(let name, let place):
@@ -92,7 +98,24 @@ enum ConsumersCommand {
             + "\(time(consumer.lastSeen)) in process \(consumer.processID)"
     }
 
-    static func json(_ consumer: Consumer) -> JSONLine {
+    private static func text(_ work: ParkedWork) -> String {
+        "parked: “\(work.name ?? work.body.rawValue)”, transactions \(work.transactions.lowerBound) to "
+            + "\(work.transactions.upperBound), after \(work.attempts) attempts: \(work.error)"
+    }
+
+    private static func json(_ work: ParkedWork) -> String {
+        var line = JSONLine()
+        line.add("name", work.name ?? work.body.rawValue)
+        line.add("first", work.transactions.lowerBound)
+        line.add("last", work.transactions.upperBound)
+        line.add("attempts", UInt64(work.attempts))
+        line.add("error", work.error)
+        return line.text
+    }
+
+    static func json(_ consumer: Consumer) -> JSONLine { json(consumer, parked: []) }
+
+    private static func json(_ consumer: Consumer, parked: [ParkedWork]) -> JSONLine {
         var line = JSONLine()
         line.add("name", consumer.name)
         line.addRaw("kind", "[" + kinds(consumer).map(JSONText.string).joined(separator: ",") + "]")
@@ -103,6 +126,7 @@ enum ConsumersCommand {
         line.add("lastSeen", time(consumer.lastSeen))
         line.add("registered", time(consumer.registered))
         line.add("processID", UInt64(consumer.processID))
+        if !parked.isEmpty { line.addRaw("parked", "[" + parked.map { json($0) }.joined(separator: ",") + "]") }
         return line
     }
 

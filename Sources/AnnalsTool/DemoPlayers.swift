@@ -1,0 +1,208 @@
+// The three processes of `annals demo`: an app whose objects change by themselves, a share extension, and an importer
+// that writes and never reads.
+
+internal import Annals
+internal import FoundationEssentials
+internal import Glibc
+internal import Synchronization
+
+enum DemoRole: String, CaseIterable {
+    case app
+    case share
+    case importer = "import"
+}
+
+/// What the three keep.
+enum DemoModel {
+    struct Folder: Entity {
+        var name = ""
+        var clips = ToMany<Clip>()
+        static let schema = Schema<Folder> { Attribute(\.name, .unique) }
+    }
+
+    struct Clip: Entity {
+        var title = ""
+        var url = ""
+        var rank = 0
+        var folder: Reference<Folder>?
+
+        static let schema = Schema<Clip> {
+            Attribute(\.url, .unique, .preservedOnDeletion)
+            Relationship(\.folder, inverse: \.clips, whenTargetIsDeleted: .cascade)
+        }
+    }
+
+    static let imported = 500
+    static let rankings = 4
+    static let shared = 3
+    static let firstURL = "https://swift.org"
+    static let editedTitle = "Swift, worth reading"
+    static let doneKey = "demo.done"
+    static let readKey = "demo.read"
+
+    static func url(_ author: String, _ number: Int) -> String { "https://example.org/\(author)/\(number)" }
+}
+
+/// Runs one of the processes.
+actor DemoPlayer {
+    private typealias Folder = DemoModel.Folder
+    private typealias Clip = DemoModel.Clip
+
+    private let role: DemoRole
+    private let store: Store
+
+    init(_ role: DemoRole, _ path: String) throws {
+        self.role = role
+        var options = Store.Options()
+        options.durability = .relaxed
+        store = try Store(at: path, entities: [Folder.self, Clip.self], options: options)
+    }
+
+    func play() async throws {
+        switch role {
+        case .app: try await playApp()
+        case .share: try await playShare()
+        case .importer: try await playImporter()
+        }
+        try store.close()
+    }
+
+    // MARK: The app
+
+    private func playApp() async throws {
+        let context = store.makeContext(author: "app", name: "view")
+        let folder = context.insert(Folder(name: "Reading"))
+        let clip = context.insert(
+            Clip(title: "Swift", url: DemoModel.firstURL, rank: 1, folder: folder.reference))
+        try context.save()
+        clip.title = DemoModel.editedTitle
+        say("holds the clip “Swift” of rank 1, and changes its title without saving")
+
+        let (inserted, deleted) = (Seen(), Seen())
+        let tracker = try HistoryTracker(
+            store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share", "import"],
+            batchAuthors: ["import"], cleanStrategy: .byNotification(times: 1), logLevel: 0)
+        tracker.observe(Clip.self, [.insert]) { changes in
+            inserted.add(changes.map { $0.after?.url ?? "-" })
+        }
+        tracker.observe(Clip.self, [.delete]) { changes in
+            deleted.add(changes.map { $0.tombstone?[\.url] ?? "-" })
+        }
+
+        try await wait("the rank changes") { clip.rank == 5 }
+        say("sees rank 5 in the object that it holds; the title is still “\(clip.title)”")
+        try expect(clip.title == DemoModel.editedTitle && clip.status.isChanged, "The unsaved title is lost.")
+        let expected = DemoModel.shared + DemoModel.imported
+        try await wait("all clips arrive") { inserted.count >= expected && deleted.count >= 1 }
+        say("has observed \(inserted.count) inserted clips, and the deletion of \(deleted.all.joined())")
+        try expect(
+            inserted.count == expected && deleted.all == [DemoModel.url("share", 2)],
+            "The observers got something else than what was done.")
+        try await wait("the folder shows them") { folder.clips.count == expected }
+        say("shows \(folder.clips.count) clips in the folder")
+        let saved = try context.save()
+        try store.setMetadata(true, for: DemoModel.doneKey, author: "app")
+        try await wait("history is cleaned") { [store] in try store.horizon >= saved.number }
+        say("has saved its title as transaction \(saved.number); all have read that, so history up to there is cleaned")
+        await tracker.stop()
+    }
+
+    // MARK: The share extension
+
+    private func playShare() async throws {
+        let inserted = Seen()
+        let tracker = try HistoryTracker(
+            store: store, currentAuthor: "share", allAuthors: ["app", "share", "import"], batchAuthors: ["import"],
+            logLevel: 0)
+        tracker.observe(Clip.self, [.insert]) { changes in inserted.add(changes.map { $0.after?.url ?? "-" }) }
+        let folder = try await folder()
+        let first = DemoModel.firstURL
+        try await store.write(author: "share") { transaction in
+            for clip in try transaction.references(to: Clip.self, where: #Predicate { $0.url == first }) {
+                try transaction.update(clip) { $0.rank = 5 }
+            }
+            for number in 1...DemoModel.shared {
+                try transaction.insert(
+                    Clip(title: "Shared \(number)", url: DemoModel.url("share", number), folder: folder))
+            }
+        }
+        say("sets the rank to 5 and inserts \(DemoModel.shared) clips")
+        // The app's clip, and those of the importer.
+        try await wait("the import is seen") { inserted.count == 1 + DemoModel.imported }
+        say("has observed \(inserted.count) clips of the others, and deletes the second of its own")
+        let url = DemoModel.url("share", 2)
+        try await store.write(author: "share") { transaction in
+            for clip in try transaction.references(to: Clip.self, where: #Predicate { $0.url == url }) {
+                try transaction.delete(clip)
+            }
+        }
+        try await wait("the app has saved") { [store] in
+            try store.metadata(DemoModel.doneKey, as: Bool.self) == true
+        }
+        let last = try store.currentToken
+        try await wait("everything is read") { [store] in
+            try store.consumer("share").map { $0.cursor >= last } ?? false
+        }
+        // A transaction of anybody is a round of the app, at whose end it cleans.
+        try store.setMetadata(true, for: DemoModel.readKey, author: "share")
+        await tracker.stop()
+    }
+
+    // MARK: The importer
+
+    private func playImporter() async throws {
+        let folder = try await folder()
+        let clips = (1...DemoModel.imported).map { number in
+            Clip(title: "Imported \(number)", url: DemoModel.url("import", number), rank: number, folder: folder)
+        }
+        try store.insert(contentsOf: clips, author: "import", contextName: "batch")
+        let prefix = String(DemoModel.url("import", 0).dropLast())
+        for _ in 1...DemoModel.rankings {
+            try store.update(
+                Clip.self, where: #Predicate { $0.url.starts(with: prefix) }, author: "import", contextName: "ranking"
+            ) { $0.rank += 1 }
+        }
+        say("inserts \(clips.count) clips, changes all ranks \(DemoModel.rankings) times, and ends")
+    }
+
+    // MARK: Waiting and telling
+
+    /// The folder, as soon as the app has made it.
+    private func folder() async throws -> Reference<Folder> {
+        for try await _ in try store.ownAndRemoteChanges(after: .oldest) {
+            if let folder = try store.snapshot().references(to: Folder.self).first { return folder }
+        }
+        throw ToolFailure(.failed, "The app has not made its folder.")
+    }
+
+    private func wait(_ what: String, _ condition: () throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !condition() {
+            guard ContinuousClock.now < deadline else {
+                throw ToolFailure(.failed, "\(role.rawValue): it took too long until \(what).")
+            }
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
+    private func expect(_ holds: Bool, _ sentence: String) throws { try DemoCommand.expect(holds, sentence) }
+
+    private func say(_ sentence: String) {
+        let line = Array((role.rawValue.padded(to: 6) + "  " + sentence + "\n").utf8)
+        _ = line.withUnsafeBytes { Glibc.write(1, $0.baseAddress, $0.count) }
+    }
+}
+
+/// What an observer got.
+private final class Seen: Sendable {
+    private let list = Mutex<[String]>([])
+    var all: [String] { list.withLock { $0 } }
+    var count: Int { list.withLock { $0.count } }
+    func add(_ more: [String]) { list.withLock { $0 += more } }
+}
+
+extension String {
+    fileprivate func padded(to width: Int) -> String {
+        self + String(repeating: " ", count: Swift.max(0, width - count))
+    }
+}
