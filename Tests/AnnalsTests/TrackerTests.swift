@@ -624,13 +624,13 @@ func eventually(
         try insert("two")
         tracker.start()
         try await eventually { calls.count == 1 }
-        await tracker.stop()
-        #expect(calls.all == ["one"])
-        // What it has got is not delivered again.
+        // Whether the body has ended or not: what it has got is not delivered again.
         tracker.start()
+        #expect(tracker.state == .running)
         try await eventually { calls.count == 2 }
-        await tracker.stop()
         #expect(calls.all == ["one", "two"])
+        await tracker.stop()
+        #expect(tracker.state == .stopped)
         try end()
     }
 

@@ -38,6 +38,8 @@ extension HistoryTracker {
 struct TrackerState: Sendable {
     var phase = HistoryTracker.State.stopped
     var task: Task<Void, Never>?
+    /// Whether the last call was to start, and whether the task that runs is to end.
+    var isWanted = false
     var isStopping = false
     var metrics = HistoryTracker.Metrics()
     var attachments: [Attachment] = []
@@ -88,20 +90,32 @@ final class TrackerCore: Sendable {
     /// Starts, once `isolation` is free: its code has then registered what it wants to observe.
     func start(after isolation: (any Actor)?) {
         state.withLock { state in
-            guard state.task == nil else { return }
+            guard state.task == nil || state.isStopping && !state.isWanted else { return }
+            state.isWanted = true
             state.phase = .running
+            // A body that has stopped its tracker still runs, perhaps.
+            let last = state.task
+            state.task = Task { [self] in
+                await last?.value
+                await Self.wait(for: isolation)
+                guard begins() else { return }
+                let ended = await run()
+                self.state.withLock { state in
+                    if !state.isStopping { (state.isWanted, state.phase) = (false, ended) }
+                    state.isStopping = true
+                }
+            }
+        }
+    }
+
+    private func begins() -> Bool {
+        state.withLock { state in
+            guard state.isWanted else { return false }
             state.isStopping = false
             state.cursor = nil
             state.cursors = [:]
             state.withoutHistory = []
-            state.task = Task { [self] in
-                await Self.wait(for: isolation)
-                let ended = await run()
-                self.state.withLock { state in
-                    state.task = nil
-                    if !state.isStopping || ended != .stopped { state.phase = ended }
-                }
-            }
+            return true
         }
     }
 
@@ -109,7 +123,7 @@ final class TrackerCore: Sendable {
 
     func end() {
         let (task, attachments) = state.withLock { state in
-            state.isStopping = true
+            (state.isStopping, state.isWanted) = (true, false)
             if state.phase == .running { state.phase = .stopped }
             return (state.task, state.attachments)
         }
@@ -119,7 +133,7 @@ final class TrackerCore: Sendable {
 
     func stop() async {
         let task = state.withLock { state in
-            state.isStopping = true
+            (state.isStopping, state.isWanted) = (true, false)
             if state.phase == .running { state.phase = .stopped }
             return state.task
         }

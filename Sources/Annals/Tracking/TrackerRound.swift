@@ -266,7 +266,7 @@ extension TrackerCore {
         state.withLock { state in
             state.cursor = end
             for name in others.keys { state.cursors[name] = end }
-            state.metrics.lag = newest - end.number
+            state.metrics.lag = newest - min(end.number, newest)
         }
         log(2, .debug, "“\(settings.author)” has read history up to transaction \(end.number).")
     }
