@@ -109,6 +109,19 @@ import Testing
         try store.commit { try $0.delete(gone) }
         let error = try refused(.referenceMissing) { try $0.update(ship) { $0.dock = gone } }
         #expect(error?.entity == "Ship" && error?.attributes == ["dock"] && error?.object == gone.id)
+        // A later change of the same object keeps the reference, and so the error.
+        let inserted = try refused(.referenceMissing) { transaction in
+            let new = try transaction.insert(Ship(code: "AB2", flag: "red", dock: gone))
+            try transaction.update(new) { $0.tons = 1 }
+        }
+        #expect(inserted?.attributes == ["dock"] && inserted?.object == gone.id)
+        let former = try store.commit { try $0.insert(Ship(code: "AB3", flag: "red")) }.result
+        try store.commit { try $0.delete(former) }
+        let changed = try refused(.referenceMissing) { transaction in
+            try transaction.update(ship) { $0.sisters = [former] }
+            try transaction.update(ship) { $0.tons = 1 }
+        }
+        #expect(changed?.attributes == ["sisters"] && changed?.object == former.id)
         // One of another entity.
         _ = try refused(.referenceMissing) { try $0.update(ship) { $0.dock = Reference(ship.id) } }
         try end()

@@ -118,6 +118,33 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// An object that this transaction has reserved and not yet inserted reads as null. The row keeps the reference.
+    @Test func anUpdateKeepsReferencesToWhatIsInsertedLater() throws {
+        let store = try store()
+        let (book, _) = try store.commit { try $0.insert(Book(title: "A")) }
+        let (later, _) = try store.commit { transaction in
+            let (shelf, tag) = (try transaction.reserve(Shelf.self), try transaction.reserve(Tag.self))
+            let new = try transaction.insert(Book(title: "B", shelf: shelf, tags: [tag]))
+            try transaction.update(book) { ($0.shelf, $0.tags) = (shelf, [tag]) }
+            for book in [book, new] {
+                #expect(try transaction[book]?.shelf == nil && transaction[book]?.tags == [])
+                #expect(try transaction.update(book) { $0.pages = 7 })
+                #expect(try !transaction.update(book) { $0.pages = 7 })
+            }
+            try transaction.insert(Shelf(name: "top"), as: shelf)
+            try transaction.insert(Tag(name: "new"), as: tag)
+            return (books: [book, new], shelf: shelf, tag: tag)
+        }
+        let snapshot = try store.snapshot()
+        for book in later.books {
+            let value = try #require(try snapshot[book])
+            #expect(value.shelf == later.shelf && value.tags == [later.tag] && value.pages == 7)
+        }
+        #expect(try snapshot.references(\.books, of: later.shelf).sorted() == later.books.sorted())
+        try store.close()
+        try folder.expectIntact()
+    }
+
     @Test func upsertFindsWhatIsThereAndWhatTheTransactionHasWritten() throws {
         let store = try store()
         let (before, _) = try store.commit { try $0.upsert(Book(title: "A", isbn: "1")) }

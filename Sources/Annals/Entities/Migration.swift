@@ -83,7 +83,7 @@ public final class MigrationContext {
                 let reference = Reference<E>(row.id)
                 let old = try row.row(entity: entity.name, names: entity.attributes)
                 guard var value = try transaction[reference] else { return true }
-                let read = transaction.mayReadOtherValues(binding) ? value : nil
+                let read = transaction.mayReadOtherValues(row.id, binding) ? value : nil
                 for conversion in conversions where conversion.entity == layout.number {
                     try conversion.apply(old, binding, layout, to: &value)
                 }

@@ -38,7 +38,7 @@ extension Store {
             transaction in
             let (binding, layout) = try transaction.binding(E.self)
             return try transaction.forEachMatch(predicate) { reference, value in
-                let read = transaction.mayReadOtherValues(binding) ? value : nil
+                let read = transaction.mayReadOtherValues(reference.id, binding) ? value : nil
                 try change(&value)
                 return try transaction.write(&value, to: reference.id, binding, layout, asRead: read)
             }

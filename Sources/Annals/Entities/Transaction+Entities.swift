@@ -76,15 +76,16 @@ extension Transaction {
     public func update<E: Entity>(_ reference: Reference<E>, _ change: (inout E) throws -> Void) throws -> Bool {
         let (binding, layout) = try binding(E.self)
         guard var value = try self.value(reference, binding, layout) else { throw Self.notFound(reference, binding) }
-        let read = mayReadOtherValues(binding) ? value : nil
+        let read = mayReadOtherValues(reference.id, binding) ? value : nil
         try change(&value)
         return try write(&value, to: reference.id, binding, layout, asRead: read)
     }
 
-    /// Whether values may be read that rows do not have: also nothing instead of references to what this transaction
-    /// has deleted.
-    func mayReadOtherValues(_ binding: EntityBinding) -> Bool {
-        binding.readsOtherValues || draft.deletesAnything && binding.hasReferences
+    /// Whether values may be read that the object's row does not have: also nothing instead of references to what this
+    /// transaction has deleted. A row that it has written itself may also refer to an object that it has reserved and
+    /// not inserted yet, or to one that does not exist, which the commit refuses.
+    func mayReadOtherValues(_ object: ObjectID, _ binding: EntityBinding) -> Bool {
+        binding.readsOtherValues || binding.hasReferences && (draft.deletesAnything || draft.isChangedHere(object))
     }
 
     /// Gives an object the properties of a value. As `update(_:_:)` with a closure.
