@@ -118,9 +118,13 @@ extension Transaction {
             for value in values { references.append(try insert(value)) }
             return references
         }
+        let draft = draft
         for value in values {
+            // Nothing is noted for later upserts: the transaction consists of this.
             let object = try withUnsafePointer(to: value) { (value) throws(StoreError) in
-                try insert(UnsafeRawPointer(value), binding, layout)
+                try draft.insert(layout) { (row) throws(StoreError) in
+                    try binding.write(UnsafeRawPointer(value), to: &row)
+                }
             }
             references.append(Reference(object))
         }

@@ -19,6 +19,8 @@ package struct LogLimits: Equatable, Sendable {
     package var expectedFileBytes: UInt64 = 0
     /// A transaction that is longer waits in an unnamed file for its commit.
     package var spoolBytes = 8 << 20
+    /// That file is written in steps of about this.
+    package var spoolStepBytes = 512 << 10
     /// Files are read in steps of this.
     package var windowBytes = 1 << 20
 
@@ -50,6 +52,7 @@ package struct LogLimits: Equatable, Sendable {
         limits.syncLagBytes = 32768
         limits.mappingReserveBytes = 1 << 20
         limits.spoolBytes = 16384
+        limits.spoolStepBytes = 4096
         limits.windowBytes = 8192
         // Simulated time passes faster than a thread returns what is kept.
         limits.lockKeeping.commits = .max

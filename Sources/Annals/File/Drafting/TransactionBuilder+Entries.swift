@@ -20,11 +20,20 @@ extension TransactionBuilder {
     /// returns. Throws what it throws, and what reading throws.
     @inline(__always)
     package func forEachEntry(
-        withRows: Bool = false,
-        _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
+        withRows: Bool = false, _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
     ) throws(StoreError) {
         if superseded > 0 { return try forEachCountingEntry(withRows, body) }
-        try forEachWrittenEntry(withRows, body)
+        try forEachWrittenEntry(withRows, leavesOut: false, { _ in true }, body)
+    }
+
+    /// The same with rows, for changes of some entities: a frame that waits in a file and has none of them may be left
+    /// out. Others are handed out whole.
+    @inline(__always)
+    package func forEachRowEntry(
+        of isMeant: (UInt16) -> Bool, _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
+    ) throws(StoreError) {
+        if superseded > 0 { return try forEachCountingEntry(true, body) }
+        try forEachWrittenEntry(true, leavesOut: true, isMeant, body)
     }
 
     private func forEachCountingEntry(
@@ -32,22 +41,27 @@ extension TransactionBuilder {
     ) throws(StoreError) {
         let own = try findOwnChanges()
         var place = OwnChanges.Place(part: 0, position: 0)
-        try forEachWrittenEntry(withRows) { (change, row) throws(StoreError) in
+        func counts(_ change: ChangeView) -> Bool {
             // Positions ascend within a part, and each part has a change.
             let position = UInt32(change.entryOffset - FrameField.bytes)
             if position <= place.position { place.part += 1 }
             place.position = position
-            return own.place(of: change.objectBits) == place ? try body(change, row) : true
+            return own.place(of: change.objectBits) == place
         }
+        try forEachWrittenEntry(
+            withRows, leavesOut: false, { _ in true },
+            { (change, row) throws(StoreError) in counts(change) ? try body(change, row) : true })
     }
 
     /// The same with changes that no longer count.
     private func forEachWrittenEntry(
-        _ withRows: Bool, _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
+        _ withRows: Bool, leavesOut: Bool, _ isMeant: (UInt16) -> Bool,
+        _ body: (ChangeView, UnsafeRawBufferPointer?) throws(StoreError) -> Bool
     ) throws(StoreError) {
         guard !isLent else { throw unusable() }
         for frame in frames {
             guard case .part = frame.content else { continue }
+            if leavesOut, try !has(isMeant, frame) { continue }
             let count = withRows ? Int(frame.frameBytes) : FrameField.bytes + Int(frame.tableBytes)
             let goesOn = try spool.withBytes(at: frame.spoolOffset, count: count) { (bytes) throws(StoreError) in
                 let table = bytes.slice(FrameField.bytes, Int(frame.tableBytes))
@@ -61,6 +75,16 @@ extension TransactionBuilder {
         let front = FrameField.bytes + table.count
         _ = try Self.visit(table.bytes, rowShift: table.count, body) { offset in
             withRows ? Self.row(at: offset - front, of: rows) : nil
+        }
+    }
+
+    /// Whether a frame has a change of such an entity. Reads its table only.
+    private func has(_ isMeant: (UInt16) -> Bool, _ frame: PreparedFrame) throws(StoreError) -> Bool {
+        let start = frame.spoolOffset + UInt64(FrameField.bytes)
+        return try spool.withBytes(at: start, count: Int(frame.tableBytes)) { (table) throws(StoreError) in
+            // The visit ends early if it finds one.
+            try !Self.visit(
+                table, rowShift: 0, { (change, _) in !isMeant(change.object.entityNumber) }, row: { _ in nil })
         }
     }
 

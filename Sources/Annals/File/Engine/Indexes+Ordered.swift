@@ -205,8 +205,10 @@ extension Indexes {
             next.hasBuilt = true
         }
         var changes = OrderedChanges()
-        try transaction.forEachEntry(withRows: true) { (change, row) throws(StoreError) in
-            if !next.shape.indexes(of: change.object.entityNumber).isEmpty {
+        let shape = next.shape
+        func hasIndex(_ entity: UInt16) -> Bool { !shape.indexes(of: entity).isEmpty }
+        try transaction.forEachRowEntry(of: hasIndex) { (change, row) throws(StoreError) in
+            if hasIndex(change.object.entityNumber) {
                 try note(change, row: row, next, in: &changes, large: IndexShape.noLargeKeys)
             }
             return true

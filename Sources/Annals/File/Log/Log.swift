@@ -182,7 +182,8 @@ package final class Log: @unchecked Sendable {
     package func makeTransaction(expectedChanges: Int = 1, catalog: SchemaCatalog? = nil) -> TransactionBuilder {
         TransactionBuilder(
             limits: limits, catalog: catalog ?? follow.withLock { state.catalog }, salt: header.salt,
-            spool: Spool(files, directory: directory, limit: limits.spoolBytes), expectedChanges: expectedChanges)
+            spool: Spool(files, directory: directory, limit: limits.spoolBytes, step: limits.spoolStepBytes),
+            expectedChanges: expectedChanges)
     }
 }
 

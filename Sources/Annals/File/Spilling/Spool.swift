@@ -3,30 +3,38 @@
 /// Bytes that are appended and later read back, in memory up to a limit.
 ///
 /// The first `fileBytes` bytes stand in the file, the rest in `memory`. The file has no name, so nothing of it remains.
+///
+/// Once there is a file, little is gathered: what was just written is still in the processor's caches, from where the
+/// system copies it several times as fast.
 struct Spool: ~Copyable {
     private let files: any FileSystem
     private let directory: Descriptor
     private let limit: Int
+    /// So much is gathered for the file.
+    private let step: Int
     private var memory = ByteWriter(withoutMemory: ())
     private var file: Descriptor?
     private var fileBytes: UInt64 = 0
 
-    init(_ files: any FileSystem, directory: Descriptor, limit: Int) {
+    init(_ files: any FileSystem, directory: Descriptor, limit: Int, step: Int) {
         self.files = files
         self.directory = directory
         self.limit = limit
+        self.step = step
     }
 
     /// An empty one of the same kind.
-    func another() -> Spool { Spool(files, directory: directory, limit: limit) }
+    func another() -> Spool { Spool(files, directory: directory, limit: limit, step: step) }
 
     deinit { if let file { files.close(file) } }
 
     var count: UInt64 { fileBytes + UInt64(memory.count) }
 
     mutating func append(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
-        if memory.count + bytes.count > limit, memory.count > 0 { try moveToFile() }
-        memory.append(bytes)
+        if memory.count + bytes.count > (file == nil ? limit : step), memory.count > 0 { try moveToFile() }
+        guard let file, memory.count == 0, bytes.count >= step / 2 else { return memory.append(bytes) }
+        try files.writeAll(file, at: fileBytes, bytes)
+        fileBytes += UInt64(bytes.count)
     }
 
     private mutating func moveToFile() throws(StoreError) {
@@ -34,7 +42,8 @@ struct Spool: ~Copyable {
         guard let file else { return }
         try files.writeAll(file, at: fileBytes, memory.bytes)
         fileBytes += UInt64(memory.count)
-        memory.truncate()
+        // Never again as much as before there was a file.
+        if memory.count > step { memory = ByteWriter(withoutMemory: ()) } else { memory.truncate() }
     }
 
     /// Copies bytes that were appended. A stretch that was appended at once is never split between file and memory.
