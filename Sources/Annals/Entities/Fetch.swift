@@ -33,11 +33,15 @@ struct FetchRun {
 
     /// Lends the wanted rows in their order, until `body` returns false. Memory grows with the number of objects only
     /// if they must be sorted.
+    ///
+    /// - Parameter readsAll: Whether `body` reads all of each row.
     @inline(__always)
-    mutating func forEachRow(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
+    mutating func forEachRow(
+        readsAll: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) {
         if limit == 0 { return }
         guard plan.isInOrder else { return try forEachSortedRow(body) }
-        if limit == .max, offset == 0 { return try forEachMatch(body) }
+        if limit == .max, offset == 0 { return try forEachMatch(readsAll: readsAll, body) }
         try forEachRowInPlace(body)
     }
 
@@ -58,13 +62,16 @@ struct FetchRun {
 
     /// Lends all rows that satisfy the condition, in no order, until `body` returns false.
     @inline(__always)
-    mutating func forEachMatch(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
+    mutating func forEachMatch(
+        readsAll: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+    ) throws(StoreError) {
         let (view, plan) = (snapshot.view, plan)
         guard let tests = plan.tests else { return try forEachEvaluatedMatch(body) }
         var touched = 0
         defer { self.touched += touched }
         if tests.isEmpty {
-            return try plan.forEachCandidate(view, isWhole: isWhole) { (object, row) throws(StoreError) in
+            return try plan.forEachCandidate(view, isWhole: isWhole, readsAll: readsAll) {
+                (object, row) throws(StoreError) in
                 touched &+= 1
                 return try body(object, row)
             }
@@ -138,7 +145,7 @@ struct FetchRun {
         _ body: (ObjectID) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let (view, layout) = (snapshot.view, plan.layout)
-        try forEachRow { (object, row) throws(StoreError) in
+        try forEachRow(readsAll: true) { (object, row) throws(StoreError) in
             try binding.make(row, object, view, layout, like: initial, bytes, in: address)
             return try body(object)
         }
@@ -152,7 +159,7 @@ struct FetchRun {
         _ grow: (inout ValueMemory) -> Void
     ) throws(StoreError) {
         let (view, layout) = (snapshot.view, plan.layout)
-        try forEachRow { (object, row) throws(StoreError) in
+        try forEachRow(readsAll: true) { (object, row) throws(StoreError) in
             if memory.count == memory.capacity { grow(&memory) }
             try binding.make(row, object, view, layout, like: initial, bytes, in: memory.end)
             memory.count &+= 1

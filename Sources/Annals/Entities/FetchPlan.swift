@@ -42,7 +42,8 @@ struct FetchPlan {
         self.sort = sort
         access = .scan
         isInOrder = sort.isEmpty
-        tests = condition.rowTests
+        let rowTests = condition.rowTests
+        tests = rowTests
         let conjuncts = condition.conjuncts
         var best = Rank.none
         // Of indexes that are as good, the one that decides more is better.
@@ -68,7 +69,7 @@ struct FetchPlan {
             else { continue }
             (best, bestNames) = (found.rank, found.names.count)
             use(.ranges(index.id, found.ranges), "index over \(found.names.joined(separator: ", "))")
-            tests = condition.rowTests?.filter { test in !found.decided.contains { $0 === test.test } }
+            tests = rowTests?.filter { test in !found.decided.contains { $0 === test.test } }
             isInOrder = sort.isEmpty
             if found.ranges.count == 1 { orderBy(index.id, equalities: found.equalities) }
         }
@@ -243,9 +244,12 @@ struct FetchPlan {
 
     /// Lends the rows that the access finds, until `body` returns false.
     ///
-    /// - Parameter isWhole: Whether `body` wants all of them, so that the first step may be a large one.
+    /// - Parameters:
+    ///   - isWhole: Whether `body` wants all of them, so that the first step may be a large one.
+    ///   - readsAll: Whether `body` reads all of each row.
     func forEachCandidate(
-        _ view: View, isWhole: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+        _ view: View, isWhole: Bool = false, readsAll: Bool = false,
+        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         switch access {
         case .nothing: return
@@ -260,8 +264,9 @@ struct FetchPlan {
             for range in ranges {
                 var goesOn = true
                 let ends = try IndexRange(index, layout, range.lower, range.upper)
-                try view.range(index, from: ends.lower, to: ends.upper, reversed: isReversed, isWhole: isWhole) {
-                    (object, row) throws(StoreError) in
+                try view.range(
+                    index, from: ends.lower, to: ends.upper, reversed: isReversed, isWhole: isWhole, readsAll: readsAll
+                ) { (object, row) throws(StoreError) in
                     goesOn = try body(object, row)
                     return goesOn
                 }

@@ -128,7 +128,7 @@ extension PredicateExpressions.Variable: VariableExpression {
 extension PredicateExpressions.KeyPath: OperandExpression {
     func operand(_ translator: PredicateTranslator) -> PredicateOperand? {
         if translator.isVariable(root) {
-            if let (index, _) = translator.property(keyPath) { return .property(index, isFolded: false, absent: nil) }
+            if let index = translator.property(keyPath) { return .property(index, isFolded: false, absent: nil) }
             return Output.self is any AnyReference.Type ? .identity : nil
         }
         if keyPath as AnyKeyPath == \String.caseFolded, let inner = translator.operand(root) { return inner.folded }

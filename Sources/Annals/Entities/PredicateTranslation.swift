@@ -68,17 +68,17 @@ struct PredicateTranslator {
 
     // MARK: Properties
 
-    /// The property that a key path of the variable leads to.
-    func property(_ path: AnyKeyPath) -> (index: Int, property: EntityModel.Property)? {
+    /// The property that a key path of the variable leads to, by its index.
+    func property(_ path: AnyKeyPath) -> Int? {
         guard let offset = offset(path) else { return nil }
-        guard let index = binding.properties.firstIndex(where: { $0.offset == offset }) else { return nil }
-        return (index, binding.properties[index])
+        return binding.index(ofPropertyAt: offset)
     }
 
     /// The relationship that a key path of the variable leads to.
     func relationship(_ path: AnyKeyPath) -> RelationshipStep? {
         guard let offset = offset(path) else { return nil }
-        if let (index, property) = property(path) {
+        if let index = property(path) {
+            let property = binding.properties[index]
             guard let target = property.codec.target, let layout = try? snapshot.layout(of: target.model) else {
                 return nil
             }

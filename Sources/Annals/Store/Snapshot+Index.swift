@@ -62,7 +62,7 @@ extension Snapshot {
 
     func lendRows(
         of entity: EntityHandle, by attributes: [String], from lower: RangeBound, to upper: RangeBound,
-        after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false,
+        after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false, readsAll: Bool = false,
         _ body: (borrowing RowView) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let index = try index(of: entity, attributes)
@@ -70,13 +70,14 @@ extension Snapshot {
         let layout = entity.layout
         guard !ends.isExact else {
             return try view.range(
-                index, from: ends.lower, to: ends.upper, after: object, offset: offset, reversed: reversed
+                index, from: ends.lower, to: ends.upper, after: object, offset: offset, reversed: reversed,
+                readsAll: readsAll
             ) { (object, row) throws(StoreError) in try lend(object, row, layout, body) }
         }
         // Rows outside the range do not count.
         var passed = max(0, offset)
         try view.range(
-            index, from: ends.lower, to: ends.upper, after: object, reversed: reversed
+            index, from: ends.lower, to: ends.upper, after: object, reversed: reversed, readsAll: readsAll
         ) { (object, row) throws(StoreError) in
             guard try ends.contains(row, view) else { return true }
             if passed > 0 {
@@ -157,7 +158,8 @@ extension Snapshot {
         var rows: [Row] = []
         let limit = limit ?? .max
         try lendRows(
-            of: handle, by: attributes, from: lower, to: upper, after: object, offset: offset, reversed: reversed
+            of: handle, by: attributes, from: lower, to: upper, after: object, offset: offset, reversed: reversed,
+            readsAll: true
         ) { (stored) throws(StoreError) in
             if rows.count < limit { rows.append(try stored.row(entity: handle.name, names: handle.attributes)) }
             return rows.count < limit

@@ -83,11 +83,14 @@ extension UnsafeRawBufferPointer {
     /// `String(validating:as:)` is not specialized and takes four times as long.
     package var text: String? {
         guard count > 0, let first = baseAddress else { return "" }
-        guard isASCII else { return withValidText { String(copying: $0) } }
+        guard isASCII else { return checkedText }
         // ASCII is valid UTF-8, so the bytes need not be looked at a second time.
         let bytes = UnsafeBufferPointer(start: first.assumingMemoryBound(to: UInt8.self), count: count)
         return String(copying: UTF8Span(unchecked: bytes.span, isKnownASCII: true))
     }
+
+    @inline(never)
+    private var checkedText: String? { withValidText { String(copying: $0) } }
 
     /// Whether the bytes are valid UTF-8. Linear in the bytes.
     package var isText: Bool { isASCII || withValidText { _ in true } != nil }
@@ -96,20 +99,23 @@ extension UnsafeRawBufferPointer {
     @inline(__always)
     var isASCII: Bool {
         guard let start = baseAddress else { return true }
-        var bits: UInt64 = 0
-        guard count >= 8 else {
-            for offset in 0..<count { bits |= UInt64(start.load(fromByteOffset: offset, as: UInt8.self)) }
-            return bits < 0x80
-        }
-        // The last word overlaps the one before it.
-        let last = count &- 8
+        if count < 16 { return isShortASCII }
+        // The last vector overlaps the one before it.
+        let last = count &- 16
+        var bits = start.loadUnaligned(fromByteOffset: last, as: SIMD2<UInt64>.self)
         var offset = 0
         while offset < last {
-            bits |= start.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-            offset &+= 8
+            bits |= start.loadUnaligned(fromByteOffset: offset, as: SIMD2<UInt64>.self)
+            offset &+= 16
         }
-        bits |= start.loadUnaligned(fromByteOffset: last, as: UInt64.self)
-        return bits & 0x8080_8080_8080_8080 == 0
+        return (bits.x | bits.y) & 0x8080_8080_8080_8080 == 0
+    }
+
+    @inline(never)
+    private var isShortASCII: Bool {
+        var bits: UInt8 = 0
+        for byte in self { bits |= byte }
+        return bits < 0x80
     }
 
     /// Nil if the bytes are invalid or empty. Sound because any byte is a `UInt8`, and the spans do not outlive the

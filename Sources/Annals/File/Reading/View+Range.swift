@@ -1,7 +1,8 @@
 // Ranges of an ordered index: collected first, read afterwards, so that the loads of many rows overlap.
 
-/// How many rows of a range are looked up at once.
-private let rangeStep = 128
+/// How many rows of a range are looked up at once: so many that their places, 8 bytes each, take less than 1 KiB with
+/// what an array adds. The allocator is much slower with more.
+private let rangeStep = 120
 
 extension View {
     /// The ordered indexes of an entity.
@@ -31,10 +32,11 @@ extension View {
     ///     view does not have it.
     ///   - offset: How many objects are passed over first. Only those with cut keys are read for it.
     ///   - isWhole: Whether `body` wants the whole range, so that the first step may be a large one.
+    ///   - readsAll: Whether `body` reads all of each row, so that all of it is loaded ahead.
     package func range(
         _ id: IndexID, from lower: IndexBound = .unbounded, to upper: IndexBound = .unbounded,
         after object: ObjectID? = nil, offset: Int = 0, reversed: Bool = false, isWhole: Bool = false,
-        _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
+        readsAll: Bool = false, _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let number = try indexNumber(id)
         let indexShape = shape.indexes[number]
@@ -42,7 +44,7 @@ extension View {
         var range = EntryRange(lower: lower, upper: upper, offset: max(0, offset), isReversed: reversed)
         if let object { range.begin(after: try place(of: object, indexShape, lower)) }
         if number < ordered.count, let index = ordered[number] {
-            try readRange(index, indexShape, &range, isWhole: isWhole, body)
+            try readRange(index, indexShape, &range, isWhole: isWhole, readsAll: readsAll, body)
         } else {
             try sortRange(indexShape, range, body)
         }
@@ -122,7 +124,7 @@ extension View {
     }
 
     private func readRange(
-        _ index: OrderedIndex, _ indexShape: IndexShape, _ range: inout EntryRange, isWhole: Bool,
+        _ index: OrderedIndex, _ indexShape: IndexShape, _ range: inout EntryRange, isWhole: Bool, readsAll: Bool,
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) {
         var batch = RangeBatch()
@@ -131,7 +133,7 @@ extension View {
         // The first step is small: most searches are for little.
         var step = isWhole ? rangeStep : 16
         while true {
-            batch.reset()
+            batch.reset(for: step)
             try core.reading { () throws(StoreError) in
                 try index.forEach(from: range.lower, to: range.upper, reversed: range.isReversed, core.file) {
                     (key, object) throws(StoreError) in
@@ -149,14 +151,14 @@ extension View {
             if batch.isFull {
                 if range.isReversed { range.upper = batch.last } else { range.lower = batch.last }
             }
-            if try !lend(&batch, indexShape, &range, body) || !batch.isFull { return }
+            if try !lend(&batch, indexShape, &range, readsAll: readsAll, body) || !batch.isFull { return }
             step = rangeStep
         }
     }
 
     /// First where all the rows are, then a touch of each, then the rows: so that the loads from memory overlap.
     private func lend(
-        _ batch: inout RangeBatch, _ index: IndexShape, _ range: inout EntryRange,
+        _ batch: inout RangeBatch, _ index: IndexShape, _ range: inout EntryRange, readsAll: Bool,
         _ body: (ObjectID, RowImage) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
         try core.reading { () throws(StoreError) in
@@ -167,6 +169,7 @@ extension View {
                 batch.offsets.append(offset)
             }
             batch.touch(core.file)
+            if readsAll { batch.touchEnds(core.file) }
             if batch.hasCutKeys { try sortCutKeys(&batch, index, range.isReversed) }
             let first = try passedOver(batch, index, &range)
             let (objects, offsets) = (batch.objects, batch.offsets)
@@ -360,10 +363,13 @@ private struct RangeBatch: ~Copyable {
         return .beside(key: Array(lastKey.bytes), object)
     }
 
-    mutating func reset() {
+    /// Begins anew, with room for so many.
+    mutating func reset(for count: Int) {
         objects.removeAll(keepingCapacity: true)
         offsets.removeAll(keepingCapacity: true)
-        cutRuns.removeAll(keepingCapacity: true)
+        objects.reserveCapacity(count)
+        offsets.reserveCapacity(count)
+        if !cutRuns.isEmpty { cutRuns.removeAll(keepingCapacity: true) }
         lastKey.truncate()
         isFull = false
     }
@@ -377,6 +383,26 @@ private struct RangeBatch: ~Copyable {
         }
         // Kept, so that the loads are not left out.
         touchedBytes = touched
+    }
+
+    /// After `touch`: the same for the cache lines of each row that come after those. One load that is missing costs as
+    /// much as making a text.
+    mutating func touchEnds(_ file: VerifiedFile) {
+        var touched: UInt8 = 0
+        for offset in offsets {
+            guard let header = file.unverifiedBytes(at: offset, count: RowField.bytes) else { continue }
+            let rowBytes = header.integer(at: RowField.rowBytes, as: UInt32.self)
+            // Whatever stands there, which is not verified.
+            let count = Int(min(rowBytes, 1024))
+            guard count > 192, let bytes = file.unverifiedBytes(at: offset, count: count) else { continue }
+            touched ^= bytes[count &- 1]
+            var place = 256
+            while place < count {
+                touched ^= bytes[place]
+                place &+= 64
+            }
+        }
+        touchedBytes ^= touched
     }
 
     /// Takes an entry; false if the batch is full.
