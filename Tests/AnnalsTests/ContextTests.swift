@@ -191,6 +191,8 @@ struct Label: Entity, Equatable {
             let conflicts = try #require(error?.mergeConflicts)
             #expect(conflicts.map(\.attribute) == ["title"] && conflicts[0].object == note.reference.id)
             #expect(conflicts[0].base == "base" && conflicts[0].mine == "mine" && conflicts[0].theirs == "theirs")
+            let sentence = "“title” of \(note.reference) of “Note” was changed here and in the store."
+            #expect(conflicts[0].description == sentence && error?.message.hasPrefix(sentence) == true)
             #expect(try store.currentToken == before && note.title == "mine" && note.text == "mine")
             try context.refresh(note, keepingEdits: true)
         }
@@ -307,7 +309,8 @@ struct Label: Entity, Equatable {
         #expect(note.group?.name == "a" && note.group !== group)
         try context.save()
         let strange = context.insert(Note(title: "s", group: other.insert(Group(name: "b")).reference))
-        expect(.wrongContext) { try context.save() }
+        let error = expect(.wrongContext) { try context.save() }
+        #expect(error?.message.hasPrefix("“group” of “Note” refers to an object of “Group” that is not") == true)
         context.delete(strange)
         try context.save()
         context.close()

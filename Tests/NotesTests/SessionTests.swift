@@ -51,6 +51,26 @@ import Testing
         try expectIntact()
     }
 
+    @Test func aConflictOfFoldersShowsTheirNames() throws {
+        var lines: [String] = []
+        let session = try Session(store) { lines.append($0) }
+        session.run("open Swift")
+        session.run("move Mine")
+        try store.write { transaction in
+            let folder = try transaction.insert(Folder(name: "Theirs"))
+            for note in try transaction.references(to: Note.self) {
+                try transaction.update(note) { $0.folder = folder }
+            }
+        }
+        session.run("save")
+        #expect(lines.first == "Conflict: the folder is “Theirs” by now, and here “Mine”.")
+        session.run("save mine")
+        session.run("list")
+        #expect(lines.last == "Mine/Swift: Old")
+        session.end()
+        try expectIntact()
+    }
+
     @Test(.timeLimit(.minutes(1))) func aSessionFollowsTheStore() async throws {
         let (lines, output) = AsyncStream.makeStream(of: String.self)
         let session = try Session(store) { output.yield($0) }

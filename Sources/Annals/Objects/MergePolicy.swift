@@ -58,6 +58,18 @@ public struct MergeConflict: Hashable, Sendable, Codable {
     }
 }
 
+extension MergeConflict: CustomStringConvertible {
+    /// The conflict as a sentence, without any values.
+    public var description: String {
+        let object = "\(object) of “\(entity)”"
+        return switch kind {
+        case .attribute: "“\(attribute ?? "")” of \(object) was changed here and in the store."
+        case .deletedInStore: "\(object) was changed here, and deleted in the store."
+        case .changedInStore: "\(object) was deleted here, and changed in the store."
+        }
+    }
+}
+
 /// All conflicts of a save.
 struct ConflictFacts: ErrorFacts {
     let conflicts: [MergeConflict]
@@ -68,14 +80,7 @@ extension StoreError {
     public var mergeConflicts: [MergeConflict] { (facts as? ConflictFacts)?.conflicts ?? [] }
 
     static func mergeConflict(_ conflicts: [MergeConflict]) -> StoreError {
-        let sentences = conflicts.prefix(10).map { conflict in
-            let object = "\(conflict.object) of “\(conflict.entity)”"
-            return switch conflict.kind {
-            case .attribute: "“\(conflict.attribute ?? "")” of \(object) was changed here and in the store."
-            case .deletedInStore: "\(object) was changed here, and deleted in the store."
-            case .changedInStore: "\(object) was deleted here, and changed in the store."
-            }
-        }
+        let sentences = conflicts.prefix(10).map(\.description)
         let more = conflicts.count > 10 ? " And \(conflicts.count - 10) more." : ""
         var error = StoreError(
             .mergeConflict,

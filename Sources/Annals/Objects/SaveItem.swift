@@ -205,7 +205,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         let model = E.model
         for slot in model.referringSlots {
             for target in model.references(at: slot, in: value) where target.isTemporary && permanent[target] == nil {
-                throw .wrongContext(target, model.properties[slot].codec.target?.model.name ?? model.name)
+                throw .unknownTemporary(target, of: model.properties[slot], model)
             }
         }
     }
@@ -288,6 +288,20 @@ final class SaveItemOf<E: Entity>: SaveItem {
             object.saved = SavedValue(value)
             core.addPending(object)
         }
+    }
+}
+
+extension StoreError {
+    fileprivate static func unknownTemporary(
+        _ target: ObjectID, of property: EntityModel.Property, _ model: EntityModel
+    ) -> StoreError {
+        let entity = property.codec.target?.model.name ?? model.name
+        return StoreError(
+            .wrongContext,
+            "“\(property.name)” of “\(model.name)” refers to an object of “\(entity)” that is not inserted in this context, or "
+                + "no longer, because it was undone, discarded or deleted: insert it again, or refer to another. If it is "
+                + "inserted in another context, save that context first, and use the object's reference.",
+            ObjectFacts(entity, object: target))
     }
 }
 

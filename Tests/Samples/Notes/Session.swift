@@ -136,6 +136,7 @@ import Observation
             try context.save()
             say("Saved.")
         } catch let error as StoreError where error.code == .mergeConflict {
+            try context.merge()  // Their values may refer to what the context does not know yet.
             report(error.mergeConflicts)
             say("Enter “save mine” or “save theirs”.")
         }
@@ -157,12 +158,18 @@ import Observation
         for conflict in conflicts {
             switch conflict.kind {
             case .attribute:
-                let (mine, theirs) = (conflict.mine?.string ?? "-", conflict.theirs?.string ?? "-")
+                let (mine, theirs) = (text(conflict.mine), text(conflict.theirs))
                 say("Conflict: the \(conflict.attribute ?? "") is “\(theirs)” by now, and here “\(mine)”.")
             case .deletedInStore: say("Conflict: others have deleted it.")
             case .changedInStore: say("Conflict: others have changed it, and here it is deleted.")
             }
         }
+    }
+
+    /// What a user calls the value of an attribute.
+    private func text(_ value: Value?) -> String {
+        guard let folder = value?.object else { return value?.string ?? "-" }
+        return (try? context.object(Reference<Folder>(folder)).name) ?? "-"
     }
 }
 
