@@ -54,6 +54,7 @@ import Testing
 
     @Test func undoRestoresAndRedoDoesItAgain() throws {
         let session = try session("folder Reading", "add Swift", "tag language", "delete", "undo", "search language")
+        session.expect("Undone: delete")
         session.expect("Reading/Swift: #language")
         for command in ["undo", "undo", "redo", "save"] { session.send(command) }
         session.expect("Saved.")

@@ -200,7 +200,7 @@ extension StoreError.Code {
     public static let mergeConflict = Self(rawValue: "mergeConflict")
     /// What would be undone was changed by somebody else since; `mergeConflicts` says how.
     public static let undoConflict = Self(rawValue: "undoConflict")
-    /// An object or a temporary reference belongs to another context.
+    /// An object or a temporary reference belongs to another context, or is no longer inserted in this one.
     public static let wrongContext = Self(rawValue: "wrongContext")
     /// An object was changed that is deleted.
     public static let objectGone = Self(rawValue: "objectGone")
