@@ -50,6 +50,35 @@ enum Memory {
     }
 }
 
+extension Memory {
+    private typealias MallocInfo = @convention(c) (Int32, UnsafeMutablePointer<FILE>) -> Int32
+
+    /// The bytes that `malloc` has given out, by its own account, with what it needs for itself.
+    static func heapBytes() throws -> Int {
+        // The module of the C library does not have `malloc_info`.
+        guard let symbol = dlsym(nil, "malloc_info") else { throw BenchError(message: "there is no malloc_info") }
+        var (text, size): (UnsafeMutablePointer<CChar>?, Int) = (nil, 0)
+        guard let stream = open_memstream(&text, &size) else { throw BenchError(message: "there is no memory") }
+        let result = unsafeBitCast(symbol, to: MallocInfo.self)(0, stream)
+        fclose(stream)
+        defer { free(text) }
+        guard result == 0, let text else { throw BenchError(message: "malloc_info has failed") }
+        let lines = String(cString: text).split(separator: "\n")
+        // What all arenas have together comes last, after the last arena.
+        let total = lines[((lines.lastIndex { $0.hasPrefix("</heap>") } ?? 0))...]
+        func bytes(_ start: String) throws -> Int {
+            guard let line = total.first(where: { $0.hasPrefix(start) }),
+                let digits = line.split(separator: "size=\"").last?.prefix(while: \.isNumber), let bytes = Int(digits)
+            else {
+                throw BenchError(message: "malloc_info says nothing of \(start)")
+            }
+            return bytes
+        }
+        return try bytes("<system type=\"current\"") + bytes("<total type=\"mmap\"") - bytes("<total type=\"fast\"")
+            - bytes("<total type=\"rest\"")
+    }
+}
+
 /// The size of a file; 0 if there is none.
 func fileBytes(_ path: String) -> Int {
     var status = stat()

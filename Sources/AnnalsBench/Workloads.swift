@@ -41,6 +41,9 @@ struct Workloads {
         case let name where name.hasPrefix("typed_"):
             let typed = Typed(arguments: arguments, file: file, options: options) { report($0, $1, $2, $3) }
             try typed.run()
+        case let name where name.hasPrefix("object_"):
+            let objects = Objects(arguments: arguments, file: file, options: options) { report($0, $1, $2, $3) }
+            try objects.run()
         default: throw BenchError(message: "there is no workload \(arguments.workload)")
         }
     }
