@@ -40,6 +40,10 @@ import Glibc
             case ("folders", 4):
                 try SharedFolders.run(arguments[1], seed: integer(arguments[2]), operations: integer(arguments[3]))
             case ("migrate", 3): try Migrating.run(arguments[1], arguments[2])
+            case ("leaks", 3...):
+                try ContextLeaks.run(
+                    arguments[1], contexts: integer(arguments[2]),
+                    plant: arguments.dropFirst(3).first.flatMap { ContextLeaks.Plant(rawValue: $0) })
             default:
                 throw Wrong(
                     "usage: process-helper make STORE, writer STORE LOG NUMBER SEED, compactor STORE LOG SEED "
@@ -48,7 +52,8 @@ import Glibc
                         + "watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
                         + "cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE, hold STORE, "
                         + "rounds STORE COUNT, addresses STORE, fork STORE, "
-                        + "folders STORE SEED OPERATIONS, or migrate make|run|first STORE")
+                        + "folders STORE SEED OPERATIONS, migrate make|run|first STORE, "
+                        + "or leaks STORE CONTEXTS [object|context|thread|descriptor|memory]")
             }
         } catch {
             Lines.write("process-helper \(arguments.first ?? ""): \(error)\n", to: 2)
