@@ -36,6 +36,8 @@ final class EntityBinding: @unchecked Sendable {
     private let required: Set<Int>
     /// Whether it refers to objects.
     let hasReferences: Bool
+    /// Whether `write` needs no code of the program for it.
+    let isWrittenByAddress: Bool
     /// Whether values may be read that rows do not have: initial ones where a value is missing, and nothing instead of
     /// references to what was deleted.
     let readsOtherValues: Bool
@@ -48,7 +50,7 @@ final class EntityBinding: @unchecked Sendable {
             properties = []
             count = 0
             columns = .allocate(capacity: 1)
-            (hasReferences, readsOtherValues) = (false, false)
+            (hasReferences, isWrittenByAddress, readsOtherValues) = (false, true, false)
             lastChange = -1
             required = []
             return
@@ -72,6 +74,7 @@ final class EntityBinding: @unchecked Sendable {
         placed.sort { $0.position < $1.position }
         properties = placed.map(\.property)
         hasReferences = properties.contains { $0.codec.attributeType.isReference }
+        isWrittenByAddress = !properties.contains { $0.codec.form == .other }
         readsOtherValues = placed.contains { (position, property) in
             let attribute = layout.entity.attributes[position]
             return property.codec.attributeType.isReference
@@ -375,9 +378,6 @@ final class EntityBinding: @unchecked Sendable {
         }
         return changes
     }
-
-    /// Whether `write` needs no code of the program for it.
-    var isWrittenByAddress: Bool { !properties.contains { $0.codec.form == .other } }
 
     /// Whether a property may be stored outside its row, where rows are not compared.
     func mayHaveLongValues(_ value: UnsafeRawPointer) -> Bool {

@@ -6,6 +6,7 @@
 // EM2  There is one model for each type in a process, whatever the stores.
 
 internal import FoundationEssentials
+internal import Synchronization
 
 /// Everything about an entity that does not depend on a store.
 final class EntityModel: Sendable {
@@ -32,6 +33,16 @@ final class EntityModel: Sendable {
         var inverse: SchemaItemInverse?
     }
 
+    /// What comparing two values needs to know of a property.
+    struct Place: Sendable {
+        enum Comparison { case bytes, text, optionalText, optionalReference, stored }
+
+        let offset: Int
+        /// In bytes.
+        let size: Int
+        let comparison: Comparison
+    }
+
     /// The other side of a relationship.
     struct OtherSide: Sendable {
         let name: String
@@ -42,8 +53,12 @@ final class EntityModel: Sendable {
     }
 
     let type: any Entity.Type
+    /// Of `type`.
+    let key: ObjectIdentifier
     let name: String
     let properties: [Property]
+    /// Of `properties`.
+    let places: [Place]
     let otherSides: [OtherSide]
     let keys: [IndexDescription]
     let history: HistoryPolicy
@@ -72,8 +87,10 @@ final class EntityModel: Sendable {
         derived: [DerivedRule], limits: [SideLimit], lastChange: String?, slotPaths: [any AnyKeyPath & Sendable]
     ) {
         self.type = type
+        key = ObjectIdentifier(type)
         self.name = name
         self.properties = properties
+        places = properties.map { Place($0) }
         self.otherSides = otherSides
         self.keys = keys
         self.history = history
@@ -104,6 +121,22 @@ final class EntityModel: Sendable {
     }
 }
 
+extension EntityModel.Place {
+    fileprivate init(_ property: EntityModel.Property) {
+        offset = property.offset
+        size = property.size
+        let isOptional = property.codec.isOptional
+        comparison =
+            switch property.codec.form {
+            case .bool, .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64, .double:
+                isOptional ? .stored : .bytes
+            case .reference: isOptional ? .optionalReference : .bytes
+            case .string: isOptional ? .optionalText : .text
+            case .float, .date, .other: .stored
+            }
+    }
+}
+
 /// The other side of a relationship, as a schema names it.
 struct SchemaItemInverse: Sendable {
     let target: any Entity.Type
@@ -126,7 +159,7 @@ protocol EntityRules: Sendable {
 // MARK: All models
 
 extension Entity {
-    /// The model of this type. Takes a lock for one look into a table.
+    /// The model of this type. Mostly one look into a table without a lock.
     static var model: EntityModel { EntityModels.shared.model(of: Self.self) }
 }
 
@@ -135,8 +168,26 @@ private final class EntityModels: @unchecked Sendable {
     static let shared = EntityModels()
     private let monitor = Monitor()
     private var models: [ObjectIdentifier: EntityModel] = [:]
+    /// The addresses of models that were asked for lately, each at a place that its type has: found without a lock.
+    ///
+    /// Sound because no model is ever released.
+    private let recent = InlineArray<64, Atomic<UInt>> { _ in Atomic(0) }
 
+    @inline(__always)
     func model<E: Entity>(of type: E.Type) -> EntityModel {
+        let key = ObjectIdentifier(type)
+        let place = Int(truncatingIfNeeded: (UInt(bitPattern: key) &* 0x9E37_79B9_7F4A_7C15) >> 58)
+        if let address = UnsafeRawPointer(bitPattern: recent[place].load(ordering: .acquiring)) {
+            let model = Unmanaged<EntityModel>.fromOpaque(address).takeUnretainedValue()
+            if model.key == key { return model }
+        }
+        let model = keptModel(of: type)
+        let address = UInt(bitPattern: Unmanaged.passUnretained(model).toOpaque())
+        recent[place].store(address, ordering: .releasing)
+        return model
+    }
+
+    private func keptModel<E: Entity>(of type: E.Type) -> EntityModel {
         if let known = monitor.withLock({ models[ObjectIdentifier(type)] }) { return known }
         // Not under the lock: the program's own code makes the schema and the first value.
         let made = EntityModelBuilder<E>().model()

@@ -226,6 +226,8 @@ struct Fetch<E: Entity> {
 
     mutating func count() throws(StoreError) -> Int { try run.count() }
 
+    mutating func objectIDs() throws(StoreError) -> [ObjectID] { try run.objects() }
+
     mutating func references() throws(StoreError) -> [Reference<E>] { try run.objects().map { Reference($0) } }
 
     mutating func values() throws(StoreError) -> [E] {

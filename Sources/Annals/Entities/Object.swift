@@ -1,4 +1,8 @@
 // An object in one state of a store or in a context, with its properties and what it refers to.
+//
+// Invariants:
+// OJ1  Each access to a stored property of an object reads or replaces a whole value, and runs no other code meanwhile.
+//      So accesses cannot overlap, and those that are frequent are not checked for it.
 
 internal import FoundationEssentials
 internal import Observation
@@ -15,30 +19,34 @@ internal import Observation
 public final class Object<E: Entity> {
     /// The object's reference. It is temporary until the object is first saved, or
     /// `Context.obtainPermanentReferences(for:)` gives it another.
-    public internal(set) var reference: Reference<E>
-    let source: ObjectSource
+    @exclusivity(unchecked) public internal(set) var reference: Reference<E>
+    @usableFromInline let source: ObjectSource
     /// The properties as they are shown; nil until they are read.
-    var loaded: E?
+    @exclusivity(unchecked) @usableFromInline var loaded: E?
     /// The properties that edits are relative to; nil if nothing is edited.
-    var saved: SavedValue<E>?
-    var phase = ObjectPhase.stored
+    @exclusivity(unchecked) var saved: SavedValue<E>?
+    @exclusivity(unchecked) var phase = ObjectPhase.stored
     /// Whether the source must be told when the object is released.
     var isRegistered = false
+    /// The ID that it had first: a temporary one if it was inserted here.
+    let firstID: ObjectID
     /// Made when somebody first observes the object.
     var registrar: ObservationRegistrar?
 
     init(_ reference: Reference<E>, _ source: ObjectSource) {
         self.reference = reference
+        firstID = reference.id
         self.source = source
     }
 
     init(_ reference: Reference<E>, _ value: E, _ source: ObjectSource) {
         self.reference = reference
+        firstID = reference.id
         self.source = source
         loaded = value
     }
 
-    deinit { if isRegistered { source.released(reference.id) } }
+    deinit { if isRegistered { source.released(reference.id, firstID) } }
 
     /// The properties as they are shown. Initial values if the object cannot be read, which the source notes.
     var current: E {
@@ -49,22 +57,23 @@ public final class Object<E: Entity> {
         set { loaded = newValue }
     }
 
-    @inline(never) @discardableResult
+    @inline(never) @usableFromInline @discardableResult
     func load() -> E {
         let value = source.value(reference) ?? E()
         loaded = value
         return value
     }
 
-    @inline(__always)
-    private func read<V>(_ path: KeyPath<E, V>) -> V {
+    /// Compiled with the code that reads: there the type and the key path are known, and so the place in memory.
+    @inlinable @inline(__always)
+    func read<V>(_ path: KeyPath<E, V>) -> V {
         if source.noticesReads { noticeRead(path) }
         if let value = loaded?[keyPath: path] { return value }
         return load()[keyPath: path]
     }
 
-    @inline(never)
-    private func noticeRead(_ path: PartialKeyPath<E>) {
+    @inline(never) @usableFromInline
+    func noticeRead(_ path: PartialKeyPath<E>) {
         source.probe?.note(MemoryLayout<E>.offset(of: path))
         if source.isTracked { noteAccess(at: MemoryLayout<E>.offset(of: path)) }
     }
@@ -72,11 +81,11 @@ public final class Object<E: Entity> {
     // MARK: Properties
 
     /// The value of a property.
-    public subscript<V>(dynamicMember path: any KeyPath<E, V> & Sendable) -> V { read(path) }
+    @inlinable public subscript<V>(dynamicMember path: any KeyPath<E, V> & Sendable) -> V { read(path) }
 
     /// The value of a property. Only an object of a context can be changed.
     public subscript<V>(dynamicMember path: any WritableKeyPath<E, V> & Sendable) -> V {
-        get { read(path) }
+        @inlinable get { read(path) }
         set { edit(at: MemoryLayout<E>.offset(of: path)) { $0[keyPath: path] = newValue } }
     }
 
@@ -169,13 +178,14 @@ final class SavedValue<E: Entity> {
 }
 
 /// Where objects are read from. Notes the first error, because properties cannot throw.
+@usableFromInline
 class ObjectSource {
     private(set) var failure: StoreError?
     /// Set while key paths are looked at instead of objects.
     fileprivate(set) var probe: PathProbe? { didSet { noticesReads = probe != nil || tracking != nil } }
     /// Tells whether somebody observes what is read; nil if nobody can.
     var tracking: TrackingProbe? { didSet { noticesReads = probe != nil || tracking != nil } }
-    private(set) var noticesReads = false
+    @usableFromInline private(set) final var noticesReads = false
 
     var isTracked: Bool { tracking?.isTracking ?? false }
 
@@ -207,8 +217,8 @@ class ObjectSource {
     /// Somebody observes what refers to an object.
     func noteObservedSide(_ object: ObjectID) {}
 
-    /// A registered object is released.
-    func released(_ object: ObjectID) {}
+    /// A registered object is released. `first` is the ID that it had first.
+    func released(_ object: ObjectID, _ first: ObjectID) {}
 }
 
 /// Finds out which property a key path of objects leads to, by following it.

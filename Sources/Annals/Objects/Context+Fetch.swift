@@ -145,7 +145,7 @@ struct ContextSearch<E: Entity> {
     func objects(_ sort: [SortKey<E>], limit: Int?, offset: Int) throws -> [Object<E>] {
         guard includesUnsaved else {
             var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset)
-            return try fetch.references().map { core.any($0) }
+            return core.objects(try fetch.objectIDs())
         }
         return try references(sort, limit: limit, offset: offset).map { core.any($0) }
     }

@@ -114,7 +114,7 @@ extension ContextCore {
                 if let refreshment = try object.refreshment(newer) { refreshments.append(refreshment) }
             }
         } else {
-            for object in registered where !object.id.isTemporary {
+            for object in storedObjects {
                 guard try newer.isOther(object.id, than: older) else { continue }
                 if let refreshment = try object.refreshment(newer) { refreshments.append(refreshment) }
             }

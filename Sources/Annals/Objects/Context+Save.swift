@@ -92,7 +92,7 @@ extension Context {
 extension Store {
     fileprivate func save(
         _ plan: SavePlan, _ addition: ((Transaction) throws -> Void)?, author: String?, contextName: String?
-    ) throws(StoreError) -> (permanent: [ObjectID: ObjectID], saved: HistoryToken?) {
+    ) throws(StoreError) -> (permanent: PermanentIDs, saved: HistoryToken?) {
         do {
             let (permanent, token) = try commit(author: author, contextName: contextName) { transaction in
                 let permanent = try plan.write(to: transaction)
@@ -124,17 +124,18 @@ struct SavePlan: Sendable {
         if let failure = core.takeFailure() { throw failure }
         var items: [any SaveItem] = []
         items.reserveCapacity(core.pending.count)
-        for object in core.pending.values {
-            if let item = try object.saveItem(runsHooks: true) { items.append(item) }
+        // In the order of insertion: objects get their numbers in it.
+        let base = try core.snapshot
+        for id in core.pending.sortedIDs {
+            if let item = try core.pending[id]?.saveItem(runsHooks: true, base) { items.append(item) }
         }
         if items.isEmpty { return nil }
-        // In the order of insertion: objects get their numbers in it.
-        items.sort { $0.id < $1.id }
-        self.init(items, try core.snapshot)
+        self.init(items, base)
     }
 
     func requireValid() throws(StoreError) {
-        let failures = items.flatMap(\.failures)
+        var failures: [ValidationFailure] = []
+        for item in items where !item.failures.isEmpty { failures += item.failures }
         guard failures.isEmpty else { throw .validationFailed(failures) }
     }
 
@@ -166,7 +167,7 @@ struct SavePlan: Sendable {
     private static func upsert(_ items: inout [any SaveItem], _ newer: Snapshot) throws(StoreError) {
         // Two of a plan's objects must not have one value. The transaction finds that out.
         var planned = Set(items.map(\.id))
-        var existing: [ObjectID: ObjectID] = [:]
+        var existing: PermanentIDs = [:]
         var found = -1
         // A reference that is part of a key may be to an object that turns out to be in the store, too.
         while existing.count > found {
@@ -184,9 +185,10 @@ struct SavePlan: Sendable {
 
     /// The body of the transaction. Throws `conflict` if an object was changed since the state of the plan. Returns the
     /// IDs of the inserted objects by their temporary ones.
-    func write(to transaction: Transaction) throws(StoreError) -> [ObjectID: ObjectID] {
+    func write(to transaction: Transaction) throws(StoreError) -> PermanentIDs {
         let now = transaction.snapshot
-        var permanent: [ObjectID: ObjectID] = [:]
+        var permanent: PermanentIDs = [:]
+        permanent.reserveCapacity(items.count { $0.kind == .insert })
         for item in items {
             if item.kind == .insert {
                 let id = try item.reserve(in: transaction)
@@ -202,7 +204,7 @@ struct SavePlan: Sendable {
         return permanent
     }
 
-    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID], _ newer: Snapshot) {
+    func finish(_ core: ContextCore, _ permanent: PermanentIDs, _ newer: Snapshot) {
         for item in dropped { item.drop(core, newer) }
         for item in items { item.finish(core, permanent) }
     }
@@ -228,7 +230,7 @@ extension ContextCore {
     /// Takes over what was saved, and moves to a state that contains it. What is committed must not look unsaved, so
     /// nothing is thrown here: if the newest state cannot be read, the next call that reads says so.
     fileprivate func finish(
-        _ plan: SavePlan, _ permanent: [ObjectID: ObjectID], _ saved: HistoryToken?, _ store: Store
+        _ plan: SavePlan, _ permanent: PermanentIDs, _ saved: HistoryToken?, _ store: Store
     ) -> HistoryToken {
         batch {
             var newer: Snapshot?

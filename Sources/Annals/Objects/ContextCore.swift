@@ -1,7 +1,8 @@
 // The state of a context: which objects it has, and which of them have something unsaved.
 //
 // Invariants:
-// CX1  There is one object for each ID. `registry` has every object that somebody holds, and keeps none alive.
+// CX1  There is one object for each ID. `registry` has every object that somebody holds, and keeps none alive. It also
+//      has a saved object by the temporary ID that the object had before.
 // CX2  `pending` has every object with something unsaved, or with a newer version than the snapshot has, and keeps it
 //      alive. Without its context it is emptied, so that objects and their context do not keep each other alive.
 // CX3  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
@@ -18,7 +19,7 @@ protocol ChangeRecorder: AnyObject {
     /// An inserted object has taken the place of one of the store, which had these properties.
     func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>)
     /// Objects were saved for the first time: their permanent IDs by their temporary ones.
-    func replaceReferences(_ permanent: [ObjectID: ObjectID])
+    func replaceReferences(_ permanent: PermanentIDs)
     /// What was changed up to now is saved.
     func endSavedGroup()
 }
@@ -34,11 +35,10 @@ final class ContextCore: ObjectSource {
     private weak var owningStore: Store?
     /// What the context stands at, or why it stands nowhere.
     private var place: Result<Snapshot, StoreError>
-    private var registry: [ObjectID: Registered] = [:]
-    private(set) var pending: [ObjectID: any LiveObject] = [:]
-    /// By temporary ID: the ID that a saved object has now, as long as somebody holds it.
-    private var permanentIDs: [ObjectID: ObjectID] = [:]
-    private var temporaryIDs: [ObjectID: ObjectID] = [:]
+    /// The entity of which an object was inserted last.
+    private var lastEntity: (model: EntityModel, number: UInt16)?
+    private var registry = ObjectIDTable<Registered>()
+    private(set) var pending = ObjectIDTable<any LiveObject>()
     /// IDs that were reserved for objects that are not saved yet.
     private var reservedIDs: Set<ObjectID> = []
     private(set) var isClosed = false
@@ -69,11 +69,22 @@ final class ContextCore: ObjectSource {
     /// What the context stands at. Throws why the store could not be read when the context was made.
     var snapshot: Snapshot { get throws(StoreError) { try place.get() } }
 
-    func stand(at snapshot: Snapshot) { place = .success(snapshot) }
+    func stand(at snapshot: Snapshot) {
+        place = .success(snapshot)
+        lastEntity = nil
+    }
+
+    /// The number of an entity where the context stands. Saving says what is missing if the store does not know it.
+    private func number(of model: EntityModel) -> UInt16 {
+        if let lastEntity, lastEntity.model === model { return lastEntity.number }
+        let number = (try? snapshot)?.numberIfAny(of: model) ?? .max
+        lastEntity = (model, number)
+        return number
+    }
 
     func close() {
         isClosed = true
-        pending = [:]
+        pending = ObjectIDTable()
         recorder = nil
         telling.removeAll()
     }
@@ -82,26 +93,24 @@ final class ContextCore: ObjectSource {
 
     var registeredCount: Int { registry.count }
 
-    /// All objects that somebody holds.
-    var registered: [any LiveObject] { registry.values.map(\.object) }
-
-    func registered(_ id: ObjectID) -> (any LiveObject)? { registry[permanentIDs[id] ?? id]?.object }
-
-    func registered<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
-        registry[permanentIDs[reference.id] ?? reference.id]?.object as? Object<E>
+    /// All objects that somebody holds and that are in the store.
+    var storedObjects: [any LiveObject] {
+        registry.pairs.compactMap { id, registered in id.isTemporary ? nil : registered.object }
     }
+
+    func registered(_ id: ObjectID) -> (any LiveObject)? { registry[id]?.object }
+
+    func registered<E: Entity>(_ reference: Reference<E>) -> Object<E>? { registry[reference.id]?.object as? Object<E> }
 
     private func register<E: Entity>(_ object: Object<E>) {
         object.isRegistered = true
         registry[object.id] = Registered(object: object)
     }
 
-    override func released(_ object: ObjectID) {
-        registry[object] = nil
+    override func released(_ object: ObjectID, _ first: ObjectID) {
+        registry.remove(object)
+        if first != object { registry.remove(first) }
         if !observedSides.isEmpty { observedSides.remove(object) }
-        if !temporaryIDs.isEmpty, let temporary = temporaryIDs.removeValue(forKey: object) {
-            permanentIDs[temporary] = nil
-        }
     }
 
     /// The object of a reference that leads to one in the snapshot, made if nobody holds it yet; nil if it is deleted
@@ -109,6 +118,16 @@ final class ContextCore: ObjectSource {
     func known<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
         if let held = registered(reference) { return held.isShown ? held : nil }
         return made(reference)
+    }
+
+    /// The objects with these IDs, in their order. Those that nobody holds yet are made.
+    func objects<E: Entity>(_ ids: [ObjectID]) -> [Object<E>] {
+        // Mostly all are new, or none is.
+        if let first = ids.first, registry[first] == nil { registry.reserveCapacity(registry.count + ids.count) }
+        var objects: [Object<E>] = []
+        objects.reserveCapacity(ids.count)
+        for id in ids { objects.append(any(Reference<E>(id))) }
+        return objects
     }
 
     /// Makes the object of a reference that nobody holds yet.
@@ -151,12 +170,11 @@ final class ContextCore: ObjectSource {
     func rename<E: Entity>(_ object: Object<E>, to reference: Reference<E>) {
         let temporary = object.id
         guard temporary != reference.id else { return }
-        registry[temporary] = nil
+        // When it is released, it is taken out by its first ID and its last one.
+        if temporary != object.firstID { registry.remove(temporary) }
         pending[temporary] = nil
-        if observedSides.remove(temporary) != nil { observedSides.insert(reference.id) }
+        if !observedSides.isEmpty, observedSides.remove(temporary) != nil { observedSides.insert(reference.id) }
         object.reference = reference
-        permanentIDs[temporary] = reference.id
-        if let former = temporaryIDs.updateValue(temporary, forKey: reference.id) { permanentIDs[former] = nil }
         register(object)
         noteRenamed(temporary, to: reference.id)
     }
@@ -167,7 +185,7 @@ final class ContextCore: ObjectSource {
         guard !waiting.isEmpty else { return }
         let entity = try snapshot.layout(of: E.model).number
         var next = try requireStore().reserveObjects(of: entity, count: waiting.count)
-        var permanent: [ObjectID: ObjectID] = [:]
+        var permanent: PermanentIDs = [:]
         // The same object may be given twice.
         for object in waiting where object.id.isTemporary {
             permanent[object.id] = next
@@ -188,7 +206,8 @@ final class ContextCore: ObjectSource {
     /// Another object has its ID from now on.
     func replace<E: Entity>(_ former: Object<E>) {
         removePending(former)
-        registry[former.id] = nil
+        registry.remove(former.id)
+        registry.remove(former.firstID)
         former.isRegistered = false
         former.saved = nil
         former.phase = .gone
@@ -218,16 +237,14 @@ final class ContextCore: ObjectSource {
     func insert<E: Entity>(_ value: E) -> Object<E> {
         precondition(!isClosed, "An object is inserted after its context has ended: keep the context.")
         let number = Self.nextTemporary.add(1, ordering: .relaxed).oldValue
-        // Saving says what is missing if the store does not know the entity.
-        let entity = (try? snapshot)?.numberIfAny(of: E.model) ?? .max
-        let reference = Reference<E>(ObjectID(checked: UInt64(entity) << 48 | number))
+        let reference = Reference<E>(ObjectID(checked: UInt64(self.number(of: E.model)) << 48 | number))
         let object = Object<E>(reference, value, self)
         object.phase = .gone
         register(object)
         recorder?.willChange(object)
         object.phase = .inserted
         pending[object.id] = object
-        noteOtherSides(of: object, from: nil, to: value)
+        if !observedSides.isEmpty { noteOtherSides(of: object, from: nil, to: value) }
         noteTouched(object.id, .properties)
         return object
     }
@@ -269,7 +286,7 @@ final class ContextCore: ObjectSource {
     override func referring<E: Entity>(to reference: Reference<E>, _ type: E.Type, _ offset: Int?) -> [ObjectID] {
         do throws(StoreError) {
             let (target, name) = try E.model.relationship(otherSideAt: offset)
-            return try referring(to: permanentIDs[reference.id] ?? reference.id, target, name)
+            return try referring(to: registered(reference.id)?.id ?? reference.id, target, name)
         } catch {
             note(error)
             return []
@@ -281,7 +298,7 @@ final class ContextCore: ObjectSource {
         var found = object.isTemporary ? [] : try snapshot.referring(to: object, model, name)
         guard !pending.isEmpty, let slot = model.properties.firstIndex(where: { $0.name == name }) else { return found }
         found.removeAll { pending[$0] != nil }
-        for (id, referrer) in pending where referrer.model === model {
+        for (id, referrer) in pending.pairs where referrer.model === model {
             if referrer.references(at: slot).contains(object) { found.append(id) }
         }
         return found.sorted()
@@ -325,6 +342,14 @@ extension Snapshot {
     func numberIfAny(of model: EntityModel) -> UInt16? { view.catalog.number(ofEntity: model.name) }
 
     fileprivate func valueIfReadable<E: Entity>(_ reference: Reference<E>) -> E? { try? value(reference) }
+
+    /// The layout of the entity of an object of a context. Throws `unknownEntity`.
+    func layout<E: Entity>(of reference: Reference<E>) throws(StoreError) -> RowLayout {
+        let number = reference.id.entityNumber
+        guard let layout = view.shape.newestLayout(number), !layout.isReserved else { return try layout(of: E.model) }
+        try requireKnown(number)
+        return layout
+    }
 
     /// Whether there is such an object of the type's entity. Constant time.
     func has<E: Entity>(_ reference: Reference<E>) throws(StoreError) -> Bool {

@@ -8,24 +8,52 @@ internal import FoundationEssentials
 extension EntityModel {
     /// Whether a property is the same in two values at these addresses.
     func isEqual(_ slot: Int, _ left: UnsafeRawPointer, _ right: UnsafeRawPointer) -> Bool {
-        let property = properties[slot]
-        let (left, right) = (left + property.offset, right + property.offset)
-        switch property.codec.form {
-        case .bool, .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64, .reference:
-            if !property.codec.isOptional {
-                return UnsafeRawBufferPointer(start: left, count: property.size)
-                    .elementsEqual(UnsafeRawBufferPointer(start: right, count: property.size))
-            }
-        case .string:
-            if !property.codec.isOptional {
-                let left = left.assumingMemoryBound(to: String.self)
-                let right = right.assumingMemoryBound(to: String.self)
-                return left.pointee.utf8.elementsEqual(right.pointee.utf8)
-            }
-        case .double, .float, .date, .other: break
+        let place = places[slot]
+        let (left, right) = (left + place.offset, right + place.offset)
+        switch place.comparison {
+        case .bytes:
+            return UnsafeRawBufferPointer(start: left, count: place.size)
+                .hasSameBytes(as: UnsafeRawBufferPointer(start: right, count: place.size))
+        case .text:
+            return Self.isSameText(
+                left.assumingMemoryBound(to: String.self), right.assumingMemoryBound(to: String.self))
+        case .optionalText:
+            let left = left.assumingMemoryBound(to: String?.self)
+            let right = right.assumingMemoryBound(to: String?.self)
+            guard left.pointee != nil, right.pointee != nil else { return left.pointee == nil && right.pointee == nil }
+            // An optional that is not nil begins with what it holds.
+            return Self.isSameText(
+                UnsafeRawPointer(left).assumingMemoryBound(to: String.self),
+                UnsafeRawPointer(right).assumingMemoryBound(to: String.self))
+        case .optionalReference: return left.load(as: ObjectID?.self) == right.load(as: ObjectID?.self)
+        case .stored: return isStoredEqual(slot, left, right)
         }
-        guard let left = try? property.codec.value(at: left).storedValue(),
-            let right = try? property.codec.value(at: right).storedValue()
+    }
+
+    @inline(__always)
+    private static func isSameText(_ left: UnsafePointer<String>, _ right: UnsafePointer<String>) -> Bool {
+        let bytes = MemoryLayout<String>.size
+        // Copies of one text have the same storage.
+        let isSameStorage = UnsafeRawBufferPointer(start: left, count: bytes)
+            .hasSameBytes(as: UnsafeRawBufferPointer(start: right, count: bytes))
+        if isSameStorage { return true }
+        guard left.pointee.isContiguousUTF8, right.pointee.isContiguousUTF8 else {
+            return left.pointee.utf8.elementsEqual(right.pointee.utf8)
+        }
+        // Asks for memory that may be changed, so that nothing is retained. Only a text that is not contiguous would be
+        // changed.
+        return UnsafeMutablePointer(mutating: left).pointee.withUTF8 { left in
+            UnsafeMutablePointer(mutating: right).pointee.withUTF8 { right in
+                UnsafeRawBufferPointer(left).hasSameBytes(as: UnsafeRawBufferPointer(right))
+            }
+        }
+    }
+
+    @inline(never)
+    private func isStoredEqual(_ slot: Int, _ left: UnsafeRawPointer, _ right: UnsafeRawPointer) -> Bool {
+        let codec = properties[slot].codec
+        guard let left = try? codec.value(at: left).storedValue(),
+            let right = try? codec.value(at: right).storedValue()
         else { return false }
         return left == right
     }
@@ -33,14 +61,18 @@ extension EntityModel {
     /// The slot of the first property that differs; nil if none does.
     func firstDifference<E: Entity>(_ left: E, _ right: E) -> Int? {
         withUnsafePointer(to: left) { left in
-            withUnsafePointer(to: right) { right in properties.indices.first { !isEqual($0, left, right) } }
+            withUnsafePointer(to: right) { right in places.indices.first { !isEqual($0, left, right) } }
         }
     }
 
     /// The slots of the properties that differ.
     func differences<E: Entity>(_ left: E, _ right: E) -> [Int] {
         withUnsafePointer(to: left) { left in
-            withUnsafePointer(to: right) { right in properties.indices.filter { !isEqual($0, left, right) } }
+            withUnsafePointer(to: right) { right in
+                var slots: [Int] = []
+                for slot in places.indices where !isEqual(slot, left, right) { slots.append(slot) }
+                return slots
+            }
         }
     }
 
@@ -90,7 +122,7 @@ extension EntityModel {
     }
 
     /// Replaces references by others. Returns whether there was any to replace.
-    func replaceReferences<E: Entity>(_ others: [ObjectID: ObjectID], in value: inout E) -> Bool {
+    func replaceReferences<E: Entity>(_ others: PermanentIDs, in value: inout E) -> Bool {
         var isReplaced = false
         for slot in referringSlots {
             let objects = references(at: slot, in: value)

@@ -22,9 +22,9 @@ protocol LiveObject: AnyObject {
     /// What becomes of it in another state; nil if nothing does.
     func refreshment(_ newer: Snapshot) throws(StoreError) -> (any ObjectRefreshment)?
     /// What is to be saved of it; nil if nothing is.
-    func saveItem(runsHooks: Bool) throws(StoreError) -> (any SaveItem)?
+    func saveItem(runsHooks: Bool, _ snapshot: Snapshot) throws(StoreError) -> (any SaveItem)?
     /// Replaces temporary references in its properties.
-    func replaceReferences(_ permanent: [ObjectID: ObjectID])
+    func replaceReferences(_ permanent: PermanentIDs)
 }
 
 extension Object: LiveObject {
@@ -119,7 +119,7 @@ extension Object: LiveObject {
         didChange(slots)
     }
 
-    func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
+    func replaceReferences(_ permanent: PermanentIDs) {
         guard var value = loaded else { return }
         if E.model.replaceReferences(permanent, in: &value) {
             loaded = value

@@ -23,16 +23,16 @@ protocol SaveItem: AnyObject, Sendable {
     /// none. `planned` are objects that must not be taken, `existing` are the IDs of those that are taken by the IDs of
     /// the inserted ones.
     func updatingExisting(
-        in newer: Snapshot, except planned: Set<ObjectID>, _ existing: [ObjectID: ObjectID]
+        in newer: Snapshot, except planned: Set<ObjectID>, _ existing: PermanentIDs
     ) throws(StoreError) -> (any SaveItem)?
     /// Takes an ID for an object to be inserted.
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
     /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
-    func write(to transaction: Transaction, _ permanent: [ObjectID: ObjectID]) throws(StoreError)
+    func write(to transaction: Transaction, _ permanent: PermanentIDs) throws(StoreError)
     /// The policy has decided against it: the object shows what the store has.
     func drop(_ core: ContextCore, _ newer: Snapshot)
     /// Takes over what was saved.
-    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID])
+    func finish(_ core: ContextCore, _ permanent: PermanentIDs)
 }
 
 final class SaveItemOf<E: Entity>: SaveItem {
@@ -65,20 +65,25 @@ final class SaveItemOf<E: Entity>: SaveItem {
         (self.first, self.inserted) = (first, inserted)
         self.isContested = isContested
         (self.reference, self.kind, self.shown, self.base, self.isAgain) = (reference, kind, shown, base, isAgain)
-        let layout = try snapshot.layout(of: E.model)
+        let layout = try snapshot.layout(of: reference)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
-        var value = value
-        if kind == .delete {
-            (failures, encoded) = ([], nil)
-        } else {
-            failures = binding.model.rules.hasRules ? Self.prepare(&value, binding) : []
-            encoded =
-                try withUnsafePointer(to: value) { (value) throws(StoreError) in
-                    let isWrittenByAddress = binding.isWrittenByAddress && !binding.mayHaveLongValues(value)
-                    return isWrittenByAddress ? nil : try binding.changes(value)
-                }
+        guard kind != .delete else {
+            (self.value, failures, encoded) = (value, [], nil)
+            return
         }
-        self.value = value
+        if binding.model.hasRules {
+            var prepared = value
+            failures = Self.prepare(&prepared, binding)
+            self.value = prepared
+        } else {
+            failures = []
+            self.value = value
+        }
+        encoded =
+            try withUnsafePointer(to: self.value) { (value) throws(StoreError) in
+                let isWrittenByAddress = binding.isWrittenByAddress && !binding.mayHaveLongValues(value)
+                return isWrittenByAddress ? nil : try binding.changes(value)
+            }
     }
 
     private static func prepare(_ value: inout E, _ binding: EntityBinding) -> [ValidationFailure] {
@@ -141,7 +146,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     }
 
     func updatingExisting(
-        in newer: Snapshot, except planned: Set<ObjectID>, _ existing: [ObjectID: ObjectID]
+        in newer: Snapshot, except planned: Set<ObjectID>, _ existing: PermanentIDs
     ) throws(StoreError) -> (any SaveItem)? {
         guard id.isTemporary else { return nil }
         let layout = try newer.layout(of: E.model)
@@ -174,7 +179,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         return try transaction.draft.reserve(entity: id.entityNumber)
     }
 
-    func write(to transaction: Transaction, _ permanent: [ObjectID: ObjectID]) throws(StoreError) {
+    func write(to transaction: Transaction, _ permanent: PermanentIDs) throws(StoreError) {
         let draft = transaction.draft
         guard kind != .delete else { return try draft.delete(id) }
         let (binding, layout) = try transaction.binding(E.self)
@@ -190,9 +195,16 @@ final class SaveItemOf<E: Entity>: SaveItem {
                 for (position, value) in values { try row.set(stored: value, at: position) }
             }
         }
+        if binding.model.referringSlots.isEmpty { return try write(value, draft, object, binding, layout) }
         var value = value
         if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
         try requirePermanent(value)
+        try write(value, draft, object, binding, layout)
+    }
+
+    private func write(
+        _ value: E, _ draft: PendingTransaction, _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout
+    ) throws(StoreError) {
         try withUnsafePointer(to: value) { (value) throws(StoreError) in
             try write(draft, object, binding, layout) { (row) throws(StoreError) in
                 try binding.write(UnsafeRawPointer(value), to: &row)
@@ -201,7 +213,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     }
 
     /// Throws `wrongContext` if the value refers to an object that only another context has.
-    private func requirePermanent(_ value: E, _ permanent: [ObjectID: ObjectID] = [:]) throws(StoreError) {
+    private func requirePermanent(_ value: E, _ permanent: PermanentIDs = [:]) throws(StoreError) {
         let model = E.model
         for slot in model.referringSlots {
             for target in model.references(at: slot, in: value) where target.isTemporary && permanent[target] == nil {
@@ -238,9 +250,16 @@ final class SaveItemOf<E: Entity>: SaveItem {
         core.noteTouched(object.id)
     }
 
-    func finish(_ core: ContextCore, _ permanent: [ObjectID: ObjectID]) {
+    func finish(_ core: ContextCore, _ permanent: PermanentIDs) {
         guard let object = core.registered(inserted ?? reference) else { return }
         let saved = Reference<E>(permanent[id] ?? id)
+        if isFinishedAsShown(object, core, permanent) {
+            if kind == .insert { core.didInsert(id) }
+            core.rename(object, to: saved)
+            object.phase = .stored
+            object.saved = nil
+            return core.removePending(object)
+        }
         if inserted != nil, let former = core.registered(reference) { core.replace(former) }
         var value = value
         if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
@@ -253,7 +272,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
             return
         }
         if kind == .insert { core.didInsert(id) }
-        if object.id.isTemporary { core.rename(object, to: saved) }
+        core.rename(object, to: saved)
         // Edits since saving began stay unsaved.
         var shown = shown
         if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &shown) }
@@ -289,6 +308,17 @@ final class SaveItemOf<E: Entity>: SaveItem {
             core.addPending(object)
         }
     }
+
+    /// Whether the object shows already what was saved, and nobody needs to be told. So it mostly is.
+    private func isFinishedAsShown(
+        _ object: Object<E>, _ core: ContextCore, _ permanent: PermanentIDs
+    ) -> Bool {
+        let model = E.model
+        guard kind != .delete, inserted == nil, object.isShown, core.recorder == nil,
+            permanent.isEmpty || model.referringSlots.isEmpty, let loaded = object.loaded
+        else { return false }
+        return model.firstDifference(value, loaded) == nil
+    }
 }
 
 extension StoreError {
@@ -315,7 +345,7 @@ extension StoredValue {
     }
 
     /// The same with other references.
-    fileprivate func replacing(_ others: [ObjectID: ObjectID]) -> StoredValue {
+    fileprivate func replacing(_ others: PermanentIDs) -> StoredValue {
         if others.isEmpty { return self }
         return switch self {
         case .object(let object): .object(others[object] ?? object)
@@ -327,8 +357,9 @@ extension StoredValue {
 }
 
 extension Object {
-    func saveItem(runsHooks: Bool) throws(StoreError) -> (any SaveItem)? {
-        var value = current
+    func saveItem(runsHooks: Bool, _ snapshot: Snapshot) throws(StoreError) -> (any SaveItem)? {
+        let shown = current
+        var value = shown
         let kind: HistoryChange.Kind
         switch phase {
         case .gone: return nil
@@ -347,8 +378,8 @@ extension Object {
             kind = .update
         }
         return try SaveItemOf(
-            reference, kind, shown: current, value: value, base: phase == .inserted ? nil : saved?.value,
+            reference, kind, shown: shown, value: value, base: phase == .inserted ? nil : saved?.value,
             isAgain: phase == .inserted && !id.isTemporary && !core.isReserved(id),
-            isContested: saved?.isContested ?? false, try core.snapshot)
+            isContested: saved?.isContested ?? false, snapshot)
     }
 }

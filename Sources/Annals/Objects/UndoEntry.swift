@@ -18,7 +18,7 @@ protocol UndoEntry: AnyObject {
     var hasTemporaries: Bool { get }
     /// Takes in what was changed since the last call.
     func close()
-    func replaceReferences(_ permanent: [ObjectID: ObjectID])
+    func replaceReferences(_ permanent: PermanentIDs)
     /// What others have changed since, so that it cannot be taken back.
     func conflicts(_ core: ContextCore, returning: Set<ObjectID>) -> [MergeConflict]
     /// Takes back what is not in conflict.
@@ -108,7 +108,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         slots = Set(E.model.differences(before, after))
     }
 
-    func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
+    func replaceReferences(_ permanent: PermanentIDs) {
         _ = E.model.replaceReferences(permanent, in: &before)
         _ = E.model.replaceReferences(permanent, in: &after)
         if var value = open?.value, E.model.replaceReferences(permanent, in: &value) { open?.value = value }

@@ -39,7 +39,7 @@ final class UndoGroup {
         hasTemporaries = entries.values.contains(where: \.hasTemporaries)
     }
 
-    func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
+    func replaceReferences(_ permanent: PermanentIDs) {
         guard hasTemporaries else { return }
         for entry in entries.values { entry.replaceReferences(permanent) }
     }
@@ -155,7 +155,7 @@ final class UndoHistory: ChangeRecorder {
         for group in undoable + [open].compactMap({ $0 }) { group.entry(of: object)?.didUpdateExisting(value) }
     }
 
-    func replaceReferences(_ permanent: [ObjectID: ObjectID]) {
+    func replaceReferences(_ permanent: PermanentIDs) {
         for group in undoable + redoable { group.replaceReferences(permanent) }
         open?.replaceReferences(permanent)
     }

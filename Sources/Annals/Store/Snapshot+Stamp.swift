@@ -18,14 +18,17 @@ extension Snapshot {
     public func stamp(of object: ObjectID) throws -> ObjectStamp? { try version(of: object) }
 
     private func version(of object: ObjectID) throws(StoreError) -> ObjectStamp? {
-        guard view.shape.has(object.entityNumber), !view.reservedEntities.contains(object.entityNumber) else {
-            return nil
-        }
+        guard isKept(object) else { return nil }
         try requireKnown(object.entityNumber)
         let version = try view.core.reading { () throws(StoreError) in
             try view.core.visibleRow(object, below: view.end)
         }
         return version.map { ObjectStamp(generation: engine.log.header.generation, version: $0) }
+    }
+
+    /// Whether the state has objects of that entity that programs see.
+    private func isKept(_ object: ObjectID) -> Bool {
+        view.shape.has(object.entityNumber) && !view.reservedEntities.contains(object.entityNumber)
     }
 
     /// Whether an object is not the same in both states: changed, inserted or deleted in between.
@@ -37,6 +40,13 @@ extension Snapshot {
     }
 
     func isOther(_ object: ObjectID, than other: Snapshot) throws(StoreError) -> Bool {
+        if view.core === other.view.core, isKept(object), other.isKept(object) {
+            try requireKnown(object.entityNumber)
+            try other.requireKnown(object.entityNumber)
+            return try view.core.reading { () throws(StoreError) in
+                try view.core.differs(object, below: view.end, other.view.end)
+            }
+        }
         let (mine, theirs) = (try version(of: object), try other.version(of: object))
         if mine == theirs { return false }
         guard mine != nil, theirs != nil, view.core !== other.view.core else { return true }

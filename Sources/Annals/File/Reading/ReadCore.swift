@@ -44,6 +44,18 @@ final class ReadCore: Sendable {
         return try earlier(word, object, below: end)
     }
 
+    /// Whether views with these ends see different versions of an object. Mostly reads the row index only.
+    func differs(_ object: ObjectID, below end: UInt64, _ other: UInt64) throws(StoreError) -> Bool {
+        let word = try rows.newest(object)
+        if word & 1 == 0 {
+            // Both see the newest version, or there is none.
+            if word < min(end, other) { return false }
+            // Only one of them sees it.
+            if word < max(end, other) { return true }
+        }
+        return try visible(word, object, below: end) != visible(word, object, below: other)
+    }
+
     /// What a view with this end sees if the newest version is above it or a deletion.
     private func earlier(_ word: UInt64, _ object: ObjectID, below end: UInt64) throws(StoreError) -> UInt64? {
         var version = word
