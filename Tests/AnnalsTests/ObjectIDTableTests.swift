@@ -16,7 +16,7 @@ import Testing
             let grows = round / 2_500 % 2 == 0
             let number = 1 + random.next() % 800 * UInt64(step) % ((1 << 47) - 1)
             let id = try #require(ObjectID(entityNumber: UInt16(1 + random.next() % 3), number: number))
-            if random.next() % 4 > 0 == grows {
+            if (random.next() % 4 > 0) == grows {
                 table[id] = round
                 expected[id] = round
             } else {
