@@ -194,8 +194,8 @@ import Testing
             return 4096
         }
         var leaf = try #require(leaves.count == 1 ? leaves[0] : nil)
-        // The two least entries go to places further behind.
-        for (a, b) in [(0, 127), (1, 15)] { for byte in 0..<8 { leaf.swapAt(16 + a * 8 + byte, 16 + b * 8 + byte) } }
+        // The two least entries go to places further on: to the ends of the first step and of the second (rangeStep).
+        for (a, b) in [(0, 119), (1, 15)] { for byte in 0..<8 { leaf.swapAt(16 + a * 8 + byte, 16 + b * 8 + byte) } }
         let places = addNodes(&file, [node([0] + rows), leaf])
         file.addCheckpoint(number: 0) {
             $0.schemas = [Self.schema]

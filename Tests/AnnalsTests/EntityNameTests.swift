@@ -153,7 +153,7 @@ struct Passport: Entity, Equatable {
                         isObject = false
                     }
                     guard isObject, !line.contains(" static ") else { continue }
-                    if let member = line.firstMatch(of: /^    public .*?(?:var|let|func) ([a-zA-Z]+)/) {
+                    if let member = line.firstMatch(of: /^    (?:@\S+ )?public .*?(?:var|let|func) ([a-zA-Z]+)/) {
                         members.insert(String(member.output.1))
                     }
                 }

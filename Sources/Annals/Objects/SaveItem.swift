@@ -328,9 +328,10 @@ extension StoreError {
         let entity = property.codec.target?.model.name ?? model.name
         return StoreError(
             .wrongContext,
-            "“\(property.name)” of “\(model.name)” refers to an object of “\(entity)” that is not inserted in this context, or "
-                + "no longer, because it was undone, discarded or deleted: insert it again, or refer to another. If it is "
-                + "inserted in another context, save that context first, and use the object's reference.",
+            "“\(property.name)” of “\(model.name)” refers to an object of “\(entity)” that is not inserted in this "
+                + "context, or no longer, because it was undone, discarded or deleted: insert it again, or refer to "
+                + "another. If it is inserted in another context, save that context first, and use the object's "
+                + "reference.",
             ObjectFacts(entity, object: target))
     }
 }
