@@ -50,7 +50,8 @@ struct BenchArguments {
           object_load   inserts rows through a context, B a save
           object_fetch  fetches N objects that nobody holds, then reads a property of each
           object_read   reads a property of held objects N times
-          object_merge  merges N / 10 changes of another handle, B a transaction, into 1,000 held objects
+          object_merge  merges N / 10 changes, B a transaction, into 1,000 held objects
+          object_results  how long a live result takes to follow one change
           object_memory what 100,000 objects take, beside the same values alone
           kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background

@@ -15,6 +15,7 @@ struct Objects {
         case "object_fetch": try fetch()
         case "object_read": try read()
         case "object_merge": try merge()
+        case "object_results": try results()
         case "object_memory": try memory()
         default: throw BenchError(message: "there is no workload \(arguments.workload)")
         }
@@ -96,39 +97,80 @@ struct Objects {
 
     // MARK: Merging
 
-    /// Another handle changes a tenth of the rows, `batch` a transaction. A context has 1,000 of them and merges.
+    /// A tenth of the rows is changed, `batch` a transaction: through the context's handle, then through another one,
+    /// which the context's handle first has to read. A context has 1,000 of the changed objects, and merges.
     private func merge() throws {
         let (store, other) = (try open(), try open())
-        let changes = arguments.rows / 10
-        for pass in 0..<5 {
+        let references = try store.snapshot().references(to: Item.self, limit: Int(arguments.rows))
+        let step = max(1, references.count / max(1, Int(arguments.rows) / 10))
+        let changed = stride(from: 0, to: references.count, by: step).map { references[$0] }
+        for pass in 0..<10 {
+            let isOther = pass % 2 == 1
             let context = store.makeContext()
-            let references = Array(try context.references(to: Item.self, limit: Int(changes * 10)))
-            let step = max(1, references.count / Int(changes))
-            let changed = stride(from: 0, to: references.count, by: step).map { references[$0] }
             let held = try stride(from: 0, to: changed.count, by: max(1, changed.count / 1000)).map {
                 try context.object(changed[$0])
             }
-            for object in held { _ = object.rank }
-            var number = 0
-            while number < changed.count {
-                let end = min(number + Int(arguments.batch), changed.count)
-                try other.write(author: "import") { transaction in
-                    for reference in changed[number..<end] {
-                        try transaction.update(reference) { $0.rank = ($0.rank + 1) % 1_000_000 }
-                    }
-                }
-                number = end
-            }
             let before = held.map(\.rank)
+            try change(changed, in: isOther ? other : store)
             let start = seconds()
+            _ = try store.snapshot()
+            let caughtUp = seconds()
             try context.merge()
-            let elapsed = seconds() - start
-            let fresh = zip(held, before).count { $0.rank == ($1 + 1) % 1_000_000 }
+            let merged = seconds()
+            let refreshed = zip(held, before).count { $0.rank == ($1 + 1) % 1_000_000 }
             report(
-                UInt64(changed.count), elapsed, UInt64(changed.count),
-                ",\"pass\":\(pass),\"held\":\(held.count),\"refreshed\":\(fresh),\"merge_ms\":\(elapsed * 1e3)")
+                UInt64(changed.count), merged - start, UInt64(changed.count),
+                ",\"handle\":\"\(isOther ? "other" : "own")\",\"held\":\(held.count),\"refreshed\":\(refreshed),"
+                    + "\"read_ms\":\((caughtUp - start) * 1e3),\"merge_ms\":\((merged - caughtUp) * 1e3)")
         }
         try other.close()
+        try store.close()
+    }
+
+    private func change(_ references: [Reference<Item>], in store: Store) throws {
+        var number = 0
+        while number < references.count {
+            let end = min(number + Int(arguments.batch), references.count)
+            try store.write(author: "import") { transaction in
+                for reference in references[number..<end] {
+                    try transaction.update(reference) { $0.rank = ($0.rank + 1) % 1_000_000 }
+                }
+            }
+            number = end
+        }
+    }
+
+    /// A live result of a hundredth of the rows, sorted. One of its objects changes its place, in the context and then
+    /// in the store.
+    private func results() throws {
+        let store = try open()
+        let context = store.makeContext()
+        let bound = 10_000
+        let results = try context.results(
+            Item.self, where: #Predicate { $0.rank < bound }, sortedBy: .ascending(\.rank))
+        let references = results.references
+        guard !references.isEmpty else { throw BenchError(message: "no row has a rank below 10,000") }
+        var random = SplitMix(state: Workloads.updateSeed)
+        var (edits, merges): ([Double], [Double]) = ([], [])
+        for _ in 0..<1000 {
+            let reference = references[Int(random.next() % UInt64(references.count))]
+            let (first, second) = (Int(random.next() % 10_000), Int(random.next() % 10_000))
+            let object = try context.object(reference)
+            _ = object.rank
+            let start = seconds()
+            object.rank = first
+            edits.append(seconds() - start)
+            try context.save()
+            try store.write(author: "import") { try $0.update(reference) { $0.rank = second } }
+            let written = seconds()
+            try context.merge()
+            merges.append(seconds() - written)
+        }
+        let isSorted = zip(results, results.dropFirst()).allSatisfy { $0.rank <= $1.rank }
+        func median(_ times: [Double]) -> Double { times.sorted()[times.count / 2] }
+        report(
+            UInt64(results.count), median(edits), 1,
+            ",\"edit_us\":\(median(edits) * 1e6),\"merge_us\":\(median(merges) * 1e6),\"sorted\":\(isSorted)")
         try store.close()
     }
 

@@ -37,8 +37,10 @@ final class ContextCore: ObjectSource {
     private var place: Result<Snapshot, StoreError>
     /// The entity of which an object was inserted last.
     private var lastEntity: (model: EntityModel, number: UInt16)?
-    private var registry = ObjectIDTable<Registered>()
-    private(set) var pending = ObjectIDTable<any LiveObject>()
+    // Not checked for overlapping accesses: no other code runs within one. What is taken out of `pending` is held by
+    // the caller, so that nothing is released meanwhile.
+    @exclusivity(unchecked) private var registry = ObjectIDTable<Registered>()
+    @exclusivity(unchecked) private(set) var pending = ObjectIDTable<any LiveObject>()
     /// IDs that were reserved for objects that are not saved yet.
     private var reservedIDs: Set<ObjectID> = []
     private(set) var isClosed = false
@@ -84,6 +86,8 @@ final class ContextCore: ObjectSource {
 
     func close() {
         isClosed = true
+        let kept = pending
+        defer { withExtendedLifetime(kept) {} }
         pending = ObjectIDTable()
         recorder = nil
         telling.removeAll()
@@ -244,9 +248,14 @@ final class ContextCore: ObjectSource {
         recorder?.willChange(object)
         object.phase = .inserted
         pending[object.id] = object
-        if !observedSides.isEmpty { noteOtherSides(of: object, from: nil, to: value) }
+        if !observedSides.isEmpty { noteInserted(object, value) }
         noteTouched(object.id, .properties)
         return object
+    }
+
+    @inline(never)
+    private func noteInserted<E: Entity>(_ object: Object<E>, _ value: E) {
+        noteOtherSides(of: object, from: nil, to: value)
     }
 
     override func willEdit<E: Entity>(_ object: Object<E>) -> Bool {

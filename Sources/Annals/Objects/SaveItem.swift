@@ -43,7 +43,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// What was shown when saving began.
     private let shown: E
     /// What the changes are relative to; nil for an inserted object.
-    private let base: E?
+    private let base: SavedValue<E>?
     let isContested: Bool
     /// The item before it was worked out for a newer state; nil if this is it.
     private let first: SaveItemOf?
@@ -59,7 +59,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     var insertedID: ObjectID? { inserted?.id }
 
     init(
-        _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: E, value: E, base: E?, isAgain: Bool,
+        _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: E, value: E, base: SavedValue<E>?, isAgain: Bool,
         isContested: Bool = false, first: SaveItemOf? = nil, inserted: Reference<E>? = nil, _ snapshot: Snapshot
     ) throws(StoreError) {
         (self.first, self.inserted) = (first, inserted)
@@ -98,7 +98,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     func rebased(
         on newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
     ) throws(StoreError) -> (any SaveItem)? {
-        guard let base else { return self }
+        guard let base = base?.value else { return self }
         let theirs = try newer.value(reference)
         if kind == .delete { return try deletion(theirs, newer, policy, &conflicts) }
         guard let theirs else {
@@ -128,21 +128,23 @@ final class SaveItemOf<E: Entity>: SaveItem {
             }
         }
         return try SaveItemOf(
-            reference, .update, shown: shown, value: merged, base: theirs, isAgain: false, first: first ?? self, newer)
+            reference, .update, shown: shown, value: merged, base: SavedValue(theirs), isAgain: false,
+            first: first ?? self, newer)
     }
 
     private func deletion(
         _ theirs: E?, _ newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
     ) throws(StoreError) -> (any SaveItem)? {
         // Both have deleted it.
-        guard let theirs, let base else { return nil }
+        guard let theirs, let base = base?.value else { return nil }
         guard E.model.firstDifference(base, theirs) != nil else { return self }
         switch policy {
         case .error: conflicts.append(.whole(.changedInStore, id, E.model.name))
         case .storeWins, .rollback: return nil
         case .objectWins, .overwrite: break
         }
-        return try SaveItemOf(reference, .delete, shown: shown, value: value, base: theirs, isAgain: false, newer)
+        return try SaveItemOf(
+            reference, .delete, shown: shown, value: value, base: SavedValue(theirs), isAgain: false, newer)
     }
 
     func updatingExisting(
@@ -162,7 +164,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
                 let theirs = try newer.value(Reference<E>(other))
             else { continue }
             return try SaveItemOf(
-                Reference(other), .update, shown: shown, value: self.value, base: theirs, isAgain: false, first: self,
+                Reference(other), .update, shown: shown, value: self.value, base: SavedValue(theirs), isAgain: false,
+                first: self,
                 inserted: reference, newer)
         }
         return nil
@@ -260,6 +263,14 @@ final class SaveItemOf<E: Entity>: SaveItem {
             object.saved = nil
             return core.removePending(object)
         }
+        finish(object, as: saved, core, permanent)
+    }
+
+    /// The object shows something other than was saved, or somebody is told.
+    @inline(never)
+    private func finish(
+        _ object: Object<E>, as saved: Reference<E>, _ core: ContextCore, _ permanent: PermanentIDs
+    ) {
         if inserted != nil, let former = core.registered(reference) { core.replace(former) }
         var value = value
         if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
@@ -294,7 +305,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
             }
             recorder.willShow(next, of: object, own: own)
         }
-        if inserted != nil, let base { core.recorder?.didUpdateExisting(object.kept(base), with: object) }
+        if inserted != nil, let base = base?.value { core.recorder?.didUpdateExisting(object.kept(base), with: object) }
         object.show(next)
         switch object.phase {
         case .inserted, .stored:
@@ -379,7 +390,7 @@ extension Object {
             kind = .update
         }
         return try SaveItemOf(
-            reference, kind, shown: shown, value: value, base: phase == .inserted ? nil : saved?.value,
+            reference, kind, shown: shown, value: value, base: phase == .inserted ? nil : saved,
             isAgain: phase == .inserted && !id.isTemporary && !core.isReserved(id),
             isContested: saved?.isContested ?? false, snapshot)
     }
