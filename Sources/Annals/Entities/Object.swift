@@ -169,7 +169,7 @@ enum ObjectPhase: UInt8 {
 }
 
 /// A value after one reference: an object without edits has no room for it.
-final class SavedValue<E: Entity> {
+final class SavedValue<E: Entity>: Sendable {
     let value: E
     /// Whether the store has been seen to have another version.
     let isContested: Bool
