@@ -45,6 +45,7 @@ struct BenchArguments {
           compaction  how fast N rows are compacted, and how long a writer waits for it
           typed_load, typed_get, typed_scan, typed_query
                     the same with values of a struct; typed_load in one transaction
+          live_result   moves --rows times one of 10,000 objects in a live list: by an edit, and by a merge
           typed_filter  counts the rows that satisfy a predicate without an index
           typed_sum     adds up one attribute of all rows
           object_load   inserts rows through a context, B a save

@@ -100,6 +100,7 @@ private final class ResultsRun {
             let context = stores[number].makeContext(author: "\(number)")
             context.mergePolicy = MergePolicy.allCases[number % MergePolicy.allCases.count]
             if number < 2 { context.undoLevels = 5 }
+            context.upserts = number == 1
             contexts.append(context)
             checks.append([])
             try watch(context, number)
@@ -247,9 +248,12 @@ private final class ResultsRun {
         case 83..<88:
             try context.merge()
             return "merging"
-        case 88..<90:
+        case 88..<89:
             context.rollback()
             return "a rollback"
+        case 89..<90:
+            try context.obtainPermanentReferences(for: context.insertedObjects(Note.self))
+            return "permanent references"
         case 90..<92:
             if let note = pick(notes) { context.discard(note) }
             return "discarding"

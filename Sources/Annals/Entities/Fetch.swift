@@ -197,14 +197,15 @@ struct Fetch<E: Entity> {
     private var run: FetchRun
     let binding: EntityBinding
 
+    /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
     init(
         _ snapshot: Snapshot, _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>] = [], limit: Int? = nil,
-        offset: Int = 0
+        offset: Int = 0, reads: ReadRecorder? = nil
     ) throws(StoreError) {
         let layout = try snapshot.layout(of: E.model)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
         self.binding = binding
-        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, layout) }
+        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, layout, reads) }
         run = try FetchRun(
             snapshot, condition ?? .constant(true), sort.isEmpty ? [] : try binding.columns(sort, layout), layout,
             limit: limit, offset: offset)

@@ -75,6 +75,7 @@ public final class Object<E: Entity> {
     @inline(never) @usableFromInline
     func noticeRead(_ path: PartialKeyPath<E>) {
         source.probe?.note(MemoryLayout<E>.offset(of: path))
+        source.reads?.note(reference.id, E.model, at: MemoryLayout<E>.offset(of: path))
         if source.isTracked { noteAccess(at: MemoryLayout<E>.offset(of: path)) }
     }
 
@@ -182,10 +183,14 @@ final class SavedValue<E: Entity>: Sendable {
 class ObjectSource {
     private(set) var failure: StoreError?
     /// Set while key paths are looked at instead of objects.
-    fileprivate(set) var probe: PathProbe? { didSet { noticesReads = probe != nil || tracking != nil } }
+    fileprivate(set) var probe: PathProbe? { didSet { noticeReads() } }
     /// Tells whether somebody observes what is read; nil if nobody can.
-    var tracking: TrackingProbe? { didSet { noticesReads = probe != nil || tracking != nil } }
+    var tracking: TrackingProbe? { didSet { noticeReads() } }
+    /// Told what is read; nil if nobody wants to know.
+    var reads: ReadRecorder? { didSet { noticeReads() } }
     @usableFromInline private(set) final var noticesReads = false
+
+    private func noticeReads() { noticesReads = probe != nil || tracking != nil || reads != nil }
 
     var isTracked: Bool { tracking?.isTracking ?? false }
 

@@ -33,7 +33,8 @@ struct PredicateTranslator {
 
     /// The condition that a predicate means.
     static func condition<E: Entity>(
-        _ predicate: Predicate<Object<E>>, _ snapshot: Snapshot, _ binding: EntityBinding, _ layout: RowLayout
+        _ predicate: Predicate<Object<E>>, _ snapshot: Snapshot, _ binding: EntityBinding, _ layout: RowLayout,
+        _ reads: ReadRecorder? = nil
     ) -> Condition {
         let variable = predicate.variable
         let translator = make(E.self, snapshot, binding, layout, variable.key)
@@ -41,6 +42,8 @@ struct PredicateTranslator {
             .evaluated(
                 Condition.Evaluation { object in
                     let source = SnapshotSource(snapshot)
+                    source.reads = reads
+                    reads?.subject = object
                     let isMatch = try expression.evaluate(
                         PredicateBindings((variable, Object<E>(Reference(object), source))))
                     if let failure = source.failure { throw failure }

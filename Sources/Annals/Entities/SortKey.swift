@@ -32,7 +32,12 @@ struct SortColumn {
     var absent = Value.null
 
     /// Whether an index over the attribute has the order of what is read.
-    func isOrderOfIndex(_ layout: RowLayout) -> Bool { absent.isNull || !layout.slots[position].isOptional }
+    func isOrderOfIndex(_ layout: RowLayout) -> Bool {
+        let attribute = layout.entity.attributes[position]
+        // An index keeps references to what was deleted, and reading gives none.
+        if attribute.type.isReference, attribute.deleteRule == .noAction { return false }
+        return absent.isNull || !layout.slots[position].isOptional
+    }
 }
 
 extension EntityBinding {

@@ -113,9 +113,14 @@ struct ContextSearch<E: Entity> {
     let includesUnsaved: Bool
     /// Whether other objects decide, too: then the saved state says nothing about what the context shows.
     private let dependsOnOthers: Bool
+    private let reads: ReadRecorder?
 
-    init(_ core: ContextCore, _ predicate: Predicate<Object<E>>?, _ includesUnsaved: Bool) throws(StoreError) {
+    /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
+    init(
+        _ core: ContextCore, _ predicate: Predicate<Object<E>>?, _ includesUnsaved: Bool, reads: ReadRecorder? = nil
+    ) throws(StoreError) {
         _ = try core.requireStore()
+        self.reads = reads
         self.core = core
         self.predicate = predicate
         snapshot = try core.snapshot
@@ -152,7 +157,7 @@ struct ContextSearch<E: Entity> {
 
     func references(_ sort: [SortKey<E>], limit: Int?, offset: Int) throws -> [Reference<E>] {
         guard includesUnsaved else {
-            var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset)
+            var fetch = try Fetch(snapshot, predicate, sort, limit: limit, offset: offset, reads: reads)
             return try fetch.references()
         }
         let (offset, limit) = (max(0, offset), max(0, limit ?? .max))
@@ -204,11 +209,11 @@ struct ContextSearch<E: Entity> {
         }
         // As many may turn out to be changed.
         let limit = wanted > .max - core.pending.count ? nil : wanted + core.pending.count
-        var fetch = try Fetch(snapshot, predicate, sort, limit: limit)
+        var fetch = try Fetch(snapshot, predicate, sort, limit: limit, reads: reads)
         return try fetch.references().filter { core.pending[$0.id] == nil }
     }
 
-    private func matches(_ object: Object<E>) throws -> Bool { try core.matches(object, predicate) }
+    private func matches(_ object: Object<E>) throws -> Bool { try core.matches(object, predicate, reads: reads) }
 
     // MARK: Values
 
@@ -219,7 +224,7 @@ struct ContextSearch<E: Entity> {
             for reference in try saved([], atMost: .max) { body(reference, core.any(reference).current) }
             return
         }
-        var fetch = try Fetch(snapshot, predicate)
+        var fetch = try Fetch(snapshot, predicate, reads: reads)
         try fetch.forEachValue { (reference, value) in
             if core.pending[reference.id] == nil { body(reference, value) }
             return true
@@ -253,11 +258,14 @@ extension ContextCore {
     func any<E: Entity>(_ reference: Reference<E>) -> Object<E> { registered(reference) ?? made(reference) }
 
     /// Whether an object satisfies a predicate, as the context shows it. Reads that happen meanwhile are not observed.
-    func matches<E: Entity>(_ object: Object<E>, _ predicate: Predicate<Object<E>>?) throws -> Bool {
+    func matches<E: Entity>(
+        _ object: Object<E>, _ predicate: Predicate<Object<E>>?, reads: ReadRecorder? = nil
+    ) throws -> Bool {
         guard let predicate else { return true }
         let tracking = tracking
-        self.tracking = nil
-        defer { self.tracking = tracking }
+        (self.tracking, self.reads) = (nil, reads)
+        reads?.subject = object.id
+        defer { (self.tracking, self.reads) = (tracking, nil) }
         let isMatch: Bool
         do {
             isMatch = try predicate.evaluate(object)

@@ -79,23 +79,34 @@ extension Store {
     }
 
     /// The objects that were changed after a number; nil if they are too many, or history does not say.
+    ///
+    /// - Parameter entities: Whose objects are wanted; nil for all.
     func changedObjects(
-        after number: UInt64, in newer: Snapshot, atMost limit: Int
+        after number: UInt64, in newer: Snapshot, atMost limit: Int, of entities: Set<UInt16>? = nil
     ) throws(StoreError) -> Set<ObjectID>? {
         let (view, coverage) = try reading(newer, newer.engine)
-        guard coverage.gaps.isEmpty else { return nil }
+        guard entities != nil || coverage.gaps.isEmpty else { return nil }
         try require(number, newer.engine, view)
-        try requireWhole(HistoryRange(after: number, before: .max), coverage, newer.engine, view)
+        try requireWhole(
+            HistoryRange(after: number, before: .max), coverage, newer.engine, view, named: entities)
         var found: Set<ObjectID> = []
         var isTooMuch = false
         try newer.engine.tracked(view).forEachTransaction(after: number) { (transaction) throws(StoreError) in
-            isTooMuch = transaction.totalChanges > UInt64(limit - min(limit, found.count))
-            if isTooMuch { return false }
-            try transaction.forEachChange { (change) in
-                found.insert(change.object)
+            guard let entities else {
+                isTooMuch = transaction.totalChanges > UInt64(limit - min(limit, found.count))
+                if isTooMuch { return false }
+                try transaction.forEachChange { (change) in
+                    found.insert(change.object)
+                    return true
+                }
                 return true
             }
-            return true
+            try transaction.forEachChange { (change) in
+                if entities.contains(change.object.entityNumber) { found.insert(change.object) }
+                isTooMuch = found.count > limit
+                return !isTooMuch
+            }
+            return !isTooMuch
         }
         return isTooMuch ? nil : found
     }

@@ -51,7 +51,7 @@ struct TouchedSlots: OptionSet, Sendable {
 
     /// Another version is in the store: comparing the two says which properties have changed.
     static let inStore = TouchedSlots(rawValue: 1 << 63)
-    /// The object is shown, and was not before, or the other way round.
+    /// The object is shown and was not before, or the other way round.
     static let existence = TouchedSlots(rawValue: 1 << 62)
     /// All properties.
     static let properties = TouchedSlots(rawValue: 1 << 62 - 1)

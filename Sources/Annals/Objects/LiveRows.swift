@@ -5,11 +5,20 @@
 //      descend if `isDescending`: the order of fetching.
 // LR2  A key is what the list was sorted by, not what the object has now. So an object is found by its old key.
 
+/// By what an object is sorted.
+struct LiveKey: Equatable, Sendable {
+    /// Bytes that order as the sorted properties do.
+    var bytes: [UInt8] = []
+    /// How many of them are those of the object's section.
+    var sectionBytes = 0
+
+    var section: ArraySlice<UInt8> { bytes.prefix(sectionBytes) }
+}
+
 /// Objects in order, with something kept for each.
 struct LiveRows<Content> {
     struct Row {
-        /// Bytes that order as the sorted properties do.
-        var key: [UInt8]
+        var key: LiveKey
         var content: Content
     }
 
@@ -42,9 +51,9 @@ struct LiveRows<Content> {
 
     // MARK: Order
 
-    private func isBefore(_ left: [UInt8], _ leftID: ObjectID, _ right: [UInt8], _ rightID: ObjectID) -> Bool {
-        left.withUnsafeBytes { left in
-            right.withUnsafeBytes { right in
+    private func isBefore(_ left: LiveKey, _ leftID: ObjectID, _ right: LiveKey, _ rightID: ObjectID) -> Bool {
+        left.bytes.withUnsafeBytes { left in
+            right.bytes.withUnsafeBytes { right in
                 if left.isBefore(right) { return true }
                 if right.isBefore(left) { return false }
                 return isDescending ? rightID < leftID : leftID < rightID
@@ -53,7 +62,7 @@ struct LiveRows<Content> {
     }
 
     /// How many objects of the list are before one with a key.
-    private func position(_ key: [UInt8], _ id: ObjectID) -> Int {
+    private func position(_ key: LiveKey, _ id: ObjectID) -> Int {
         var (low, high) = (0, order.count)
         while low < high {
             let middle = (low + high) / 2
@@ -65,6 +74,17 @@ struct LiveRows<Content> {
 
     /// Where an object is; nil if it is not in the list. Logarithmic.
     func position(of object: ObjectID) -> Int? { rows[object].map { position($0.key, object) } }
+
+    /// Where the section ends that begins at a position. Logarithmic.
+    func endOfSection(startingAt start: Int) -> Int {
+        guard let section = rows[order[start]]?.key.section else { return order.count }
+        var (low, high) = (start + 1, order.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if rows[order[middle]]?.key.section == section { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
 
     // MARK: Changing
 
@@ -145,7 +165,8 @@ struct LiveRows<Content> {
                 continue
             }
             // Between the same objects as before, and after those that stay there as well, it has not moved.
-            if origin.kept == place - index, origin.position > last {
+            let isInSameSection = rows[order[origin.position]]?.key.section == changes[change].new?.row.key.section
+            if isInSameSection, origin.kept == place - index, origin.position > last {
                 last = origin.position
             } else {
                 diff.moved.append(ResultsDiff.Move(from: origin.position, to: place))
@@ -161,3 +182,7 @@ struct LiveRows<Content> {
         return next.indices.filter { wanted.contains(next[$0]) }
     }
 }
+
+extension LiveRows: Sendable where Content: Sendable {}
+
+extension LiveRows.Row: Sendable where Content: Sendable {}

@@ -2,49 +2,123 @@
 
 internal import FoundationEssentials
 
-/// Which objects of a context are in a list, and in which order.
-struct LiveSearch<E: Entity> {
+/// Which objects are in a live list, and in which order.
+struct LiveSearch<E: Entity>: Sendable {
     /// The order in the schema of one state.
     struct Order {
-        let binding: EntityBinding
-        let columns: [SortColumn]
+        private let binding: EntityBinding
+        private let columns: [SortColumn]
+        private let isSectioned: Bool
         /// The number of the entity.
         let entity: UInt16
+        /// Whether objects with equal keys are in the opposite order of insertion.
+        let isDescending: Bool
 
-        var isDescending: Bool { !columns.isEmpty && columns.allSatisfy(\.isDescending) }
+        fileprivate init(_ keys: [SortKey<E>], isSectioned: Bool, _ snapshot: Snapshot) throws(StoreError) {
+            let layout = try snapshot.layout(of: E.model)
+            binding = try layout.binding(E.self, snapshot.view.catalog)
+            columns = try binding.columns(keys, layout)
+            self.isSectioned = isSectioned
+            entity = layout.number
+            isDescending = !columns.isEmpty && columns.allSatisfy(\.isDescending)
+        }
 
-        /// The key of an object as a context shows it; nil if it is not shown, or does not satisfy the predicate.
-        func key(of id: ObjectID, _ core: ContextCore, _ predicate: Predicate<Object<E>>?) throws -> [UInt8]? {
-            let object = core.object(Reference<E>(id))
-            if let failure = core.takeFailure() { throw failure }
-            guard let object, try core.matches(object, predicate) else { return nil }
-            let value = object.current
-            if let failure = core.takeFailure() { throw failure }
-            return try binding.key(of: value, columns)
+        func key(of value: E) throws(StoreError) -> LiveKey {
+            if columns.isEmpty { return LiveKey() }
+            guard isSectioned else { return LiveKey(bytes: try binding.key(of: value, columns)) }
+            let section = try binding.key(of: value, Array(columns.prefix(1)))
+            let rest = try binding.key(of: value, Array(columns.dropFirst()))
+            return LiveKey(bytes: section + rest, sectionBytes: section.count)
         }
     }
 
     let predicate: Predicate<Object<E>>?
-    let sort: [SortKey<E>]
-    private let dependencies: ResultsDependencies
+    /// With that of the sections first.
+    private let sort: [SortKey<E>]
+    private let isSectioned: Bool
+    private let followsValues: Bool
+    private(set) var dependencies: ResultsDependencies
 
-    init(_ core: ContextCore, _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>]) throws(StoreError) {
-        let store = try core.requireStore()
-        let snapshot = try core.snapshot
+    /// - Parameters:
+    ///   - section: The property of the sections; nil if there are none.
+    ///   - followsValues: Whether the values of the objects matter, and not only their order.
+    ///   - models: Those that the store was opened with.
+    init(
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>], section: SortKey<E>? = nil, followsValues: Bool,
+        _ snapshot: Snapshot, _ models: [EntityModel]
+    ) throws(StoreError) {
         self.predicate = predicate
-        self.sort = sort
-        let fetch = try Fetch(snapshot, predicate, sort)
-        let sorted = sort.compactMap { key in
-            E.model.properties.firstIndex { $0.offset == MemoryLayout<E>.offset(of: key.path) }
+        self.followsValues = followsValues
+        isSectioned = section != nil
+        var keys = sort
+        if let section {
+            // Sections may be in the direction in which the list is sorted anyway.
+            let first = keys.firstIndex { $0.isOfSameProperty(as: section) }
+            if first == 0 {
+                keys = [keys[0]] + keys.dropFirst().filter { !$0.isOfSameProperty(as: section) }
+            } else {
+                keys = [section] + keys
+            }
         }
-        dependencies = ResultsDependencies(
-            fetch.plan.condition, sorted, of: E.model, snapshot, store.declaredModels)
+        self.sort = keys
+        dependencies = try Self.dependencies(predicate, keys, followsValues, snapshot, models)
+    }
+
+    private static func dependencies(
+        _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>], _ followsValues: Bool, _ snapshot: Snapshot,
+        _ models: [EntityModel]
+    ) throws(StoreError) -> ResultsDependencies {
+        let condition = try Fetch(snapshot, predicate, sort).plan.condition
+        let followed = sort.compactMap(\.slot) + (followsValues ? E.model.referringSlots : [])
+        return ResultsDependencies(condition, followed, of: E.model, snapshot, models)
+    }
+
+    /// The same in another schema.
+    func renewed(_ snapshot: Snapshot, _ models: [EntityModel]) throws(StoreError) -> LiveSearch {
+        var renewed = self
+        renewed.dependencies = try Self.dependencies(predicate, sort, followsValues, snapshot, models)
+        return renewed
+    }
+
+    /// Calls `body` with what is to be told of reads, if a part of the predicate is evaluated on objects.
+    mutating func recordingReads<Result>(
+        _ snapshot: Snapshot, _ body: (ReadRecorder?) throws -> Result
+    ) throws -> Result {
+        guard dependencies.isEvaluated else { return try body(nil) }
+        let reads = ReadRecorder()
+        defer { dependencies.add(reads, snapshot) }
+        return try body(reads)
     }
 
     func order(_ snapshot: Snapshot) throws(StoreError) -> Order {
-        let layout = try snapshot.layout(of: E.model)
-        let binding = try layout.binding(E.self, snapshot.view.catalog)
-        return Order(binding: binding, columns: try binding.columns(sort, layout), entity: layout.number)
+        try Order(sort, isSectioned: isSectioned, snapshot)
+    }
+}
+
+extension SortKey {
+    /// The slot of the property; nil if it is no stored one.
+    fileprivate var slot: Int? {
+        let offset = MemoryLayout<E>.offset(of: path)
+        return E.model.properties.firstIndex { $0.offset == offset }
+    }
+
+    fileprivate func isOfSameProperty(as other: SortKey) -> Bool { slot != nil && slot == other.slot }
+}
+
+// MARK: In a context
+
+extension LiveSearch {
+    /// The key of an object as a context shows it; nil if it is not shown, or does not satisfy the predicate.
+    mutating func key(of id: ObjectID, _ core: ContextCore, _ order: Order) throws -> LiveKey? {
+        let object = core.object(Reference<E>(id))
+        if let failure = core.takeFailure() { throw failure }
+        guard let object else { return nil }
+        let predicate = predicate
+        let isMatch = try recordingReads(core.snapshot) { try core.matches(object, predicate, reads: $0) }
+        guard isMatch else { return nil }
+        let value = object.current
+        if let failure = core.takeFailure() { throw failure }
+        return try order.key(of: value)
     }
 
     /// Whether a change says which objects of the list may have changed.
@@ -58,22 +132,26 @@ struct LiveSearch<E: Entity> {
         return true
     }
 
-    /// Calls `body` with each object and its key, in no order.
-    func forEachRow(_ core: ContextCore, _ body: (ObjectID, [UInt8]) throws -> Void) throws {
-        let search = try ContextSearch(core, predicate, true)
-        guard !sort.isEmpty else {
-            for reference in try search.references([], limit: nil, offset: 0) { try body(reference.id, []) }
-            return
-        }
-        let order = try order(search.snapshot)
-        var failure: (any Error)?
-        try search.forEachValue { reference, value in
-            do {
-                if failure == nil { try body(reference.id, try order.binding.key(of: value, order.columns)) }
-            } catch {
-                failure = error
+    /// The objects and their keys, in no order.
+    mutating func rows(_ core: ContextCore) throws -> [(id: ObjectID, key: LiveKey)] {
+        let (snapshot, predicate, isSorted) = (try core.snapshot, predicate, !sort.isEmpty)
+        let order = try order(snapshot)
+        return try recordingReads(snapshot) { reads in
+            let search = try ContextSearch(core, predicate, true, reads: reads)
+            guard isSorted else {
+                return try search.references([], limit: nil, offset: 0).map { ($0.id, LiveKey()) }
             }
+            var rows: [(id: ObjectID, key: LiveKey)] = []
+            var failure: StoreError?
+            try search.forEachValue { reference, value in
+                do throws(StoreError) {
+                    if failure == nil { rows.append((reference.id, try order.key(of: value))) }
+                } catch {
+                    failure = error
+                }
+            }
+            if let failure { throw failure }
+            return rows
         }
-        if let failure { throw failure }
     }
 }

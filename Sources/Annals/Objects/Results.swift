@@ -28,7 +28,7 @@ public import Observation
 /// not change any more.
 public class Results<E: Entity>: Observable {
     let core: ContextCore
-    private let search: LiveSearch<E>
+    private var search: LiveSearch<E>
     private var list: LiveRows<Object<E>?>
     private var registrar: ObservationRegistrar?
     private var waiting = ContextChange()
@@ -41,8 +41,7 @@ public class Results<E: Entity>: Observable {
     init(_ core: ContextCore, _ search: LiveSearch<E>) throws {
         self.core = core
         self.search = search
-        let order = try search.order(core.snapshot)
-        list = LiveRows(isDescending: order.isDescending)
+        list = LiveRows(isDescending: try search.order(core.snapshot).isDescending)
         list.show(list.plan(try refetched([:])))
         core.telling.add(self)
     }
@@ -74,6 +73,8 @@ public class Results<E: Entity>: Observable {
 
     /// The references of the objects, in order. Makes no objects.
     public var references: [Reference<E>] { order.map { Reference($0) } }
+
+    func endOfSection(startingAt start: Int) -> Int { list.endOfSection(startingAt: start) }
 
     /// Where an object is; nil if it is not in the list. Logarithmic.
     public func index(of object: Object<E>) -> Int? {
@@ -123,7 +124,10 @@ public class Results<E: Entity>: Observable {
     }
 
     private func show(_ plan: LiveRows<Object<E>?>.Plan) {
-        guard !plan.diff.isEmpty else { return list.show(plan) }
+        guard !plan.diff.isEmpty else {
+            list.show(plan)
+            return didShow()
+        }
         let registrar = registrar
         registrar?.willSet(self, keyPath: \.whole)
         list.show(plan)
@@ -140,12 +144,14 @@ public class Results<E: Entity>: Observable {
         let order = try search.order(core.snapshot)
         var changes: [LiveRows<Object<E>?>.Change] = []
         for (temporary, id) in change.renamed where id.entityNumber == order.entity {
-            add(try order.key(of: id, core, search.predicate), temporary, id, &changes)
+            // An object has taken the place of another one with its unique value.
+            if list[id] != nil { changes.append(LiveRows.Change(old: id, new: nil)) }
+            add(try search.key(of: id, core, order), temporary, id, &changes)
         }
         let renamed = change.renamed.isEmpty ? [] : Set(change.renamed.values)
         for (id, _) in change.objects ?? [:] where id.entityNumber == order.entity {
             if renamed.contains(id) || change.renamed[id] != nil { continue }
-            add(try order.key(of: id, core, search.predicate), id, id, &changes)
+            add(try search.key(of: id, core, order), id, id, &changes)
         }
         return changes
     }
@@ -156,7 +162,8 @@ public class Results<E: Entity>: Observable {
         var old: [ObjectID: ObjectID] = [:]
         for (temporary, id) in renamed { old[id] = temporary }
         var changes: [LiveRows<Object<E>?>.Change] = []
-        try search.forEachRow(core) { id, key in
+        let found = try search.rows(core)
+        for (id, key) in found {
             let before = old[id] ?? id
             left.remove(before)
             add(key, before, id, &changes)
@@ -167,7 +174,7 @@ public class Results<E: Entity>: Observable {
 
     /// Adds the change of an object that has a key now, or is not to be in the list.
     private func add(
-        _ key: [UInt8]?, _ old: ObjectID, _ id: ObjectID, _ changes: inout [LiveRows<Object<E>?>.Change]
+        _ key: LiveKey?, _ old: ObjectID, _ id: ObjectID, _ changes: inout [LiveRows<Object<E>?>.Change]
     ) {
         let row = list[old]
         guard let key else {

@@ -3,7 +3,7 @@
 internal import FoundationEssentials
 
 /// What decides about an object beside its own properties.
-struct ResultsDependencies {
+struct ResultsDependencies: Sendable {
     private struct Dependency {
         let model: EntityModel
         var slots: TouchedSlots
@@ -11,7 +11,9 @@ struct ResultsDependencies {
 
     /// By the numbers of the entities.
     private var others: [UInt16: Dependency] = [:]
-    /// Whether anything may decide, because a part of the predicate is evaluated on objects.
+    /// Whether a part of the predicate is evaluated on objects. What it reads is added with `add(_:_:)`.
+    private(set) var isEvaluated = false
+    /// Whether anything may decide.
     private(set) var isUnknown = false
     private let models: [EntityModel]
 
@@ -42,7 +44,7 @@ struct ResultsDependencies {
                 add(inner, target, isOther: true, snapshot)
             }
         case .count(let step, _, _): _ = addStep(step, model, isOther: isOther, snapshot)
-        case .evaluated: isUnknown = true
+        case .evaluated: isEvaluated = true
         }
     }
 
@@ -87,6 +89,34 @@ struct ResultsDependencies {
     private mutating func add(_ slots: TouchedSlots, _ model: EntityModel, _ snapshot: Snapshot) {
         guard let number = snapshot.numberIfAny(of: model) else { return }
         others[number, default: Dependency(model: model, slots: [])].slots.formUnion(slots)
+    }
+
+    /// What a predicate has read while it was evaluated on objects.
+    mutating func add(_ recorder: ReadRecorder, _ snapshot: Snapshot) {
+        for reads in recorder.reads {
+            let model = reads.model
+            if !reads.others.isEmpty {
+                let isWhole = reads.others.contains(model.wholeSlot)
+                add(isWhole ? .properties : TouchedSlots(slots: reads.others), model, snapshot)
+            }
+            for slot in reads.own.union(reads.others) where slot < model.wholeSlot {
+                if slot < model.properties.count {
+                    addTarget(of: slot, model, snapshot)
+                } else {
+                    addOtherSide(model.otherSides[slot - model.properties.count], model, snapshot)
+                }
+            }
+        }
+    }
+
+    private mutating func addOtherSide(_ side: EntityModel.OtherSide, _ model: EntityModel, _ snapshot: Snapshot) {
+        guard let (target, name) = try? model.relationship(otherSideAt: side.offset),
+            let slot = target.properties.firstIndex(where: { $0.name == name })
+        else {
+            isUnknown = true
+            return
+        }
+        add([.existence, TouchedSlots(slot: slot)], target, snapshot)
     }
 
     // MARK: Asking

@@ -1,0 +1,29 @@
+// What a predicate reads while it is evaluated on objects: what may change its result.
+
+/// Collects the properties that are read of objects, by entity.
+final class ReadRecorder {
+    struct Reads {
+        let model: EntityModel
+        /// The slots that were read of the objects that the predicate was asked for.
+        fileprivate(set) var own: Set<Int> = []
+        /// The slots that were read of other objects.
+        fileprivate(set) var others: Set<Int> = []
+    }
+
+    /// The object that the predicate is asked for.
+    var subject: ObjectID?
+    private var found: [ObjectIdentifier: Reads] = [:]
+
+    var reads: [Reads] { Array(found.values) }
+
+    /// What is at an offset in a value was read; nil if that is no single property.
+    func note(_ object: ObjectID, _ model: EntityModel, at offset: Int?) {
+        let slot = model.slot(at: offset)
+        let key = ObjectIdentifier(model)
+        if object == subject {
+            found[key, default: Reads(model: model)].own.insert(slot)
+        } else {
+            found[key, default: Reads(model: model)].others.insert(slot)
+        }
+    }
+}

@@ -1,0 +1,245 @@
+// Lists of values that stay current, from any thread: a sequence of lists, each with its difference to the last.
+//
+// Invariants:
+// SR1  Each element has what fetching finds in its state, in the order of fetching; without sort keys, in the order of
+//      insertion. Its difference leads from the element before it to this one.
+// SR2  Waiting begins before the first state is read, so no transaction falls between them.
+
+public import FoundationEssentials
+
+extension Store {
+    /// The objects that satisfy a predicate, as an asynchronous sequence of lists: the first one at once, then another
+    /// one after each change, by any process, that makes a difference.
+    ///
+    /// ```swift
+    /// for try await update in store.results(Clip.self, sortedBy: .descending(\.rank)) {
+    ///     show(update.values, update.diff)
+    /// }
+    /// ```
+    ///
+    /// A reader that is slow gets the newest list, with one difference for all that it has missed. A difference is
+    /// worked out from the history. If history does not say what has changed, or more than there are objects, the
+    /// sequence fetches again and compares. It does the same if the predicate follows a relationship and a property
+    /// that it asks of related objects has changed.
+    ///
+    /// While it waits, it occupies no thread and makes no system calls. It works outside the reader's actor. The
+    /// sequence keeps the store open. It ends when its task is cancelled.
+    ///
+    /// - Parameters:
+    ///   - type: The entity.
+    ///   - predicate: Which objects; nil for all.
+    ///   - sort: Their order; the first key counts most. If there is none, that of their insertion.
+    ///
+    /// Iterating throws as `Snapshot.fetch`, and `closed`, `storeRemoved`, `storeReplaced`, `forked`.
+    public func results<E: Entity>(
+        _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...
+    ) -> StoreResults<E> {
+        StoreResults(store: self, predicate: predicate, sort: sort)
+    }
+}
+
+/// One state of a list of results, and how it differs from the last one.
+public struct ResultsUpdate<E: Entity>: Sendable {
+    /// The references of the objects, in order.
+    public let references: [Reference<E>]
+    /// The objects as values, in the same order.
+    public let values: [E]
+    /// The difference to the last update. In the first one, everything is inserted.
+    public let diff: ResultsDiff
+    /// The state that was read.
+    public let snapshot: Snapshot
+}
+
+/// Lists of the objects that satisfy a predicate, each after a change. Create it with `Store.results`.
+///
+/// Each iteration begins with the whole list. It ends when its task is cancelled, and after it has thrown.
+public struct StoreResults<E: Entity>: AsyncSequence, Sendable {
+    public typealias Element = ResultsUpdate<E>
+    public typealias Failure = any Error
+
+    let store: Store
+    let predicate: Predicate<Object<E>>?
+    let sort: [SortKey<E>]
+
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(results: self) }
+
+    /// One iteration. Use it in one task.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        private let results: StoreResults
+        private var list: FollowedList<E>?
+        private var hasEnded = false
+
+        init(results: StoreResults) { self.results = results }
+
+        public mutating func next() async throws -> ResultsUpdate<E>? { try await next(isolation: nil) }
+
+        public mutating func next(isolation actor: isolated (any Actor)?) async throws -> ResultsUpdate<E>? {
+            if hasEnded { return nil }
+            let before = list
+            // Otherwise the list would be copied to be changed.
+            list = nil
+            do {
+                if let (next, update) = try await results.advance(before) {
+                    list = next
+                    return update
+                }
+            } catch {
+                hasEnded = true
+                throw error
+            }
+            hasEnded = true
+            return nil
+        }
+    }
+
+    /// The next list, and the update that leads to it; nil if the task is cancelled. Not in the caller's isolation.
+    private func advance(_ list: consuming FollowedList<E>?) async throws -> (FollowedList<E>, ResultsUpdate<E>)? {
+        if Task.isCancelled { return nil }
+        guard var list else {
+            // SR2
+            let wait = try ChangeWait(store, asynchronously: true)
+            return try FollowedList.first(self, wait, try store.newestSnapshot())
+        }
+        while let newer = try await list.newerSnapshot() {
+            if let update = try list.update(to: newer) { return (list, update) }
+        }
+        return nil
+    }
+}
+
+/// The list of one iteration.
+private struct FollowedList<E: Entity>: Sendable {
+    private let wait: ChangeWait
+    private var snapshot: Snapshot
+    private var search: LiveSearch<E>
+    private var list: LiveRows<E>
+
+    static func first(
+        _ results: StoreResults<E>, _ wait: ChangeWait, _ snapshot: Snapshot
+    ) throws -> (FollowedList, ResultsUpdate<E>) {
+        let search = try LiveSearch(
+            results.predicate, results.sort, followsValues: true, snapshot, results.store.declaredModels)
+        let order = try search.order(snapshot)
+        var first = FollowedList(
+            wait: wait, snapshot: snapshot, search: search, list: LiveRows(isDescending: order.isDescending))
+        // Everything is new.
+        let plan = first.list.plan(try first.fetched(order))
+        first.list.show(plan)
+        return (first, first.update(plan.diff))
+    }
+
+    /// Waits for a newer state; nil if the task is cancelled.
+    func newerSnapshot() async throws -> Snapshot? {
+        let (last, identifier) = (snapshot.token.number, wait.store.identifier)
+        let outcome = try await wait.find(until: nil, isolation: nil) { (engine) throws(StoreError) -> Snapshot? in
+            try engine.requireNotForked()
+            let known = try engine.knownView()
+            let view = known.number > last ? known : try engine.viewOfThisFile()
+            return view.number > last ? Snapshot(view, engine, identifier) : nil
+        }
+        guard case .found(let newer) = outcome else { return nil }
+        return newer
+    }
+
+    /// Moves to a newer state. Nil if the list is the same there.
+    mutating func update(to newer: Snapshot) throws -> ResultsUpdate<E>? {
+        let older = snapshot
+        snapshot = newer
+        let isSameSchema = older.schemaVersion == newer.schemaVersion
+        if !isSameSchema { search = try search.renewed(newer, wait.store.declaredModels) }
+        let order = try search.order(newer)
+        let touched = isSameSchema ? try self.touched(after: older, order) : nil
+        let changes: [LiveRows<E>.Change]
+        if let touched { changes = try self.changes(touched, order) } else { changes = try fetched(order) }
+        if changes.isEmpty { return nil }
+        let plan = list.plan(changes)
+        list.show(plan)
+        return plan.diff.isEmpty ? nil : update(plan.diff)
+    }
+
+    private func update(_ diff: ResultsDiff) -> ResultsUpdate<E> {
+        ResultsUpdate(
+            references: list.order.map { Reference($0) }, values: list.order.compactMap { list[$0]?.content },
+            diff: diff, snapshot: snapshot)
+    }
+
+    /// The objects of the entity that may have changed; nil if all may have.
+    private func touched(after older: Snapshot, _ order: LiveSearch<E>.Order) throws(StoreError) -> Set<ObjectID>? {
+        guard !search.dependencies.isUnknown else { return nil }
+        let entities = search.dependencies.entities.union([order.entity])
+        let limit = max(1024, list.order.count)
+        let changed: Set<ObjectID>?
+        do throws(StoreError) {
+            changed = try wait.store.changedObjects(
+                after: older.token.number, in: snapshot, atMost: limit, of: entities)
+        } catch {
+            // Expired, or an entity's history is off.
+            return nil
+        }
+        guard let changed else { return nil }
+        for object in changed {
+            if try search.dependencies.isAffected(by: object, .inStore, older, snapshot) { return nil }
+        }
+        return changed.filter { $0.entityNumber == order.entity }
+    }
+
+    private mutating func changes(
+        _ touched: Set<ObjectID>, _ order: LiveSearch<E>.Order
+    ) throws -> [LiveRows<E>.Change] {
+        try search.recordingReads(snapshot) { [self] reads in try changes(touched, order, reads) }
+    }
+
+    private func changes(
+        _ touched: Set<ObjectID>, _ order: LiveSearch<E>.Order, _ reads: ReadRecorder?
+    ) throws(StoreError) -> [LiveRows<E>.Change] {
+        let fetch = try Fetch(snapshot, search.predicate, reads: reads)
+        let (condition, layout, view) = (fetch.plan.condition, fetch.plan.layout, snapshot.view)
+        let reader = ConditionReader(view: view)
+        var changes: [LiveRows<E>.Change] = []
+        for object in touched {
+            var isMatch = false
+            _ = try view.withRow(object) { (row) throws(StoreError) in
+                isMatch = try reader.matches(condition, row, object, layout)
+            }
+            let value = isMatch ? try snapshot.value(Reference<E>(object)) : nil
+            try add(value, of: object, order, &changes)
+        }
+        return changes
+    }
+
+    /// The difference to what fetching finds.
+    private mutating func fetched(_ order: LiveSearch<E>.Order) throws -> [LiveRows<E>.Change] {
+        try search.recordingReads(snapshot) { [self] reads in try fetched(order, reads) }
+    }
+
+    private func fetched(
+        _ order: LiveSearch<E>.Order, _ reads: ReadRecorder?
+    ) throws(StoreError) -> [LiveRows<E>.Change] {
+        var left = Set(list.order)
+        var changes: [LiveRows<E>.Change] = []
+        var fetch = try Fetch(snapshot, search.predicate, reads: reads)
+        try fetch.forEachValue { (reference, value) throws(StoreError) in
+            left.remove(reference.id)
+            try add(value, of: reference.id, order, &changes)
+            return true
+        }
+        for object in left { changes.append(LiveRows.Change(old: object, new: nil)) }
+        return changes
+    }
+
+    private func add(
+        _ value: E?, of object: ObjectID, _ order: LiveSearch<E>.Order, _ changes: inout [LiveRows<E>.Change]
+    ) throws(StoreError) {
+        let row = list[object]
+        guard let value else {
+            if row != nil { changes.append(LiveRows.Change(old: object, new: nil)) }
+            return
+        }
+        if let row, E.model.firstDifference(row.content, value) == nil { return }
+        let key = try order.key(of: value)
+        changes.append(
+            LiveRows.Change(
+                old: row == nil ? nil : object, new: (object, LiveRows.Row(key: key, content: value)),
+                isUpdated: row != nil))
+    }
+}
