@@ -244,6 +244,36 @@ struct Label: Entity, Equatable {
         try end()
     }
 
+    /// What others have inserted again and deleted again is as absent as it was, and is not the same.
+    @Test(arguments: [false, true]) func whatIsReadAnewMayBeDeletedAgain(isDeleted: Bool) throws {
+        let context = store.makeContext()
+        let others = store.makeContext()
+        others.undoLevels = 5
+        let note = context.insert(Note(title: "n"))
+        try context.save()
+        try others.merge()
+        others.delete(try others.object(note.reference))
+        try others.save()
+        try context.merge()
+        #expect(note.status.isGone)
+        try others.undo()
+        try others.save()
+        try context.refresh(note, keepingEdits: false)
+        #expect(try !note.status.isGone && context.fetch(Note.self).first === note)
+        if isDeleted { context.delete(note) } else { note.title = "mine" }
+        others.delete(try others.object(note.reference))
+        try others.save()
+        if isDeleted {
+            try context.save()
+        } else {
+            #expect(expect(.mergeConflict) { try context.save() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
+            context.rollback()
+        }
+        try context.merge()
+        #expect(note.status.isGone && !context.hasChanges)
+        try end()
+    }
+
     @Test func listsAreMergedElementByElement() throws {
         let context = store.makeContext()
         let labels = (0..<5).map { context.insert(Label(name: "\($0)")) }

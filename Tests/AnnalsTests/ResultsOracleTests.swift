@@ -74,7 +74,8 @@ private final class Watching<E: Entity> {
         let found = try fetch().map { ObjectIdentifier($0) }
         let shown = results.map { ObjectIdentifier($0) }
         if shown != found {
-            throw Difference(description: "\(title): \(shown.count) are shown, \(found.count) are found")
+            let (mine, theirs) = (results.references, try fetch().map(\.reference))
+            throw Difference(description: "\(title): \(mine) are shown, \(theirs) are found")
         }
         if mirror != shown { throw Difference(description: "\(title): the differences lead to another list") }
         for (position, object) in results.enumerated() where results.index(of: object) != position {

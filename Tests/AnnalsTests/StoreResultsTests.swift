@@ -241,15 +241,19 @@ private final class StoreResultsRun {
     private var groups: [Sequence<Group>] = []
     private var pins: [Sequence<Pin>] = []
     private var random: SeededRandom
+    /// Either objects are inserted again after others have deleted them, or history is cleaned: what is no longer in
+    /// the file cannot be inserted again.
+    private let isCleaned: Bool
 
     init(seed: UInt64) throws {
         folder = try StoreFolder()
         random = SeededRandom(seed)
+        isCleaned = Bool.random(using: &random)
         reader = try Store(at: folder.path, entities: StoreResultsTests.entities)
         for number in 0..<2 {
             stores.append(try Store(at: folder.path, entities: StoreResultsTests.entities))
             contexts.append(stores[number].makeContext(author: "\(number)"))
-            contexts[number].mergePolicy = .objectWins
+            contexts[number].mergePolicy = isCleaned ? .storeWins : .objectWins
         }
         note("all", nil)
         note("rank", #Predicate { $0.rank >= 10 }, .ascending(\.rank))
@@ -334,8 +338,8 @@ private final class StoreResultsRun {
         case 32..<36: if let note = pick(notes) { context.delete(note) }
         case 36: try store.update(Note.self, where: #Predicate { $0.rank == rank }) { $0.rank += 1 }
         case 37: try store.delete(Note.self, where: #Predicate { $0.rank == rank })
-        case 38: _ = try store.deleteHistory(before: try store.currentToken.number)
-        default: if round.isMultiple(of: 5) { try store.compact() }
+        case 38: if isCleaned { _ = try store.deleteHistory(before: try store.currentToken.number) }
+        default: if isCleaned, round.isMultiple(of: 5) { try store.compact() }
         }
         do {
             try context.save()

@@ -194,7 +194,8 @@ extension ContextCore {
         object.willChange(slots)
         object.loaded = value
         let isEdited = E.model.firstDifference(theirs, value) != nil
-        object.saved = isEdited ? SavedValue(theirs) : nil
+        // Saving compares with the store: the context's own state is an older one.
+        object.saved = isEdited ? SavedValue(theirs, isContested: true) : nil
         if object.phase == .deleted || object.phase == .gone { object.phase = .stored }
         if isEdited { addPending(object) } else { removeUnlessNewer(object) }
         object.didChange(slots)

@@ -228,6 +228,11 @@ final class ContextCore: ObjectSource {
 
     func removePending(_ object: some LiveObject) { pending[object.id] = nil }
 
+    /// What an object without edits shows, for edits to be relative to. CX2: it may be newer than the snapshot.
+    func shownValue<E: Entity>(of object: Object<E>) -> SavedValue<E> {
+        SavedValue(object.current, isContested: pending[object.id] != nil)
+    }
+
     /// An object has no edits any more. It stays in `pending` if it shows a newer version than the snapshot has.
     func removeUnlessNewer<E: Entity>(_ object: Object<E>) {
         let here = (try? snapshot)?.valueIfReadable(object.reference)
@@ -270,7 +275,7 @@ final class ContextCore: ObjectSource {
         }
         recorder?.willChange(object)
         if object.phase == .stored, object.saved == nil {
-            object.saved = SavedValue(object.current)
+            object.saved = shownValue(of: object)
             pending[object.id] = object
         }
         return true

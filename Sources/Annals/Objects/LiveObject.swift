@@ -72,7 +72,7 @@ extension Object: LiveObject {
         case .stored:
             // Its last values stay readable.
             _ = current
-            if saved == nil { saved = SavedValue(current) }
+            if saved == nil { saved = core.shownValue(of: self) }
             phase = .deleted
             core.addPending(self)
         case .deleted, .gone: return
@@ -127,7 +127,9 @@ extension Object: LiveObject {
         }
         if let saved {
             var base = saved.value
-            if E.model.replaceReferences(permanent, in: &base) { self.saved = SavedValue(base) }
+            if E.model.replaceReferences(permanent, in: &base) {
+                self.saved = SavedValue(base, isContested: saved.isContested)
+            }
         }
     }
 }

@@ -224,7 +224,7 @@ extension ContextCore {
         var value = value
         if isStored, let saved = object.saved {
             var base = saved.value
-            var isContested = false
+            var isContested = saved.isContested
             if saved.isContested, let theirs = self.value(object.reference) {
                 // Others have changed it since it was deleted here.
                 let merge = ThreeWayMerge(base: saved.value, mine: value, theirs: object.kept(theirs))
