@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 @Suite struct ContextOracleTests {
-    /// `Tests/contexts.sh` sets these for longer runs.
+    /// `Tests/long.sh contexts` sets these for longer runs.
     @Test(arguments: [1, 2, 3] as [UInt64]) func contextsConverge(_ number: UInt64) throws {
         let environment = ProcessInfo.processInfo.environment
         let first = environment["ANNALS_CONTEXTS_SEED"].flatMap { UInt64($0) }

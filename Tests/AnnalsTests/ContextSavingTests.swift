@@ -135,6 +135,26 @@ private enum LockProbe {
         try end()
     }
 
+    @Test func liveResultsShowTheObjectThatTookOver() throws {
+        let stored = try store.commit { transaction in
+            try ["a", "b", "c"].map { try transaction.insert(Group(name: $0)) }
+        }.result
+        let context = store.makeContext()
+        context.upserts = true
+        let results = try context.results(Group.self, sortedBy: .descending(\.name))
+        #expect(results.map(\.name) == ["c", "b", "a"])
+        let group = context.insert(Group(name: "b"))
+        let other = context.insert(Group(name: "d"))
+        #expect(results.map(\.name) == ["d", "c", "b", "b", "a"])
+        try context.save()
+        #expect(results.map(\.name) == ["d", "c", "b", "a"] && results[2] === group && results[0] === other)
+        #expect(results.map(\.reference) == [other.reference, stored[2], stored[1], stored[0]])
+        group.name = "e"
+        #expect(results.map(\.name) == ["e", "d", "c", "a"])
+        context.close()
+        try end()
+    }
+
     @Test func whatCannotBeTakenOver() throws {
         let stored = try store.commit { try $0.insert(Group(name: "a")) }.result
         let context = store.makeContext()

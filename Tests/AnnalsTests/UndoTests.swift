@@ -192,6 +192,158 @@ import Testing
         try end()
     }
 
+    /// What undoing and redoing find when others have changed something since.
+    enum Meanwhile: String, CaseIterable { case nothing, sameAttribute, anotherAttribute, sameValue, deleted }
+
+    @Test(arguments: Meanwhile.allCases, [false, true])
+    func redoingFindsConflicts(meanwhile: Meanwhile, isList: Bool) throws {
+        let labels = (0..<3).map { context.insert(Label(name: "\($0)")) }
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        if isList { note.labels = [labels[0]] } else { note.title = "b" }
+        try context.save()
+        try context.undo()
+        try context.save()
+        try another { transaction in
+            switch meanwhile {
+            case .nothing: break
+            case .sameAttribute:
+                try transaction.update(note.reference) {
+                    if isList { $0.labels = [labels[1].reference] } else { $0.title = "theirs" }
+                }
+            case .anotherAttribute: try transaction.update(note.reference) { $0.rank = 9 }
+            case .sameValue:
+                try transaction.update(note.reference) {
+                    if isList { $0.labels = [labels[0].reference] } else { $0.title = "b" }
+                }
+            case .deleted: try transaction.delete(note.reference)
+            }
+        }
+        switch meanwhile {
+        case .nothing, .anotherAttribute, .sameValue:
+            try context.redo()
+            #expect(isList ? note.labels.map(\.name) == ["0"] : note.title == "b")
+            #expect(note.rank == (meanwhile == .anotherAttribute ? 9 : 1))
+        case .sameAttribute:
+            let conflict = try #require(expect(.undoConflict) { try context.redo() }?.mergeConflicts.first)
+            #expect(conflict.attribute == (isList ? "labels" : "title") && conflict.object == note.reference.id)
+            #expect(conflict.theirs == (isList ? .orderedObjects([labels[1].reference.id]) : "theirs"))
+            #expect(conflict.mine == (isList ? .orderedObjects([]) : "a"))
+            #expect(context.canRedo && !context.hasChanges)
+            try context.redo(skippingConflicts: true)
+            #expect(isList ? note.labels.map(\.name) == ["1"] : note.title == "theirs")
+        case .deleted:
+            #expect(expect(.undoConflict) { try context.redo() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
+            try context.redo(skippingConflicts: true)
+            #expect(note.status.isGone)
+        }
+        #expect(!context.canRedo)
+        try context.save()
+        try end()
+    }
+
+    /// What a merge policy has decided against was never saved. Undoing does not overwrite what is there instead.
+    @Test(arguments: MergePolicy.allCases) func undoAfterASettledConflict(policy: MergePolicy) throws {
+        let note = context.insert(Note(title: "a", text: "a", rank: 1))
+        try context.save()
+        note.title = "mine"
+        note.text = "mine"
+        let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
+        try other.commit { try $0.update(note.reference) { $0.title = "theirs" } }
+        try other.close()
+        context.mergePolicy = policy
+        if policy == .error {
+            expect(.mergeConflict) { try context.save() }
+            #expect(context.canUndo && note.title == "mine")
+            try context.undo()
+            #expect(!note.status.changedValues.keys.contains("text") && note.text == "a")
+            context.rollback()
+            try context.merge()
+        } else {
+            try context.save()
+            let isMine = policy == .objectWins || policy == .overwrite
+            #expect(note.title == (isMine ? "mine" : "theirs"))
+            if isMine {
+                try context.undo()
+                #expect(note.title == "a" && note.text == "a")
+            } else {
+                let attributes = expect(.undoConflict) { try context.undo() }?.mergeConflicts.map(\.attribute)
+                #expect(attributes?.contains("title") == true)
+                try context.undo(skippingConflicts: true)
+                #expect(note.title == "theirs" && note.text == "a")
+            }
+        }
+        try context.save()
+        try end()
+    }
+
+    @Test func forgettingEditsIsUndone() throws {
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        for kind in 0..<3 {
+            context.undoGroup { note.title = "b\(kind)" }
+            context.undoGroup {
+                switch kind {
+                case 0: context.rollback()
+                case 1: context.discard(note)
+                default: #expect(throws: Never.self) { try context.refresh(note, keepingEdits: false) }
+                }
+            }
+            #expect(note.title == "a")
+            try context.undo()
+            #expect(note.title == "b\(kind)" && note.status.isChanged)
+            try context.redo()
+            #expect(note.title == "a" && !context.hasChanges)
+            try context.undo()
+            try context.undo()
+            #expect(note.title == "a" && !context.hasChanges)
+        }
+        // An object that was never saved is there again.
+        let added = context.undoGroup { context.insert(Note(title: "added")) }
+        context.undoGroup { context.rollback() }
+        #expect(added.status.isGone)
+        try context.undo()
+        #expect(added.status.isInserted)
+        try context.save()
+        #expect(try store.snapshot()[added.reference]?.title == "added")
+        try end()
+    }
+
+    /// Two contexts have undone the deletion of one object.
+    @Test(arguments: MergePolicy.allCases, [false, true])
+    func anObjectThatOthersHaveInsertedAgain(policy: MergePolicy, mergesFirst: Bool) throws {
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        context.delete(note)
+        let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self]).makeContext()
+        other.mergePolicy = .objectWins
+        let theirs = try other.object(note.reference)
+        theirs.title = "theirs"
+        try context.save()
+        try context.undo()
+        note.rank = 5
+        try other.save()
+        #expect(try store.snapshot()[note.reference]?.title == "theirs")
+        context.mergePolicy = policy
+        if mergesFirst { try context.merge() }
+        #expect(note.title == "a" && note.rank == 5)
+        if policy == .error {
+            let conflicts = expect(.mergeConflict) { try context.save() }?.mergeConflicts
+            #expect(conflicts?.contains { $0.attribute == "title" && $0.base == nil && $0.theirs == "theirs" } == true)
+            context.rollback()
+            try context.merge()
+            #expect(note.title == "theirs" && note.rank == 1 && !context.hasChanges)
+        }
+        try context.save()
+        let isMine = policy == .objectWins || policy == .overwrite
+        #expect(note.title == (isMine ? "a" : "theirs") && note.rank == (isMine ? 5 : 1) && !note.status.isGone)
+        let saved = try #require(try store.snapshot()[note.reference])
+        #expect(saved.title == note.title && saved.rank == note.rank)
+        #expect(try context.fetch(Note.self).first === note && context.count(Note.self) == 1)
+        other.close()
+        try end()
+    }
+
     @Test func theHistoryKeepsNothingAlive() throws {
         weak var lost: Object<Note>?
         try store.perform { brief in
@@ -207,21 +359,26 @@ import Testing
 
     // MARK: At random
 
-    /// `ANNALS_UNDO_ROUNDS` and `ANNALS_UNDO_SEED` are for longer runs.
+    /// `Tests/long.sh undo` sets these for longer runs: an operation is a round.
     @Test func everyStateComesBack() throws {
         let environment = ProcessInfo.processInfo.environment
-        let rounds = environment["ANNALS_UNDO_ROUNDS"].flatMap { Int($0) } ?? 300
-        let first = environment["ANNALS_UNDO_SEED"].flatMap { UInt64($0) } ?? 1
+        let rounds = environment["ANNALS_UNDO_OPERATIONS"].flatMap { Int($0) } ?? 300
+        let seed = environment["ANNALS_UNDO_SEED"].flatMap { UInt64($0) } ?? 1
+        let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
         for round in 0..<rounds {
             let context = store.makeContext()
             context.undoLevels = 1000
-            var run = UndoRun(context, first &+ UInt64(round))
-            do { try run.run() } catch {
-                Issue.record("ANNALS_UNDO_SEED=\(first &+ UInt64(round)) ANNALS_UNDO_ROUNDS=1: \(error)")
+            var run = UndoRun(context, other, seed &* 100_000 &+ UInt64(round))
+            do {
+                try run.run()
+            } catch {
+                Issue.record("seed \(seed), round \(round): \(error)")
                 break
             }
+            context.close()
         }
-        print("undo: \(rounds) rounds")
+        print("undo, seed \(seed): \(rounds) rounds")
+        try other.close()
         try end()
     }
 }
@@ -231,6 +388,7 @@ private struct UndoRun {
     struct Difference: Error { let what: String }
 
     let context: Context
+    let other: Store
     var random: SeededRandom
     var groups: [Object<Group>] = []
     var labels: [Object<Label>] = []
@@ -238,8 +396,8 @@ private struct UndoRun {
     var states: [[String]] = []
     var number = 0
 
-    init(_ context: Context, _ seed: UInt64) {
-        self.context = context
+    init(_ context: Context, _ other: Store, _ seed: UInt64) {
+        (self.context, self.other) = (context, other)
         random = SeededRandom(seed)
         number = Int(seed) * 1000
         states = [state]

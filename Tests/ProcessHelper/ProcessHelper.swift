@@ -39,6 +39,7 @@ import Glibc
             case ("fork", 2): try ForkedWatcher.run(arguments[1])
             case ("folders", 4):
                 try SharedFolders.run(arguments[1], seed: integer(arguments[2]), operations: integer(arguments[3]))
+            case ("contexts", 4...): try contexts(Array(arguments.dropFirst()))
             case ("migrate", 3): try Migrating.run(arguments[1], arguments[2])
             case ("leaks", 3...):
                 try ContextLeaks.run(
@@ -52,7 +53,8 @@ import Glibc
                         + "watcher STORE LOG STOPFILE signals|history, check STORE WRITERLOG..., "
                         + "cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE, hold STORE, "
                         + "rounds STORE COUNT, addresses STORE, fork STORE, "
-                        + "folders STORE SEED OPERATIONS, migrate make|run|first STORE, "
+                        + "folders STORE SEED OPERATIONS, contexts work STORE LOG NUMBER SEED OPERATIONS, "
+                        + "contexts replay STORE LOG..., migrate make|run|first STORE, "
                         + "or leaks STORE CONTEXTS [object|context|thread|descriptor|memory]")
             }
         } catch {
@@ -68,6 +70,21 @@ import Glibc
         case ("run", 4): try run.run(seed: integer(arguments[3]))
         case ("check", 3): try run.check()
         default: throw Wrong("usage: process-helper cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE")
+        }
+    }
+
+    private static func contexts(_ arguments: [String]) throws {
+        switch (arguments[0], arguments.count) {
+        case ("work", 6):
+            try SharedContextWriter(
+                arguments[1], log: arguments[2], number: integer(arguments[3]), seed: integer(arguments[4]),
+                operations: integer(arguments[5])
+            ).run()
+        case ("replay", 3...):
+            var replay = try SharedReplay(arguments[1], logs: Array(arguments[2...]))
+            try replay.run()
+        default:
+            throw Wrong("usage: process-helper contexts work STORE LOG NUMBER SEED OPERATIONS, or replay STORE LOG...")
         }
     }
 

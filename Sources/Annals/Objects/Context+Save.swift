@@ -146,8 +146,8 @@ struct SavePlan: Sendable {
         rebased.reserveCapacity(items.count)
         var dropped = dropped
         for item in items {
-            var isSame = item.kind == .insert
-            if !isSame, !item.isContested { isSame = try !newer.isOther(item.id, than: base) }
+            var isSame = item.kind == .insert && !item.isAgain
+            if item.kind != .insert, !item.isContested { isSame = try !newer.isOther(item.id, than: base) }
             if isSame {
                 rebased.append(item)
             } else if let item = try item.rebased(on: newer, policy, &conflicts) {
@@ -193,7 +193,7 @@ struct SavePlan: Sendable {
             if item.kind == .insert {
                 let id = try item.reserve(in: transaction)
                 if id != item.id { permanent[item.id] = id }
-                continue
+                if !item.isAgain { continue }
             }
             if let inserted = item.insertedID { permanent[inserted] = item.id }
             if try now.isOther(item.id, than: base) {

@@ -66,9 +66,14 @@ extension Object: LiveObject {
         core.recorder?.willChange(self)
         switch phase {
         case .inserted:
-            // It never was in the store.
-            phase = .gone
-            core.removePending(self)
+            if let theirs = insertedAgainByOthers {
+                saved = SavedValue(theirs)
+                phase = .deleted
+            } else {
+                // It is not in the store.
+                phase = .gone
+                core.removePending(self)
+            }
         case .stored:
             // Its last values stay readable.
             _ = current
@@ -94,7 +99,9 @@ extension Object: LiveObject {
         let before = current
         switch phase {
         case .inserted:
-            phase = .gone
+            let theirs = insertedAgainByOthers
+            phase = theirs == nil ? .gone : .stored
+            if let theirs { show(kept(theirs)) }
         case .deleted, .stored:
             if let saved {
                 self.saved = nil
@@ -109,6 +116,11 @@ extension Object: LiveObject {
         core.noteOtherSides(of: self, from: before, to: isShown ? current : nil)
         if !isShown { notify(nil) }
         core.noteTouched(id)
+    }
+
+    /// What the store has of an object that undo has inserted again, if another writer has done so, too.
+    private var insertedAgainByOthers: E? {
+        phase == .inserted && !id.isTemporary && !core.isReserved(id) ? core.value(reference) : nil
     }
 
     /// Shows other properties, and tells those who observe them.

@@ -35,7 +35,8 @@ public struct MergeConflict: Hashable, Sendable, Codable {
     public let entity: String
     /// The name of the attribute; nil unless the kind is `attribute`.
     public let attribute: String?
-    /// What both have started from; nil unless the kind is `attribute`.
+    /// What both have started from; nil unless the kind is `attribute`, and if both have inserted a deleted object
+    /// again.
     public let base: Value?
     /// The context's value.
     public let mine: Value?
@@ -48,12 +49,12 @@ public struct MergeConflict: Hashable, Sendable, Codable {
     }
 
     static func attribute<E: Entity>(
-        _ slot: Int, _ object: ObjectID, base: E, mine: E, theirs: E
+        _ slot: Int, _ object: ObjectID, base: E?, mine: E, theirs: E
     ) -> MergeConflict {
         let model = E.model
         return MergeConflict(
             kind: .attribute, object: object, entity: model.name, attribute: model.properties[slot].name,
-            base: model.value(at: slot, in: base), mine: model.value(at: slot, in: mine),
+            base: base.flatMap { model.value(at: slot, in: $0) }, mine: model.value(at: slot, in: mine),
             theirs: model.value(at: slot, in: theirs))
     }
 }

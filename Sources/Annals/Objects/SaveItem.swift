@@ -9,6 +9,8 @@ internal import FoundationEssentials
 protocol SaveItem: AnyObject, Sendable {
     var id: ObjectID { get }
     var kind: HistoryChange.Kind { get }
+    /// Whether it is inserted under the ID that it had before it was deleted.
+    var isAgain: Bool { get }
     /// The ID of an inserted object that updates one of the store; `id` is then that of the store's.
     var insertedID: ObjectID? { get }
     /// Whether the store's version has been seen to be another one than the changes are relative to.
@@ -50,7 +52,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// The inserted object that updates one of the store; nil if it is the store's own.
     private let inserted: Reference<E>?
     /// An inserted object that was in the store before, and gets its ID again.
-    private let isAgain: Bool
+    let isAgain: Bool
     /// By position, if the program's own code encodes some of the values.
     private let encoded: [(position: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
@@ -98,7 +100,9 @@ final class SaveItemOf<E: Entity>: SaveItem {
     func rebased(
         on newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
     ) throws(StoreError) -> (any SaveItem)? {
-        guard let base = base?.value else { return self }
+        guard let base = base?.value else {
+            return isAgain ? try insertedAgain(newer, policy, &conflicts) : self
+        }
         let theirs = try newer.value(reference)
         if kind == .delete { return try deletion(theirs, newer, policy, &conflicts) }
         guard let theirs else {
@@ -129,6 +133,24 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
         return try SaveItemOf(
             reference, .update, shown: shown, value: merged, base: SavedValue(theirs), isAgain: false,
+            first: first ?? self, newer)
+    }
+
+    /// Undo shows a deleted object again, and another writer may have inserted it again, too.
+    private func insertedAgain(
+        _ newer: Snapshot, _ policy: MergePolicy, _ conflicts: inout [MergeConflict]
+    ) throws(StoreError) -> (any SaveItem)? {
+        guard let theirs = try newer.value(reference) else { return self }
+        switch policy {
+        case .error:
+            conflicts += E.model.differences(value, theirs).map {
+                .attribute($0, id, base: nil, mine: value, theirs: theirs)
+            }
+        case .storeWins, .rollback: return nil
+        case .objectWins, .overwrite: break
+        }
+        return try SaveItemOf(
+            reference, .update, shown: shown, value: value, base: SavedValue(theirs), isAgain: false,
             first: first ?? self, newer)
     }
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @Suite struct EntityOracleTests {
-    /// `Tests/entities.sh` sets these for longer runs.
+    /// `Tests/long.sh entities` sets these for longer runs.
     @Test(arguments: [1, 2, 3] as [UInt64]) func structsDoWhatTheModelSays(_ number: UInt64) throws {
         let environment = ProcessInfo.processInfo.environment
         let first = environment["ANNALS_ENTITIES_SEED"].flatMap { UInt64($0) }

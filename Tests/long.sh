@@ -1,0 +1,47 @@
+#!/bin/sh
+# One of the random tests, for as long as asked, seed after seed.
+#
+# Tests/long.sh NAME [OPERATIONS [FIRST_SEED]]: a million operations from seed 1 on if they are not given. The names:
+#   entities    the struct API against a model in memory
+#   contexts    several contexts on one store
+#   undo        undo and redo in a context; an operation is a round of some changes
+#   processes   processes with a context each, which are killed, against a model in memory
+# Exit status 1 at the first difference; what the test says of it is printed. SCRATCH names the build folder,
+# CONFIGURATION debug or release.
+set -eu
+cd "$(dirname "$0")/.."
+name=${1:-}
+operations=${2:-1000000}
+seed=${3:-1}
+scratch=${SCRATCH:-.build}
+configuration=${CONFIGURATION:-release}
+each=20000
+case $name in
+entities) suite=EntityOracleTests ;;
+contexts) suite=ContextOracleTests ;;
+undo) suite=UndoTests ;;
+processes) suite=ContextProcessTests ;;
+*)
+    sed -n '4,8s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
+prefix=ANNALS_$(echo "$name" | tr a-z A-Z)
+swift build -c "$configuration" --build-tests --scratch-path "$scratch"
+tests=$(echo "$scratch/$configuration"/*PackageTests.xctest)
+done=0
+first=$seed
+while [ "$done" -lt "$operations" ]; do
+    if [ $((operations - done)) -lt "$each" ]; then each=$((operations - done)); fi
+    if ! env "${prefix}_SEED=$seed" "${prefix}_OPERATIONS=$each" \
+        "$tests" --testing-library swift-testing --filter "AnnalsTests.$suite" >"$scratch/$name.log" 2>&1; then
+        cat "$scratch/$name.log"
+        echo "difference with seed $seed, after $done operations of seeds $first to $((seed - 1))" >&2
+        echo "again: Tests/long.sh $name $each $seed" >&2
+        exit 1
+    fi
+    grep "^$name, " "$scratch/$name.log"
+    done=$((done + each))
+    seed=$((seed + 1))
+done
+echo "$done operations, seeds $first to $((seed - 1)), no difference"
