@@ -66,20 +66,22 @@ final class SaveItemOf<E: Entity>: SaveItem {
     ) throws(StoreError) {
         (self.first, self.inserted) = (first, inserted)
         self.isContested = isContested
-        (self.reference, self.kind, self.shown, self.base, self.isAgain) = (reference, kind, shown, base, isAgain)
+        (self.reference, self.kind, self.base, self.isAgain) = (reference, kind, base, isAgain)
+        self.shown = consume shown
         let layout = try snapshot.layout(of: reference)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
         guard kind != .delete else {
-            (self.value, failures, encoded) = (value, [], nil)
+            self.value = consume value
+            (failures, encoded) = ([], nil)
             return
         }
         if binding.model.hasRules {
-            var prepared = value
+            var prepared = consume value
             failures = Self.prepare(&prepared, binding)
-            self.value = prepared
+            self.value = consume prepared
         } else {
             failures = []
-            self.value = value
+            self.value = consume value
         }
         encoded =
             try withUnsafePointer(to: self.value) { (value) throws(StoreError) in
@@ -412,7 +414,7 @@ extension Object {
             kind = .update
         }
         return try SaveItemOf(
-            reference, kind, shown: shown, value: value, base: phase == .inserted ? nil : saved,
+            reference, kind, shown: consume shown, value: consume value, base: phase == .inserted ? nil : saved,
             isAgain: phase == .inserted && !id.isTemporary && !core.isReserved(id),
             isContested: saved?.isContested ?? false, snapshot)
     }
