@@ -73,6 +73,7 @@ public final class HistoryTracker: Sendable {
     ///     author need different names.
     ///   - deduplicator: Called after the merge.
     ///   - clock: The time; for tests.
+    ///   - isolation: Where the contexts live: the caller's isolation.
     ///
     /// Throws `StoreError`: `invalidArgument` if no author is named, the current author is a batch author, a count is
     /// below 1, or a duration is negative or no number.

@@ -292,8 +292,16 @@ extension TrackerCore {
         }
     }
 
+    /// Both times of one moment: if the process was stopped between two looks, it looks again.
+    private func times() -> (now: Date, uptime: Duration) {
+        while true {
+            let (before, now, after) = (settings.clock.uptime, settings.clock.now, settings.clock.uptime)
+            if after - before < .seconds(60) { return (now, after) }
+        }
+    }
+
     private func clean() throws {
-        let (now, uptime) = (settings.clock.now, settings.clock.uptime)
+        let (now, uptime) = times()
         let isDue = state.withLock { state in
             let isBelieved = state.trust.believes(now: now, uptime: uptime)
             return state.schedule.isDue(at: uptime) && isBelieved
