@@ -371,6 +371,7 @@ import Testing
             var run = UndoRun(context, other, seed &* 100_000 &+ UInt64(round))
             do {
                 try run.run()
+                try run.disturb()
             } catch {
                 Issue.record("seed \(seed), round \(round): \(error)")
                 break
@@ -446,6 +447,50 @@ private struct UndoRun {
         try context.save()
         try require(state == states.last, "the state after saving")
         try expectSaved()
+    }
+
+    // MARK: Others
+
+    /// What others change after a group stays, whatever is undone and redone, and however often it is saved.
+    mutating func disturb() throws {
+        let (context, number) = (context, number)
+        let shown = notes.filter { !$0.status.isDeleted && !$0.status.isGone }
+        var theirs: [(note: Object<Note>, title: String?, rank: Int?)] = []
+        try other.commit { transaction in
+            theirs = []
+            for note in shown where Int.random(in: 0..<3, using: &random) == 0 {
+                let (title, rank) = Bool.random(using: &random) ? ("their \(number)", nil) : (nil, -number)
+                theirs.append((note, title, rank))
+                try transaction.update(note.reference) { if let title { $0.title = title } else { $0.rank = -number } }
+            }
+        }
+        try context.merge()
+        for step in 0..<40 {
+            if context.canUndo, step < 30 || !context.canRedo {
+                try disturbed(theirs.isEmpty) { try context.undo(skippingConflicts: $0) }
+            } else {
+                try disturbed(theirs.isEmpty) { try context.redo(skippingConflicts: $0) }
+            }
+            if Int.random(in: 0..<6, using: &random) == 0 { try context.save() }
+            for (note, title, rank) in theirs {
+                try require(!note.status.isDeleted && !note.status.isGone, "a note that others use stays")
+                try require(title == nil || note.title == title, "the title of others stays, not \(note.title)")
+                try require(rank == nil || note.rank == rank, "the rank of others stays, not \(note.rank)")
+            }
+        }
+        try context.save()
+        try expectSaved()
+    }
+
+    /// Without leave to skip conflicts, either all of a group is taken back or nothing.
+    private func disturbed(_ isAlone: Bool, _ body: (Bool) throws -> Void) throws {
+        let before = state
+        do { try body(false) } catch let error as StoreError {
+            try require(error.code == .undoConflict && !error.mergeConflicts.isEmpty, "\(error)")
+            try require(!isAlone, "nobody has changed anything: \(error)")
+            try require(state == before, "nothing is undone if it throws")
+            try body(true)
+        }
     }
 
     private mutating func step(_ expected: [String], _ saves: Bool, _ what: String, _ body: () throws -> Void) throws {

@@ -58,19 +58,42 @@ final class UndoGroup {
         // An object stays if one refers to it that is none of this group, or that stays as it is.
         let models = try core.requireStore().declaredModels
         var isComplete = false
+        let deletesUnsaved = entries.values.contains { $0.step == .delete && $0.live.phase == .inserted }
         while !isComplete {
             isComplete = true
+            // The store does not refer to what is not saved.
+            let referredHere = deletesUnsaved ? referredByUnsaved(core, conflicts) : []
             for (key, entry) in entries where entry.step == .delete && conflicts[key] == nil {
-                // Others cannot refer to what was never saved.
                 let object = entry.live
-                guard !object.id.isTemporary, object.phase == .stored else { continue }
-                if try isReferred(object, models, core, conflicts) {
+                let isReferred =
+                    switch object.phase {
+                    case .stored: try isReferred(object, models, core, conflicts)
+                    case .inserted: referredHere.contains(object.id)
+                    case .deleted, .gone: false
+                    }
+                if isReferred {
                     conflicts[key] = [.whole(.changedInStore, object.id, object.model.name)]
                     isComplete = false
                 }
             }
         }
         return conflicts
+    }
+
+    /// What unsaved objects refer to that are none of this group, or that stay as they are.
+    private func referredByUnsaved(
+        _ core: ContextCore, _ conflicts: [ObjectIdentifier: [MergeConflict]]
+    ) -> Set<ObjectID> {
+        var referred: Set<ObjectID> = []
+        for object in core.pending.values where object.phase == .stored || object.phase == .inserted {
+            let key = ObjectIdentifier(object)
+            guard entries[key] == nil || conflicts[key] != nil else { continue }
+            for slot in object.model.referringSlots
+            where [.cascade, .nullify].contains(object.model.properties[slot].deleteRule) {
+                for target in object.references(at: slot) where target != object.id { referred.insert(target) }
+            }
+        }
+        return referred
     }
 
     private func isReferred(
