@@ -156,6 +156,44 @@ import Testing
         try end()
     }
 
+    @Test func aConflictThatIsSettledAsTheStoreHasItShows() throws {
+        let notes = try notes([10, 20])
+        context.mergePolicy = .storeWins
+        let results = try context.results(Note.self, sortedBy: .ascending(\.rank))
+        notes[0].rank = 30
+        try store.update(Note.self, where: #Predicate { $0.rank == 10 }) { $0.rank = 15 }
+        try context.merge()
+        #expect(results.map(\.rank) == [20, 30])
+        try context.save()
+        #expect(results.map(\.rank) == [15, 20] && results[0] === notes[0])
+        try end()
+    }
+
+    /// Read anew, an object may be newer than all else that the context shows, and so it is after undoing.
+    @Test func whatIsReadAnewStaysWhenItsDeletionIsUndone() throws {
+        context.undoLevels = 5
+        let others = store.makeContext()
+        others.undoLevels = 5
+        let note = try notes([10])[0]
+        try others.merge()
+        others.delete(try others.object(note.reference))
+        try others.save()
+        try context.merge()
+        try others.undo()
+        try others.save()
+        let results = try context.results(Note.self)
+        #expect(results.isEmpty)
+        try context.refresh(note, keepingEdits: false)
+        #expect(results.first === note)
+        context.delete(note)
+        #expect(try results.isEmpty && context.fetch(Note.self).isEmpty)
+        try context.undo()
+        #expect(try results.first === note && context.fetch(Note.self).first === note)
+        try context.merge()
+        #expect(try results.first === note && context.fetch(Note.self).first === note && !context.hasChanges)
+        try end()
+    }
+
     // MARK: Who is told
 
     @Test func onlyWhatMattersIsTold() throws {

@@ -330,6 +330,11 @@ final class SaveItemOf<E: Entity>: SaveItem {
             recorder.willShow(next, of: object, own: own)
         }
         if inserted != nil, let base = base?.value { core.recorder?.didUpdateExisting(object.kept(base), with: object) }
+        if core.hasListeners {
+            // Nothing is written of a conflict that is settled as the store has it, so history does not tell of it.
+            let settled = E.model.differences(now, next)
+            if !settled.isEmpty { core.noteTouched(object.id, TouchedSlots(slots: settled)) }
+        }
         object.show(next)
         switch object.phase {
         case .inserted, .stored:

@@ -237,7 +237,7 @@ extension ContextCore {
         }
         object.phase = isStored ? .stored : .inserted
         object.show(value)
-        if isStored, object.saved == nil { removePending(object) } else { addPending(object) }
+        if isStored, object.saved == nil { removeUnlessNewer(object) } else { addPending(object) }
         noteOtherSides(of: object, from: nil, to: value)
         object.notify(nil)
         noteTouched(object.id)
