@@ -84,9 +84,9 @@ struct SharedPlan {
         /// The changed attributes before and now, and all as they are shown.
         case update(String, base: Words, mine: Words, shown: Words)
         case delete(String)
-        /// A batch over the notes of this rank.
-        case raise(Int)
-        case deleteAll(Int)
+        /// A batch over the notes of this rank, begun when this transaction was the last one.
+        case raise(Int, after: UInt64)
+        case deleteAll(Int, after: UInt64)
     }
 
     let policy: MergePolicy
@@ -110,8 +110,10 @@ struct SharedPlan {
                 let parts = words[2...].split(separator: "|", omittingEmptySubsequences: false).map { pairs($0) }
                 plans[name]?.items.append(.update(words[1], base: parts[0], mine: parts[1], shown: parts[2]))
             case "d": plans[name]?.items.append(.delete(words[1]))
-            case "raise": plans[name]?.items.append(.raise(Int(words[1]) ?? 0))
-            case "deleteAll": plans[name]?.items.append(.deleteAll(Int(words[1]) ?? 0))
+            case "raise":
+                plans[name]?.items.append(.raise(Int(words[1]) ?? 0, after: UInt64(words[2]) ?? 0))
+            case "deleteAll":
+                plans[name]?.items.append(.deleteAll(Int(words[1]) ?? 0, after: UInt64(words[2]) ?? 0))
             case "a": plans[words[1]]?.number = UInt64(words[2])
             case "n": operations = Int(words[1]) ?? 0
             default: throw Wrong("\(path): a line begins with \(words[0])")
@@ -137,13 +139,22 @@ struct SharedPlan {
 /// What the store must have.
 struct SharedModel {
     private(set) var objects: [String: Words] = [:]
+    /// By object: the transaction that has changed it last.
+    private var lastChanges: [String: UInt64] = [:]
 
     var lines: [String] { objects.map { "\($0.key) \(SharedPlan.text($0.value))" }.sorted() }
 
-    /// Does what a plan says. `deleted` is what the transaction has really deleted: whether a deletion and others'
-    /// changes of the object are a conflict depends on what the process had seen. Returns the objects that differ.
-    mutating func apply(_ plan: SharedPlan, deleted: Set<String>) throws -> [String: Words?] {
+    /// Does what a plan says. `found` is what the transaction has really changed. It decides what a log cannot tell:
+    /// whether a deletion is a conflict depends on what the process had seen. A batch treats the objects that it finds
+    /// when it begins, and may find those that come to satisfy its condition until it is committed. Returns the objects
+    /// that differ.
+    mutating func apply(
+        _ plan: SharedPlan, number: UInt64, found: [String: Words?]
+    ) throws -> [String: Words?] {
         let before = objects
+        func isInBatch(_ key: String, after number: UInt64) -> Bool {
+            lastChanges[key] ?? 0 <= number || found[key] != nil
+        }
         var gone: [String] = []
         let wins = plan.policy == .objectWins || plan.policy == .overwrite
         for item in plan.items {
@@ -165,16 +176,20 @@ struct SharedModel {
                 objects[key] = try Self.merged(plan.policy, base, mine, shown, theirs)
             case .delete(let key):
                 guard objects[key] != nil else { continue }
-                if wins || plan.policy == .error || deleted.contains(key) { gone.append(key) }
-            case .raise(let rank):
-                for (key, words) in before where words["rank"] == "\(rank)" { objects[key]?["rank"] = "\(rank + 1)" }
-            case .deleteAll(let rank): gone += before.filter { $0.value["rank"] == "\(rank)" }.map(\.key)
+                if wins || plan.policy == .error || found[key] == .some(nil) { gone.append(key) }
+            case .raise(let rank, let start):
+                for (key, words) in before where words["rank"] == "\(rank)" && isInBatch(key, after: start) {
+                    objects[key]?["rank"] = "\(rank + 1)"
+                }
+            case .deleteAll(let rank, let start):
+                gone += before.filter { $0.value["rank"] == "\(rank)" && isInBatch($0.key, after: start) }.map(\.key)
             }
         }
         delete(gone)
         var changed: [String: Words?] = [:]
         for (key, words) in objects where before[key] != words { changed[key] = .some(words) }
         for key in before.keys where objects[key] == nil { changed[key] = .some(nil) }
+        for key in changed.keys { lastChanges[key] = number }
         for (key, words) in objects {
             let single = [words["folder"], words["parent"]].compactMap { $0 }
             for target in single + SharedContexts.keys(in: words["tags"] ?? SharedContexts.nothing)
@@ -284,18 +299,16 @@ struct SharedReplay {
             keys[change.object] = key
         }
         var found: [String: Words?] = [:]
-        var deleted: Set<String> = []
         for change in transaction.changes {
             guard let key = keys[change.object] else { throw Wrong("nobody has inserted \(change.object)") }
             if change.kind == .delete {
-                deleted.insert(key)
                 found[key] = .some(nil)
             } else if let row = change.after {
                 let words = try Self.words(key, keys) { row[$0] }
                 if model.objects[key] != words { found[key] = .some(words) }
             }
         }
-        let expected = try model.apply(plan, deleted: deleted)
+        let expected = try model.apply(plan, number: transaction.number, found: found)
         for key in Set(expected.keys).union(found.keys) where expected[key] != found[key] {
             func text(_ words: Words??) -> String { words.map { $0.map(SharedPlan.text) ?? "deleted" } ?? "as it was" }
             throw Wrong("\(key) is \(text(found[key])) instead of \(text(expected[key]))")
