@@ -309,6 +309,68 @@ import Testing
         try end()
     }
 
+    @Test func editsMadeWhileItSavesAreAGroupOfTheirOwn() async throws {
+        context.close()
+        try await Self.background(store)
+        try folder.expectIntact()
+    }
+
+    @MainActor private static func background(_ store: Store) async throws {
+        let context = store.makeContext()
+        context.undoLevels = 10
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        note.title = "b"
+        let saving = Task { try await context.saveInBackground() }
+        // The task has begun when it waits for the store's thread.
+        await Task.yield()
+        note.title = "c"
+        note.rank = 2
+        _ = try await saving.value
+        #expect(note.title == "c" && note.status.changedValues.keys.sorted() == ["rank", "title"])
+        try context.undo()
+        #expect(note.title == "b" && note.rank == 1 && !context.hasChanges)
+        try context.undo()
+        #expect(note.title == "a" && note.status.isChanged)
+        try context.redo()
+        try context.redo()
+        #expect(note.title == "c" && note.rank == 2)
+        // Undone while it is being saved.
+        let again = Task { try await context.saveInBackground() }
+        await Task.yield()
+        try context.undo()
+        _ = try await again.value
+        #expect(note.title == "b" && note.status.isChanged)
+        try context.save()
+        #expect(try store.snapshot()[note.reference]?.title == "b")
+        context.close()
+        try store.close()
+    }
+
+    /// Edits keep an object that others have deleted, also if it was deleted here and that was undone.
+    @Test(arguments: [MergePolicy.error, .objectWins, .storeWins])
+    func aDeletionOfWhatOthersHaveDeletedIsUndone(policy: MergePolicy) throws {
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        note.title = "b"
+        context.undoGroup { note.rank = 2 }
+        try another { try $0.delete(note.reference) }
+        #expect(note.title == "b" && note.status.isChanged)
+        context.undoGroup { context.delete(note) }
+        try context.undo()
+        #expect(note.status.isChanged && note.rank == 2)
+        context.mergePolicy = policy
+        if policy == .error {
+            #expect(expect(.mergeConflict) { try context.save() }?.mergeConflicts.map(\.kind) == [.deletedInStore])
+            try context.redo()
+            #expect(note.status.isDeleted)
+        }
+        try context.save()
+        #expect(try store.snapshot()[note.reference]?.title == (policy == .objectWins ? "b" : nil))
+        #expect(note.status.isGone == (policy != .objectWins) && !context.hasChanges)
+        try end()
+    }
+
     /// Two contexts have undone the deletion of one object.
     @Test(arguments: MergePolicy.allCases, [false, true])
     func anObjectThatOthersHaveInsertedAgain(policy: MergePolicy, mergesFirst: Bool) throws {

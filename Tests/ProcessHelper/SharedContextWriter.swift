@@ -109,13 +109,13 @@ final class SharedContextWriter {
         case 97..<98: if let note = pick(notes) { try context.obtainPermanentReferences(for: [note]) }
         case 98..<99:
             let rank = rank
-            try announced(.objectWins, ["raise \(rank) \(try store.currentToken.number)"]) { name in
+            try announced(.objectWins, ["raise \(rank)"]) { name in
                 try store.update(Note.self, where: #Predicate { $0.rank == rank }, contextName: name) { $0.rank += 1 }
                     .token
             }
         default:
             let rank = rank
-            try announced(.objectWins, ["deleteAll \(rank) \(try store.currentToken.number)"]) { name in
+            try announced(.objectWins, ["deleteAll \(rank)"]) { name in
                 try store.delete(Note.self, where: #Predicate { $0.rank == rank }, contextName: name).token
             }
         }
@@ -137,7 +137,8 @@ final class SharedContextWriter {
     ) throws {
         saves += 1
         let name = "\(self.name).\(saves)"
-        log.add((["b \(name) \(policy.rawValue) \(operation)"] + lines).joined(separator: "\n"))
+        let start = try store.currentToken.number
+        log.add((["b \(name) \(policy.rawValue) \(operation) \(start)"] + lines).joined(separator: "\n"))
         do {
             let token = try save(name)
             log.add("a \(name) \(token?.number ?? 0)")

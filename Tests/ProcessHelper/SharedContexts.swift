@@ -50,12 +50,10 @@ enum SharedContexts {
         return try Store(at: path, entities: [Folder.self, Note.self, Tag.self], options: options)
     }
 
-    /// A value as one word: references as the keys of their objects.
+    /// A value as one word: references as the keys of their objects. A process may not know the key of an object that
+    /// others have inserted and deleted again. Then the word has its ID.
     static func word(_ value: Value?, _ keys: [ObjectID: String]) throws -> String {
-        func key(_ object: ObjectID) throws -> String {
-            guard let key = keys[object] else { throw Wrong("nobody knows the object \(object)") }
-            return key
-        }
+        func key(_ object: ObjectID) throws -> String { keys[object] ?? "?\(object.rawValue)" }
         switch value {
         case .string(let text): return text.isEmpty ? nothing : text
         case .int(let number): return "\(number)"
@@ -63,6 +61,19 @@ enum SharedContexts {
         case .objects(let objects): return word(of: Set(try objects.map(key)))
         default: return nothing
         }
+    }
+
+    /// A word with keys instead of IDs.
+    static func resolved(_ word: String, _ keys: [ObjectID: String]) throws -> String {
+        guard word.contains("?") else { return word }
+        let known = try self.keys(in: word).map { part in
+            guard part.hasPrefix("?") else { return part }
+            guard let key = UInt64(part.dropFirst()).flatMap({ ObjectID(rawValue: $0) }).flatMap({ keys[$0] }) else {
+                throw Wrong("nobody has inserted \(part)")
+            }
+            return key
+        }
+        return self.word(of: Set(known))
     }
 
     static func word(of keys: Set<String>) -> String {
@@ -84,15 +95,32 @@ struct SharedPlan {
         /// The changed attributes before and now, and all as they are shown.
         case update(String, base: Words, mine: Words, shown: Words)
         case delete(String)
-        /// A batch over the notes of this rank, begun when this transaction was the last one.
-        case raise(Int, after: UInt64)
-        case deleteAll(Int, after: UInt64)
+        /// A batch over the notes of this rank.
+        case raise(Int)
+        case deleteAll(Int)
     }
 
     let policy: MergePolicy
+    /// The last transaction when the process said it. What is saved is decided on that state or a later one.
+    let start: UInt64
     fileprivate(set) var items: [Item] = []
     /// The transaction, if the process got as far as saying so; 0 if saving threw.
     fileprivate(set) var number: UInt64?
+
+    /// The same with keys for all objects.
+    func resolved(_ keys: [ObjectID: String]) throws -> SharedPlan {
+        func resolved(_ words: Words) throws -> Words { try words.mapValues { try SharedContexts.resolved($0, keys) } }
+        var plan = self
+        plan.items = try items.map { item in
+            switch item {
+            case .insert(let key, let words): .insert(key, try resolved(words))
+            case .update(let key, let base, let mine, let shown):
+                .update(key, base: try resolved(base), mine: try resolved(mine), shown: try resolved(shown))
+            case .delete, .raise, .deleteAll: item
+            }
+        }
+        return plan
+    }
 
     /// Adds what a log says to the plans, which have names. Returns how many operations it tells of.
     static func read(_ path: String, into plans: inout [String: SharedPlan]) throws -> Int {
@@ -104,16 +132,15 @@ struct SharedPlan {
             case "b":
                 name = words[1]
                 operations = Int(words[3]) ?? 0
-                plans[name] = SharedPlan(policy: MergePolicy(rawValue: words[2]) ?? .error)
+                plans[name] = SharedPlan(
+                    policy: MergePolicy(rawValue: words[2]) ?? .error, start: UInt64(words[4]) ?? 0)
             case "i": plans[name]?.items.append(.insert(words[1], pairs(words[2...])))
             case "u":
                 let parts = words[2...].split(separator: "|", omittingEmptySubsequences: false).map { pairs($0) }
                 plans[name]?.items.append(.update(words[1], base: parts[0], mine: parts[1], shown: parts[2]))
             case "d": plans[name]?.items.append(.delete(words[1]))
-            case "raise":
-                plans[name]?.items.append(.raise(Int(words[1]) ?? 0, after: UInt64(words[2]) ?? 0))
-            case "deleteAll":
-                plans[name]?.items.append(.deleteAll(Int(words[1]) ?? 0, after: UInt64(words[2]) ?? 0))
+            case "raise": plans[name]?.items.append(.raise(Int(words[1]) ?? 0))
+            case "deleteAll": plans[name]?.items.append(.deleteAll(Int(words[1]) ?? 0))
             case "a": plans[words[1]]?.number = UInt64(words[2])
             case "n": operations = Int(words[1]) ?? 0
             default: throw Wrong("\(path): a line begins with \(words[0])")
@@ -145,20 +172,22 @@ struct SharedModel {
     var lines: [String] { objects.map { "\($0.key) \(SharedPlan.text($0.value))" }.sorted() }
 
     /// Does what a plan says. `found` is what the transaction has really changed. It decides what a log cannot tell:
-    /// whether a deletion is a conflict depends on what the process had seen. A batch treats the objects that it finds
-    /// when it begins, and may find those that come to satisfy its condition until it is committed. Returns the objects
-    /// that differ.
+    /// whether a deletion is a conflict depends on what the process had seen; and an object may be left out because of
+    /// what it was when saving began, if others have changed it until the transaction was committed. Returns the
+    /// objects that differ.
     mutating func apply(
         _ plan: SharedPlan, number: UInt64, found: [String: Words?]
     ) throws -> [String: Words?] {
         let before = objects
-        func isInBatch(_ key: String, after number: UInt64) -> Bool {
-            lastChanges[key] ?? 0 <= number || found[key] != nil
-        }
+        func mayBeLeft(_ key: String) -> Bool { lastChanges[key] ?? 0 > plan.start && found[key] == nil }
         var gone: [String] = []
+        let yields = plan.policy == .storeWins || plan.policy == .rollback
         let wins = plan.policy == .objectWins || plan.policy == .overwrite
         for item in plan.items {
             switch item {
+            case .insert(let key, _) where yields && mayBeLeft(key): continue
+            case .update(let key, _, _, _) where yields && mayBeLeft(key): continue
+            case .delete(let key) where mayBeLeft(key): continue
             case .insert(let key, let words):
                 guard let theirs = objects[key], theirs != words else {
                     objects[key] = words
@@ -177,12 +206,12 @@ struct SharedModel {
             case .delete(let key):
                 guard objects[key] != nil else { continue }
                 if wins || plan.policy == .error || found[key] == .some(nil) { gone.append(key) }
-            case .raise(let rank, let start):
-                for (key, words) in before where words["rank"] == "\(rank)" && isInBatch(key, after: start) {
+            case .raise(let rank):
+                for (key, words) in before where words["rank"] == "\(rank)" && !mayBeLeft(key) {
                     objects[key]?["rank"] = "\(rank + 1)"
                 }
-            case .deleteAll(let rank, let start):
-                gone += before.filter { $0.value["rank"] == "\(rank)" && isInBatch($0.key, after: start) }.map(\.key)
+            case .deleteAll(let rank):
+                gone += before.filter { $0.value["rank"] == "\(rank)" && !mayBeLeft($0.key) }.map(\.key)
             }
         }
         delete(gone)
@@ -308,7 +337,7 @@ struct SharedReplay {
                 if model.objects[key] != words { found[key] = .some(words) }
             }
         }
-        let expected = try model.apply(plan, number: transaction.number, found: found)
+        let expected = try model.apply(plan.resolved(keys), number: transaction.number, found: found)
         for key in Set(expected.keys).union(found.keys) where expected[key] != found[key] {
             func text(_ words: Words??) -> String { words.map { $0.map(SharedPlan.text) ?? "deleted" } ?? "as it was" }
             throw Wrong("\(key) is \(text(found[key])) instead of \(text(expected[key]))")

@@ -65,7 +65,7 @@ extension Context {
     public func saveInBackground(isolation: isolated any Actor = #isolation) async throws -> HistoryToken {
         let store = try core.requireStore()
         guard let plan = try SavePlan(core) else { return try token }
-        core.recorder?.endSavedGroup()
+        let isEnded = core.recorder?.endSavedGroup() ?? false
         let deadline = Duration.deadline(after: store.options.lockTimeout)
         let (author, name) = (author, name)
         while true {
@@ -74,7 +74,7 @@ extension Context {
                 let (permanent, saved) = try await store.commit(author: author, contextName: name) { transaction in
                     try ready.write(to: transaction)
                 }
-                return core.finish(ready, permanent, saved, store)
+                return core.finish(ready, permanent, saved, store, groupIsEnded: isEnded)
             } catch let error as StoreError {
                 try ready.requireAnother(after: error, store, deadline, upserts: upserts)
             }
@@ -230,8 +230,11 @@ extension ContextCore {
     /// Takes over what was saved, and moves to a state that contains it. What is committed must not look unsaved, so
     /// nothing is thrown here: if the newest state cannot be read, the next call that reads says so.
     fileprivate func finish(
-        _ plan: SavePlan, _ permanent: PermanentIDs, _ saved: HistoryToken?, _ store: Store
+        _ plan: SavePlan, _ permanent: PermanentIDs, _ saved: HistoryToken?, _ store: Store,
+        groupIsEnded: Bool = false
     ) -> HistoryToken {
+        recorder?.isShowingEndedGroup = groupIsEnded
+        defer { recorder?.isShowingEndedGroup = false }
         batch {
             var newer: Snapshot?
             do throws(StoreError) { newer = try store.newestSnapshot() } catch { note(error) }

@@ -20,8 +20,10 @@ protocol ChangeRecorder: AnyObject {
     func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>)
     /// Objects were saved for the first time: their permanent IDs by their temporary ones.
     func replaceReferences(_ permanent: PermanentIDs)
-    /// What was changed up to now is saved.
-    func endSavedGroup()
+    /// What was changed up to now is saved. Returns whether it is a group of its own, and what comes is another.
+    @discardableResult func endSavedGroup() -> Bool
+    /// Whether what is shown now comes from saving a group that has ended.
+    var isShowingEndedGroup: Bool { get set }
 }
 
 /// What a context and its objects share. It does not outlive the last of them.

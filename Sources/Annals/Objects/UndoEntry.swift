@@ -225,13 +225,18 @@ extension ContextCore {
         if isStored, let saved = object.saved {
             var base = saved.value
             var isContested = saved.isContested
-            if saved.isContested, let theirs = self.value(object.reference) {
-                // Others have changed it since it was deleted here.
-                let merge = ThreeWayMerge(base: saved.value, mine: value, theirs: object.kept(theirs))
-                (value, base, isContested) = (merge.value, merge.base, !merge.conflicts.isEmpty)
+            if saved.isContested {
+                if let theirs = self.value(object.reference) {
+                    // Others have changed it since it was deleted here.
+                    let merge = ThreeWayMerge(base: saved.value, mine: value, theirs: object.kept(theirs))
+                    (value, base, isContested) = (merge.value, merge.base, !merge.conflicts.isEmpty)
+                } else {
+                    // Others have deleted it, and edits have kept it here.
+                    isContested = true
+                }
             }
             let isEdited = E.model.firstDifference(base, value) != nil
-            object.saved = isEdited ? SavedValue(base, isContested: isContested) : nil
+            object.saved = isEdited || isContested ? SavedValue(base, isContested: isContested) : nil
         } else {
             object.saved = nil
         }

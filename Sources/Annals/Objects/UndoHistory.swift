@@ -144,6 +144,7 @@ final class UndoHistory: ChangeRecorder {
     /// How many groups were begun by hand and not ended.
     private var depth = 0
     private var isReverting = false
+    var isShowingEndedGroup = false
 
     init(_ core: ContextCore, levels: Int) { (self.core, self.levels) = (core, levels) }
 
@@ -166,7 +167,7 @@ final class UndoHistory: ChangeRecorder {
         opened?.close()
         guard !own.isEmpty else { return }
         let now = object.current
-        if let opened, opened.isShown { return opened.extend(own, from: now, to: value) }
+        if !isShowingEndedGroup, let opened, opened.isShown { return opened.extend(own, from: now, to: value) }
         // UH1: saving has changed what the newest group of either list has left.
         for groups in [undoable, redoable] {
             guard let entry = groups.lazy.reversed().compactMap({ $0.entry(of: object) }).first else { continue }
@@ -183,7 +184,11 @@ final class UndoHistory: ChangeRecorder {
         open?.replaceReferences(permanent)
     }
 
-    func endSavedGroup() { if depth == 0 { closeOpen() } }
+    func endSavedGroup() -> Bool {
+        if depth > 0 { return false }
+        closeOpen()
+        return true
+    }
 
     private func takeOpen() -> UndoGroup? {
         guard let group = open else { return nil }
