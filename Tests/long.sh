@@ -5,6 +5,8 @@
 #   entities    the struct API against a model in memory
 #   contexts    several contexts on one store
 #   undo        undo and redo in a context; an operation is a round of some changes
+#   results     live results of contexts and of stores against fetching; an operation is a round
+#   versions    versions of a program take turns on one store, and migrate it; an operation is a round
 #   processes   processes with a context each, which are killed, against a model in memory
 # Exit status 1 at the first difference; what the test says of it is printed. SCRATCH names the build folder,
 # CONFIGURATION debug or release.
@@ -20,9 +22,11 @@ case $name in
 entities) suite=EntityOracleTests ;;
 contexts) suite=ContextOracleTests ;;
 undo) suite=UndoTests ;;
+results) suite='(ResultsOracleTests|StoreResultsTests/updatesAreWhatAFetchFinds)' ;;
+versions) suite=VersionTurnTests ;;
 processes) suite=ContextProcessTests ;;
 *)
-    sed -n '4,8s/^# //p' "$0" >&2
+    sed -n '4,10s/^# //p' "$0" >&2
     exit 2
     ;;
 esac

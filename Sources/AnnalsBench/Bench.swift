@@ -45,14 +45,13 @@ struct BenchArguments {
           compaction  how fast N rows are compacted, and how long a writer waits for it
           typed_load, typed_get, typed_scan, typed_query
                     the same with values of a struct; typed_load in one transaction
-          live_result   moves --rows times one of 10,000 objects in a live list: by an edit, and by a merge
           typed_filter  counts the rows that satisfy a predicate without an index
           typed_sum     adds up one attribute of all rows
           object_load   inserts rows through a context, B a save
           object_fetch  fetches N objects that nobody holds, then reads a property of each
           object_read   reads a property of held objects N times
           object_merge  merges N / 10 changes, B a transaction, into 1,000 held objects
-          object_results  how long a live result takes to follow one change
+          object_results  how long a live result takes to follow one change, by an edit and by a merge
           object_memory what 100,000 objects take, beside the same values alone
           kill      commits rows in a transaction each until it is killed
         --durable synchronises each commit; --fast (the default) leaves that to the background

@@ -38,9 +38,6 @@ struct Workloads {
         case "compaction": try Compaction(arguments: arguments).run()
         case "compaction_compactor": try Compaction(arguments: arguments).compact()
         case "twoproc_writer": try TwoProcesses(arguments: arguments).write()
-        case "live_result":
-            let live = LiveResult(arguments: arguments, file: file, options: options) { report($0, $1, $2, $3) }
-            try live.run()
         case let name where name.hasPrefix("typed_"):
             let typed = Typed(arguments: arguments, file: file, options: options) { report($0, $1, $2, $3) }
             try typed.run()

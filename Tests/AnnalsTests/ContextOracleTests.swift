@@ -7,40 +7,12 @@ import TestSupport
 import Testing
 
 @Suite struct ContextOracleTests {
-    /// `Tests/long.sh contexts` sets these for longer runs.
+    /// Longer with `Tests/long.sh contexts`.
     @Test(arguments: [1, 2, 3] as [UInt64]) func contextsConverge(_ number: UInt64) throws {
-        let environment = ProcessInfo.processInfo.environment
-        let first = environment["ANNALS_CONTEXTS_SEED"].flatMap { UInt64($0) }
-        let operations = environment["ANNALS_CONTEXTS_OPERATIONS"].flatMap { Int($0) }
-        // A seed of one's own is one run.
-        if first != nil, number > 1 { return }
-        let seed = first ?? number
-        var left = operations ?? 600
-        var round: UInt64 = 0
-        while left > 0 {
-            let count = min(left, 1000)
-            do {
-                let run = try ContextRun(seed: seed &* 10_000 &+ round)
-                try run.run(operations: count)
-            } catch {
-                Issue.record(
-                    """
-                    seed \(seed), store \(round): \(error)
-                      replay: ANNALS_CONTEXTS_SEED=\(seed) ANNALS_CONTEXTS_OPERATIONS=\(operations ?? 600) \
-                    swift test -c release --filter ContextOracleTests
-                    """)
-                return
-            }
-            left -= count
-            round += 1
-        }
-        print("contexts, seed \(seed): \(operations ?? 600) operations on \(round) stores")
+        guard let long = LongRun("contexts", seed: number, operations: 600) else { return }
+        let stores = long.forEachStore(1000) { seed, count in try ContextRun(seed: seed).run(operations: count) }
+        if let stores { print("contexts, seed \(long.seed): \(long.operations) operations on \(stores) stores") }
     }
-}
-
-/// What is wrong.
-private struct Difference: Error, CustomStringConvertible {
-    let description: String
 }
 
 private final class ContextRun {
@@ -70,8 +42,8 @@ private final class ContextRun {
             do {
                 try act(in: contexts[number], number)
                 try check(contexts[number])
-            } catch let difference as Difference {
-                throw Difference(description: "operation \(step), context \(number): \(difference)")
+            } catch let difference as OracleDifference {
+                throw OracleDifference("operation \(step), context \(number): \(difference)")
             }
         }
         for context in contexts { context.rollback() }
@@ -139,13 +111,13 @@ private final class ContextRun {
         let before = context.hasChanges
         do {
             try context.save()
-            if context.hasChanges { throw Difference(description: "unsaved after saving") }
+            if context.hasChanges { throw OracleDifference("unsaved after saving") }
         } catch let error as StoreError {
             switch error.code {
             case .mergeConflict, .uniqueViolation, .deleteDenied, .referenceMissing, .validationFailed:
-                if context.hasChanges != before { throw Difference(description: "another state after \(error)") }
+                if context.hasChanges != before { throw OracleDifference("another state after \(error)") }
                 context.rollback()
-            default: throw Difference(description: "\(error)")
+            default: throw OracleDifference("\(error)")
             }
         }
     }
@@ -158,16 +130,16 @@ private final class ContextRun {
             let refer = notes.filter { $0.group === group }.map { ObjectIdentifier($0) }
             let members = group.notes.map { ObjectIdentifier($0) }
             if Set(refer) != Set(members) || refer.count != members.count {
-                throw Difference(description: "group \(group.name): \(refer.count) refer, \(members.count) are listed")
+                throw OracleDifference("group \(group.name): \(refer.count) refer, \(members.count) are listed")
             }
             if group.groups.contains(where: { $0.parent !== group }) {
-                throw Difference(description: "group \(group.name) lists another's groups")
+                throw OracleDifference("group \(group.name) lists another's groups")
             }
         }
         for label in labels {
             let refer = notes.filter { $0.labels.contains { $0 === label } }.map { ObjectIdentifier($0) }
             if Set(refer) != Set(label.notes.map { ObjectIdentifier($0) }) {
-                throw Difference(description: "label \(label.name): other notes refer than it lists")
+                throw OracleDifference("label \(label.name): other notes refer than it lists")
             }
         }
         let rank = Int.random(in: 0..<20, using: &random)
@@ -176,25 +148,25 @@ private final class ContextRun {
         // In a predicate, a reference is compared with nil: it may name an object that others have deleted.
         let wanted = notes.filter { $0.rank >= rank && $0.status.snapshot.group != nil }
         if Set(found.map { ObjectIdentifier($0) }) != Set(wanted.map { ObjectIdentifier($0) }) {
-            throw Difference(description: "a fetch finds \(found.count) notes, and \(wanted.count) are shown")
+            throw OracleDifference("a fetch finds \(found.count) notes, and \(wanted.count) are shown")
         }
-        if found.map(\.rank) != found.map(\.rank).sorted(by: >) { throw Difference(description: "not in order") }
+        if found.map(\.rank) != found.map(\.rank).sorted(by: >) { throw OracleDifference("not in order") }
         let name = "g\(Int.random(in: 0..<60, using: &random))"
         let inGroup = try context.count(Note.self, where: #Predicate { $0.group?.name == name })
         if inGroup != notes.count(where: { $0.group?.name == name }) {
-            throw Difference(description: "a fetch across a relationship counts \(inGroup)")
+            throw OracleDifference("a fetch across a relationship counts \(inGroup)")
         }
         let sum: Int = try context.sum(of: \Note.rank)
-        if sum != notes.reduce(0, { $0 + $1.rank }) { throw Difference(description: "another sum") }
+        if sum != notes.reduce(0, { $0 + $1.rank }) { throw OracleDifference("another sum") }
     }
 
     private func compare(_ context: Context, _ snapshot: Snapshot) throws {
-        if context.hasChanges { throw Difference(description: "unsaved after a rollback") }
+        if context.hasChanges { throw OracleDifference("unsaved after a rollback") }
         let (groups, notes, labels) = (try groups(context), try notes(context), try labels(context))
         let same =
             try groups.map(\.status.snapshot) == snapshot.fetch(Group.self)
             && notes.map(\.status.snapshot) == snapshot.fetch(Note.self)
             && labels.map(\.status.snapshot) == snapshot.fetch(Label.self)
-        if !same { throw Difference(description: "the context does not show what the store has") }
+        if !same { throw OracleDifference("the context does not show what the store has") }
     }
 }

@@ -10,23 +10,11 @@ import Testing
 @Suite struct ContextProcessTests {
     private struct Failure: Error { let text: String }
 
-    /// `Tests/long.sh processes` sets these for longer runs.
+    /// Longer with `Tests/long.sh processes`.
     @Test func contextsOfSeveralProcessesConverge() throws {
-        let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANNALS_PROCESSES_SEED"].flatMap { UInt64($0) } ?? 1
-        var left = environment["ANNALS_PROCESSES_OPERATIONS"].flatMap { Int($0) } ?? 1500
-        var store: UInt64 = 0
-        while left > 0 {
-            // Not so many that history becomes long, or that the names in it become too many.
-            let count = min(left, 20_000)
-            do {
-                try run(seed: seed &* 1000 &+ store, operations: count)
-            } catch {
-                Issue.record("seed \(seed), store \(store): \(error)")
-                return
-            }
-            left -= count
-            store += 1
+        // Not so many on a store that history becomes long, or that the names in it become too many.
+        _ = LongRun("processes", operations: 1500)?.forEachStore(20_000) { seed, count in
+            try run(seed: seed, operations: count)
         }
     }
 

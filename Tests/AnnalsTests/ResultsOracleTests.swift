@@ -7,44 +7,15 @@ import TestSupport
 import Testing
 
 @Suite struct ResultsOracleTests {
-    /// `Tests/results.sh` sets these for longer runs.
+    /// Longer with `Tests/long.sh results`: an operation is a round.
     @Test(arguments: [1, 2, 3] as [UInt64]) func resultsAreWhatAFetchFinds(_ number: UInt64) throws {
-        let environment = ProcessInfo.processInfo.environment
-        let first = environment["ANNALS_RESULTS_SEED"].flatMap { UInt64($0) }
-        let rounds = environment["ANNALS_RESULTS_ROUNDS"].flatMap { Int($0) }
-        // A seed of one's own is one run.
-        if first != nil, number > 1 { return }
-        let seed = first ?? number
-        var left = rounds ?? 250
-        var store: UInt64 = 0
-        while left > 0 {
-            let count = min(left, 500)
-            do {
-                let run = try ResultsRun(seed: seed &* 10_000 &+ store)
-                try run.run(rounds: count)
-            } catch {
-                Issue.record(
-                    """
-                    seed \(seed), store \(store): \(error)
-                      replay: ANNALS_RESULTS_SEED=\(seed) ANNALS_RESULTS_ROUNDS=\(rounds ?? 250) \
-                    swift test -c release --filter ResultsOracleTests
-                    """)
-                return
-            }
-            left -= count
-            store += 1
-        }
-        print("results, seed \(seed): \(rounds ?? 250) rounds on \(store) stores")
+        guard let long = LongRun("results", seed: number, operations: 250) else { return }
+        let stores = long.forEachStore(500) { seed, count in try ResultsRun(seed: seed).run(rounds: count) }
+        if let stores { print("results, seed \(long.seed): \(long.operations) rounds on \(stores) stores") }
     }
 }
 
-/// What is wrong.
-private struct Difference: Error, CustomStringConvertible {
-    let description: String
-}
-
 /// One live list, and what a fetch finds instead.
-
 private final class Watching<E: Entity> {
     let title: String
     let results: Results<E>
@@ -63,23 +34,25 @@ private final class Watching<E: Entity> {
             tells += 1
             let before = mirror
             mirror = diff.applied(to: mirror) { ObjectIdentifier(results[$0]) }
-            if diff.isEmpty || before == mirror { failure = "\(title): told of \(diff), which is nothing" }
+            // An object can get into another section where it stands.
+            let isNothing = before == mirror && !(results is SectionedResults<Int, E>)
+            if diff.isEmpty || isNothing { failure = "\(title): told of \(diff), which is nothing" }
             for object in results { held[ObjectIdentifier(object)] = object }
         }
     }
 
     func check() throws {
-        if let failure { throw Difference(description: failure) }
-        if let error = results.updateError { throw Difference(description: "\(title): \(error)") }
+        if let failure { throw OracleDifference(failure) }
+        if let error = results.updateError { throw OracleDifference("\(title): \(error)") }
         let found = try fetch().map { ObjectIdentifier($0) }
         let shown = results.map { ObjectIdentifier($0) }
         if shown != found {
             let (mine, theirs) = (results.references, try fetch().map(\.reference))
-            throw Difference(description: "\(title): \(mine) are shown, \(theirs) are found")
+            throw OracleDifference("\(title): \(mine) are shown, \(theirs) are found")
         }
-        if mirror != shown { throw Difference(description: "\(title): the differences lead to another list") }
+        if mirror != shown { throw OracleDifference("\(title): the differences lead to another list") }
         for (position, object) in results.enumerated() where results.index(of: object) != position {
-            throw Difference(description: "\(title): the object at \(position) is not found")
+            throw OracleDifference("\(title): the object at \(position) is not found")
         }
         held = held.filter { Set(found).contains($0.key) }
     }
@@ -119,6 +92,7 @@ private final class ResultsRun {
         try notes(context, number, "related", #Predicate { $0.group?.name == "g1" }, .ascending(\.rank))
         try notes(context, number, "labels", #Predicate { $0.labels.contains { $0.name == "l1" } }, .ascending(\.rank))
         try notes(context, number, "evaluated", #Predicate { $0.title.count > 2 }, .descending(\.rank))
+        try sections(context, number)
         try groups(context, number, "names", nil, .descending(\.name))
         try groups(context, number, "full", #Predicate { $0.notes.contains { $0.rank > 12 } }, .ascending(\.name))
         try groups(context, number, "parent", #Predicate { $0.parent?.name == "g1" })
@@ -149,6 +123,27 @@ private final class ResultsRun {
         checks[number].append { try watching.check() }
     }
 
+    private func sections(_ context: Context, _ number: Int) throws {
+        let results = try context.results(Note.self, sortedBy: .ascending(\.title), sectionedBy: \.rank)
+        let watching = Watching("sections", results) { [unowned context] in
+            try context.fetch(Note.self, sortedBy: .ascending(\.rank), .ascending(\.title))
+        }
+        checks[number].append {
+            try watching.check()
+            let sections = results.sections
+            let values = sections.map(\.value)
+            guard sections.flatMap({ $0.map(\.reference) }) == results.references else {
+                throw OracleDifference("sections: together they are not the list")
+            }
+            if values != values.sorted() || Set(values).count != values.count {
+                throw OracleDifference("sections: \(values)")
+            }
+            for section in sections where section.contains(where: { $0.rank != section.value }) {
+                throw OracleDifference("sections: \(section.value) has others")
+            }
+        }
+    }
+
     private func groups(
         _ context: Context, _ number: Int, _ title: String, _ predicate: Predicate<Object<Group>>?,
         _ sort: SortKey<Group> = .ascending(\.name)
@@ -167,11 +162,11 @@ private final class ResultsRun {
                 let title = try act(in: contexts[number], number)
                 do {
                     for check in checks[number] { try check() }
-                } catch let difference as Difference {
-                    throw Difference(description: "after \(title): \(difference)")
+                } catch let difference as OracleDifference {
+                    throw OracleDifference("after \(title): \(difference)")
                 }
-            } catch let difference as Difference {
-                throw Difference(description: "round \(step), context \(number): \(difference)")
+            } catch let difference as OracleDifference {
+                throw OracleDifference("round \(step), context \(number): \(difference)")
             }
         }
         for (number, context) in contexts.enumerated() {
@@ -289,7 +284,7 @@ private final class ResultsRun {
             switch error.code {
             case .mergeConflict, .uniqueViolation, .deleteDenied, .referenceMissing, .validationFailed, .wrongContext:
                 context.rollback()
-            default: throw Difference(description: "\(error)")
+            default: throw OracleDifference("\(error)")
             }
         }
     }

@@ -194,6 +194,42 @@ import Testing
         try end()
     }
 
+    // MARK: Sections
+
+    @Test func sectionsFollowEachOtherAndAreTheList() throws {
+        let notes = try notes([20, 10, 20, 30])
+        let results = try context.results(
+            Note.self, where: high, sortedBy: .descending(\.title), sectionedBy: \.rank)
+        let told = differences(of: results)
+        func sections() -> [[Int]] { results.sections.map { [$0.value] + $0.map(\.rank) } }
+        #expect(sections() == [[10, 10], [20, 20, 20], [30, 30]])
+        #expect(results.sections[1].startIndex == 1 && results.sections[1][2] === results[2])
+        // Into another section, at the same position of the list.
+        notes[3].rank = 40
+        #expect(sections() == [[10, 10], [20, 20, 20], [40, 40]])
+        #expect(told() == [ResultsDiff(moved: [ResultsDiff.Move(from: 3, to: 3)])])
+        notes[1].rank = 20
+        #expect(sections() == [[20, 20, 20, 20], [40, 40]])
+        let new = context.insert(Note(title: "m", rank: 30))
+        #expect(sections() == [[20, 20, 20, 20], [30, 30], [40, 40]] && results.index(of: new) == 3)
+        notes[3].rank = 1
+        #expect(sections() == [[20, 20, 20, 20], [30, 30]])
+        context.rollback()
+        #expect(sections() == [[10, 10], [20, 20, 20], [30, 30]])
+        // The direction of the first sort key counts.
+        let descending = try context.results(Note.self, sortedBy: .descending(\.rank), sectionedBy: \.rank)
+        #expect(descending.sections.map(\.value) == [30, 20, 10])
+        let none = try context.results(Note.self, where: #Predicate { $0.rank > 99 }, sectionedBy: \.rank)
+        #expect(none.sections.isEmpty)
+        do {
+            _ = try context.results(Group.self, sectionedBy: \.notes)
+            Issue.record("The other side of a relationship is no stored property.")
+        } catch let error as StoreError {
+            #expect(error.code == .invalidArgument)
+        }
+        try end()
+    }
+
     // MARK: Who is told
 
     @Test func onlyWhatMattersIsTold() throws {

@@ -174,23 +174,20 @@ struct Pin: Entity, Equatable {
 
     // MARK: Random work
 
-    /// `Tests/results.sh` sets these for longer runs.
+    /// Longer with `Tests/long.sh results`: an operation is a round.
     @Test func updatesAreWhatAFetchFinds() async throws {
-        let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANNALS_RESULTS_SEED"].flatMap { UInt64($0) } ?? 1
-        let rounds = environment["ANNALS_RESULTS_ROUNDS"].flatMap { Int($0) } ?? 250
+        guard let long = LongRun("results", operations: 250) else { return }
         try store.close()
         try other.close()
-        for first in stride(from: 0, to: rounds, by: 500) {
-            let run = try StoreResultsRun(seed: seed &* 10_000 &+ UInt64(first))
+        for first in stride(from: 0, to: long.operations, by: 500) {
+            let run = try StoreResultsRun(seed: long.seed &* 10_000 &+ UInt64(first))
             do {
-                try await run.run(rounds: min(500, rounds - first))
+                try await run.run(rounds: min(500, long.operations - first))
             } catch {
-                Issue.record("seed \(seed), rounds from \(first): \(error)")
-                break
+                return long.record(error, "rounds from \(first)")
             }
         }
-        print("store results, seed \(seed): \(rounds) rounds")
+        print("results, seed \(long.seed): \(long.operations) rounds of stores")
     }
 }
 
@@ -211,7 +208,7 @@ private final class Sequence<E: Entity & Equatable> {
         let found = try fetch(snapshot)
         let isSame = found.map(\.0) == references && found.map(\.1) == values
         if isSame, !isFirst { return }
-        guard let update = try await updates.next() else { throw Difference(description: "\(title): the end") }
+        guard let update = try await updates.next() else { throw OracleDifference("\(title): the end") }
         let diff = update.diff
         let isRight =
             update.references == found.map(\.0) && update.values == found.map(\.1)
@@ -223,13 +220,9 @@ private final class Sequence<E: Entity & Equatable> {
             references.firstIndex(of: update.references[position]).map { values[$0] != update.values[position] }
                 ?? false
         }
-        if !isRight || !isExact { throw Difference(description: "\(title): \(diff), \(updated.count) updated") }
+        if !isRight || !isExact { throw OracleDifference("\(title): \(diff), \(updated.count) updated") }
         (values, references) = (update.values, update.references)
     }
-}
-
-private struct Difference: Error, CustomStringConvertible {
-    let description: String
 }
 
 private final class StoreResultsRun {
@@ -306,8 +299,8 @@ private final class StoreResultsRun {
             for _ in 0..<Int.random(in: 1...3, using: &random) { try act(in: contexts[number], stores[number], round) }
             do {
                 try await check()
-            } catch let difference as Difference {
-                throw Difference(description: "round \(round): \(difference)")
+            } catch let difference as OracleDifference {
+                throw OracleDifference("round \(round): \(difference)")
             }
         }
         for context in contexts { context.close() }

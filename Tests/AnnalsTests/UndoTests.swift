@@ -421,26 +421,24 @@ import Testing
 
     // MARK: At random
 
-    /// `Tests/long.sh undo` sets these for longer runs: an operation is a round.
+    /// Longer with `Tests/long.sh undo`: an operation is a round.
     @Test func everyStateComesBack() throws {
-        let environment = ProcessInfo.processInfo.environment
-        let rounds = environment["ANNALS_UNDO_OPERATIONS"].flatMap { Int($0) } ?? 300
-        let seed = environment["ANNALS_UNDO_SEED"].flatMap { UInt64($0) } ?? 1
+        guard let long = LongRun("undo", operations: 300) else { return }
         let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
-        for round in 0..<rounds {
+        for round in 0..<long.operations {
             let context = store.makeContext()
             context.undoLevels = 1000
-            var run = UndoRun(context, other, seed &* 100_000 &+ UInt64(round))
+            var run = UndoRun(context, other, long.seed &* 100_000 &+ UInt64(round))
             do {
                 try run.run()
                 try run.disturb()
             } catch {
-                Issue.record("seed \(seed), round \(round): \(error)")
+                long.record(error, "round \(round)")
                 break
             }
             context.close()
         }
-        print("undo, seed \(seed): \(rounds) rounds")
+        print("undo, seed \(long.seed): \(long.operations) rounds")
         try other.close()
         try end()
     }

@@ -63,29 +63,21 @@ import Testing
         ]
     }
 
-    /// `Tests/versions.sh` sets these for longer runs.
+    /// Longer with `Tests/long.sh versions`: an operation is a round, which is a transaction of one of the versions.
     @Test func noVersionLosesWhatAnotherOneWrote() throws {
-        let environment = ProcessInfo.processInfo.environment
-        let seed = environment["ANNALS_VERSIONS_SEED"].flatMap { UInt64($0) } ?? 1
-        let wanted = environment["ANNALS_VERSIONS_ROUNDS"].flatMap { Int($0) } ?? 1200
+        guard let long = LongRun("versions", operations: 1200) else { return }
         var (done, store) = (0, UInt64(0))
-        while done < wanted {
-            let run = try VersionTurns(seed: seed &* 10_000 &+ store)
+        while done < long.operations {
+            let run = try VersionTurns(seed: long.seed &* 10_000 &+ store)
             do {
-                try run.run(rounds: min(400, wanted - done))
+                try run.run(rounds: min(400, long.operations - done))
             } catch {
-                Issue.record(
-                    """
-                    seed \(seed), store \(store), round \(run.round): \(error)
-                      replay: ANNALS_VERSIONS_SEED=\(seed) ANNALS_VERSIONS_ROUNDS=\(wanted) \
-                    swift test -c release --filter VersionTurnTests
-                    """)
-                return
+                return long.record(error, "store \(store), round \(run.round)")
             }
             done += run.round
             store += 1
         }
-        print("versions, seed \(seed): \(done) rounds on \(store) stores")
+        print("versions, seed \(long.seed): \(done) rounds on \(store) stores")
     }
 }
 

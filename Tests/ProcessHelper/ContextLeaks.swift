@@ -287,8 +287,11 @@ private struct Resources {
         var excess: [String] = []
         if threads > before.threads + 8 { excess.append("\(threads - before.threads) threads left") }
         if descriptors.count > before.descriptors.count {
-            let left = Set(descriptors).subtracting(before.descriptors).sorted().joined(separator: ", ")
-            excess.append("\(descriptors.count - before.descriptors.count) descriptors left (\(left))")
+            // Several may lead to the same thing.
+            var left = descriptors
+            for known in before.descriptors { if let place = left.firstIndex(of: known) { left.remove(at: place) } }
+            let names = left.sorted().joined(separator: ", ")
+            excess.append("\(descriptors.count - before.descriptors.count) descriptors left (\(names))")
         }
         let bytes = heapBytes - before.heapBytes
         if Self.countsMemory, bytes > 64 * 1024 + 16 * contexts { excess.append("\(bytes) bytes left") }

@@ -16,9 +16,9 @@ public protocol Entity: Sendable {
     /// What is to be said of the properties, as a `static let`. Leave it out if there is nothing to say.
     static var schema: Schema<Self> { get }
 
-    /// Called once before an object that was inserted into a context is saved. What it changes is saved.
+    /// Called once before an object that was inserted into a context is saved. Its changes are saved, too.
     mutating func willInsert()
-    /// Called once before an object that was inserted or changed in a context is saved. What it changes is saved.
+    /// Called once before an object that was inserted or changed in a context is saved. Its changes are saved, too.
     mutating func willSave()
     /// Called once before the deletion of an object in a context is saved.
     mutating func willDelete()

@@ -5,7 +5,6 @@
 // EB2  A column's form and the attribute's type fit: a loop reads the slot of the type that the form is stored as.
 
 internal import FoundationEssentials
-internal import Synchronization
 
 /// A type's properties in the rows of one layout.
 ///
@@ -452,52 +451,5 @@ final class EntityBinding: @unchecked Sendable {
             (error as? StoreError)?.code ?? .valueOutOfRange,
             "“\(name)” of “\(model.name)” has a value that cannot be stored: \(reason)", ObjectFacts(model.name, [name])
         )
-    }
-}
-
-// MARK: Kept with the layout
-
-/// The bindings of the types that read and write rows of one layout. Mostly there is one.
-///
-/// Sound although it is shared: `monitor` guards what changes.
-final class LayoutBindings: RowLayoutAttachment, @unchecked Sendable {
-    /// The type of the first binding: looking at it takes no lock.
-    let type: ObjectIdentifier
-    let first: EntityBinding
-    private let monitor = Monitor()
-    private var others: [ObjectIdentifier: EntityBinding] = [:]
-
-    init(_ type: ObjectIdentifier, _ first: EntityBinding) { (self.type, self.first) = (type, first) }
-
-    func binding(_ type: ObjectIdentifier) -> EntityBinding? { monitor.withLock { others[type] } }
-    func add(_ binding: EntityBinding, _ type: ObjectIdentifier) { monitor.withLock { others[type] = binding } }
-}
-
-extension RowLayout {
-    /// How values of a type stand in rows of this layout. Throws `modelInvalid`, `schemaMismatch`.
-    @inline(__always)
-    func binding<E: Entity>(
-        _ type: E.Type, _ catalog: @autoclosure () -> SchemaCatalog
-    ) throws(StoreError) -> EntityBinding {
-        let key = ObjectIdentifier(type)
-        if let attached = attachment {
-            // Nothing else is ever attached.
-            let bindings = unsafeDowncast(attached, to: LayoutBindings.self)
-            if bindings.type == key { return bindings.first }
-        }
-        return try newBinding(type, key, catalog())
-    }
-
-    @inline(never)
-    private func newBinding<E: Entity>(
-        _ type: E.Type, _ key: ObjectIdentifier, _ catalog: SchemaCatalog
-    ) throws(StoreError) -> EntityBinding {
-        if let known = (attachment as? LayoutBindings)?.binding(key) { return known }
-        try E.model.requireValid()
-        let made = try EntityBinding(E.model, self, catalog)
-        let bindings = attach(LayoutBindings(key, made))
-        guard let bindings = bindings as? LayoutBindings, bindings.type != key else { return made }
-        bindings.add(made, key)
-        return made
     }
 }

@@ -33,7 +33,7 @@ final class EntityModel: Sendable {
         var inverse: SchemaItemInverse?
     }
 
-    /// What comparing two values needs to know of a property.
+    /// The facts about a property by which two values are compared.
     struct Place: Sendable {
         enum Comparison { case bytes, text, optionalText, optionalReference, stored }
 

@@ -270,7 +270,7 @@ extension Store {
         catalog.number(ofEntity: ReservedEntity.metadata.name) == nil ? [.addEntity(ReservedEntity.metadata)] : []
     }
 
-    /// What a migration may meet when its body has ended.
+    /// The errors that a migration can have after its body has ended.
     private static let errorsOfMigrations: [StoreError.Code] = [
         .validationFailed, .uniqueViolation, .requiredMissing, .deleteDenied, .referenceMissing, .valueOutOfRange,
         .tooLarge,

@@ -124,8 +124,8 @@ struct SavePlan: Sendable {
         if let failure = core.takeFailure() { throw failure }
         var items: [any SaveItem] = []
         items.reserveCapacity(core.pending.count)
-        // In the order of insertion: objects get their numbers in it.
         let base = try core.snapshot
+        // In the order of insertion: objects get their numbers in it.
         for id in core.pending.sortedIDs {
             if let item = try core.pending[id]?.saveItem(runsHooks: true, base) { items.append(item) }
         }

@@ -77,20 +77,17 @@ public final class HistoryTracker: Sendable {
     ///
     /// Throws `StoreError`: `invalidArgument` if no author is named, the current author is a batch author, a count is
     /// below 1, or a duration is negative or no number.
-    public init(
+    public convenience init(
         store: Store, contexts: [Context], currentAuthor: String, allAuthors: [String],
         includingMirroring: Bool = false, batchAuthors: [String] = [], cleanStrategy: CleanStrategy = .none,
         maximumDuration: TimeInterval = 604_800, logger: (any HistoryTrackerLogger)? = nil, logLevel: Int = 1,
         autoStart: Bool = true, consumer: String? = nil, deduplicator: Deduplicator? = nil,
         clock: any HistoryTrackerClock = SystemTrackerClock(), isolation: isolated any Actor = #isolation
     ) throws {
-        core = try TrackerCore(
-            store,
-            TrackerSettings(
-                author: currentAuthor, allAuthors: allAuthors, includesMirrors: includingMirroring,
-                batchAuthors: batchAuthors, strategy: cleanStrategy, maximumDuration: maximumDuration,
-                logger: logger ?? StandardErrorLogger(), logLevel: logLevel, consumer: consumer ?? currentAuthor,
-                deduplicator: deduplicator, clock: clock))
+        try self.init(
+            store: store, currentAuthor: currentAuthor, allAuthors: allAuthors, includingMirroring: includingMirroring,
+            batchAuthors: batchAuthors, cleanStrategy: cleanStrategy, maximumDuration: maximumDuration, logger: logger,
+            logLevel: logLevel, autoStart: false, consumer: consumer, deduplicator: deduplicator, clock: clock)
         for context in contexts { core.attach(context) }
         if autoStart { core.start(after: isolation) }
     }
@@ -131,6 +128,7 @@ public final class HistoryTracker: Sendable {
 
     /// Ends everything that the tracker started, and waits for it. The round that runs is ended properly: what
     /// observers have got is not delivered again. Called by a body of the tracker itself, it does not wait.
+    /// Attached contexts follow again after the next `start()`.
     ///
     /// Releasing the tracker ends it too, without waiting.
     public func stop() async { await core.stop() }

@@ -164,6 +164,8 @@ final class TrackerCore: Sendable {
                     try? await settings.clock.sleep(for: delay)
                     delay = min(delay * 2, .seconds(5))
                 case .tokenExpired, .consumerLost, .consumerUnknown, .tokenDiverged, .tokenUnknown, .historyGap:
+                    // Going on from the newest state did not help either: not at once again.
+                    if lost != nil { try? await settings.clock.sleep(for: delay) }
                     lost = error
                 default:
                     let error = explained(error)

@@ -166,7 +166,7 @@ import Observation
         }
     }
 
-    /// What a user calls the value of an attribute.
+    /// The value of an attribute as text for people.
     private func text(_ value: Value?) -> String {
         guard let folder = value?.object else { return value?.string ?? "-" }
         return (try? context.object(Reference<Folder>(folder)).name) ?? "-"
