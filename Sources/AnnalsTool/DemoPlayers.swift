@@ -169,7 +169,10 @@ actor DemoPlayer {
 
     /// The folder, as soon as the app has made it.
     private func folder() async throws -> Reference<Folder> {
-        for try await _ in try store.ownAndRemoteChanges(after: .oldest) {
+        // First listen, then look: nothing comes unseen in between.
+        let changes = try store.ownAndRemoteChanges()
+        if let folder = try store.snapshot().references(to: Folder.self).first { return folder }
+        for try await _ in changes {
             if let folder = try store.snapshot().references(to: Folder.self).first { return folder }
         }
         throw ToolFailure(.failed, "The app has not made its folder.")
