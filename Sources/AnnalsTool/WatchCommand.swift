@@ -14,6 +14,7 @@ extension Command {
         options: [
             Option("after", value: "PLACE", "begin after this place, with past transactions"),
             Option("not-author", value: "NAME", isRepeatable: true, "no transactions of this author"),
+            Option("not-context", value: "NAME", isRepeatable: true, "no transactions with this context name"),
             Option("format", value: "FORMAT", "jsonl, or text (the default on a terminal)"),
         ], run: WatchCommand.run)
 }
@@ -22,13 +23,17 @@ enum WatchCommand {
     static func run(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
         let format = try arguments.format(output.isTerminal ? ["text", "jsonl"] : ["jsonl", "text"], for: .watch)
         let after = try arguments.place(of: "after", for: .watch)
-        let excluded = Set(arguments.values(of: "not-author") ?? [])
+        let authors = Set(arguments.values(of: "not-author") ?? [])
+        let contexts = Set(arguments.values(of: "not-context") ?? [])
         let ending = try Ending.onSignals()
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
         let watcher = try storing {
-            guard let after else { return try store.changeWatcher(excluding: excluded) }
-            return try store.changeWatcher(after: after.inRequest, excluding: excluded)
+            guard let after else {
+                return try store.changeWatcher(excluding: authors, excludingContextNames: contexts)
+            }
+            return try store.changeWatcher(
+                after: after.inRequest, excluding: authors, excludingContextNames: contexts)
         }
         ending.then { watcher.stop() }
         while let signal = try storing({ try watcher.next() }) {

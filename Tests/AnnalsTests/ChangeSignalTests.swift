@@ -112,6 +112,51 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// A process that was stopped for long: others have cleaned what it has not seen.
+    @Test func newsNeedNoHistory() async throws {
+        let store = try made()
+        try insert(2, author: "app", store)
+        let watcher = try store.changeWatcher()
+        var changes = try store.ownAndRemoteChanges(excluding: ["app"]).makeAsyncIterator()
+        let fromHere = try store.changeWatcher(after: watcher.position)
+        try insert(3, author: "app", store)
+        try store.deleteHistory(before: store.currentToken.number + 1)
+        let signal = try #require(try watcher.next(timeout: .zero))
+        let newest = try store.currentToken
+        #expect(signal.numbers == 4...6 && signal.token == newest && !signal.isExact)
+        #expect(signal.entities == ["Clip"] && signal.changesSchema && signal.includesUnnamedAuthor)
+        #expect(signal.authors == [] && signal.processIDs == [] && !signal.isOwn)
+        #expect(try watcher.next(timeout: .zero) == nil)
+        // Nobody knows whether the author was excluded.
+        let told = try await changes.next()
+        #expect(told?.numbers == 4...6)
+        expect(.tokenExpired) { _ = try fromHere.next(timeout: .zero) }
+        try insert(author: "share", store)
+        let next = try #require(try watcher.next(timeout: .zero))
+        #expect(next.numbers == 7...7 && next.isExact && next.authors == ["share"])
+        let last = try await changes.next()
+        #expect(last?.numbers == 7...7)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func contextNamesAreLeftOut() async throws {
+        let store = try made()
+        let watcher = try store.changeWatcher(after: 1, excluding: ["mirror"], excludingContextNames: ["view", ""])
+        for (author, name) in [("app", "view"), ("app", "import"), ("mirror", "import"), ("app", nil)] {
+            try await store.commit(author: author, contextName: name) { try $0.insert("Clip", ["title": "t"]) }
+        }
+        let all = try #require(try watcher.next(timeout: .zero))
+        #expect(all.authors == ["app"] && all.numbers == 2...5)
+        try await store.commit(author: "app", contextName: "view") { try $0.insert("Clip", ["title": "t"]) }
+        #expect(try watcher.next(timeout: .zero) == nil && watcher.position == 6)
+        var changes = try store.ownAndRemoteChanges(after: 1, excludingContextNames: ["view"]).makeAsyncIterator()
+        let others = try await changes.next()
+        #expect(others?.authors == ["app", "mirror"])
+        try store.close()
+        try folder.expectIntact()
+    }
+
     @Test func beforeHistoryThereIsNothingToBeginWith() throws {
         let header = FileHeader(
             storeID: UUIDBytes(high: 1, low: 2), generation: 1, salt: 3, created: 0, baseNumber: 10, baseTag: 4,

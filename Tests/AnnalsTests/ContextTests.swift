@@ -466,6 +466,15 @@ struct Label: Entity, Equatable {
         try context.follow()
         try store.update(Note.self) { $0.title = "c" }
         while note.title != "c" { try await Task.sleep(for: .milliseconds(1)) }
+        // Whatever was cleaned before it looks, or before it begins.
+        try store.update(Note.self) { $0.title = "d" }
+        try store.deleteHistory(before: store.currentToken.number + 1)
+        while note.title != "d" { try await Task.sleep(for: .milliseconds(1)) }
+        context.stopFollowing()
+        try store.update(Note.self) { $0.title = "e" }
+        try store.deleteHistory(before: store.currentToken.number + 1)
+        try context.follow()
+        while note.title != "e" { try await Task.sleep(for: .milliseconds(1)) }
         try store.close()
         while context.followError == nil { try await Task.sleep(for: .milliseconds(1)) }
         #expect(context.followError?.code == .closed)

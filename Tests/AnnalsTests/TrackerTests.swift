@@ -534,6 +534,33 @@ func eventually(
         try end()
     }
 
+    /// The first round reads and cleans what the tracker has not been told of yet.
+    @Test func cleaningAheadOfTheSignalsLosesNothing() async throws {
+        /// Commits while the tracker starts, between listening and reading.
+        struct Committing: HistoryTrackerLogger {
+            let commit: @Sendable () -> Void
+            func log(type: HistoryTrackerLogType, message: String) {
+                if message.contains("The store keeps history for") { commit() }
+            }
+        }
+        let other = other
+        let tracker = try HistoryTracker(
+            store: store, currentAuthor: "app", allAuthors: ["app", "share"], batchAuthors: ["share"],
+            cleanStrategy: .byNotification(times: 1), maximumDuration: 604_801,
+            logger: Committing { _ = try? other.write(author: "share") { try $0.insert(Note(title: "one")) } },
+            autoStart: false, clock: clock)
+        observe(tracker)
+        tracker.start()
+        try await eventually { calls.count == 1 }
+        try await eventually { try store.horizon >= 2 }
+        try insert("two")
+        try await eventually { calls.count == 2 }
+        #expect(calls.all == ["insert one by share", "insert two by share"])
+        #expect(tracker.metrics.lost == 0 && tracker.metrics.cleanings > 0)
+        await tracker.stop()
+        try end()
+    }
+
     @Test func anEntityWithoutHistoryIsNamed() async throws {
         try store.changeSchema([.changeEntity("Label", history: .off)])
         let tracker = try tracker()

@@ -11,7 +11,7 @@ public struct ChangeSignal: Hashable, Sendable, Codable {
     public let numbers: ClosedRange<UInt64>
     /// The place in history directly after the last transaction: continue from there.
     public let token: HistoryToken
-    /// The authors, each once, sorted, without excluded authors.
+    /// The authors, each once, sorted, without excluded ones.
     public let authors: [String]
     /// Whether some transactions have no author.
     public let includesUnnamedAuthor: Bool
@@ -22,7 +22,9 @@ public struct ChangeSignal: Hashable, Sendable, Codable {
     /// entities whose history is off. See `isExact`.
     public let entities: [String]
     /// False if a transaction has too many changes (over 65,536) to look at them all. Then `entities` contains all
-    /// entities of the schema.
+    /// entities of the schema. False also if history was cleaned before a watcher without a place had seen it. Then
+    /// `changesSchema` and `includesUnnamedAuthor` are true, and authors and processes are not known: both lists are
+    /// empty.
     public let isExact: Bool
     /// Whether the schema changed: then look up entities and handles again.
     public let changesSchema: Bool

@@ -1,12 +1,28 @@
 // Folds transactions into a signal. Reads only their tables, in little memory for any number of changes.
 
+/// What is skipped.
+struct Exclusion: Sendable {
+    private let authors: Set<String>
+    private let contextNames: Set<String>
+
+    init(_ authors: Set<String>, _ contextNames: Set<String>) {
+        (self.authors, self.contextNames) = (authors, contextNames)
+    }
+
+    func contains(_ transaction: TransactionView) -> Bool {
+        if !authors.isEmpty, let author = transaction.author, authors.contains(author) { return true }
+        if !contextNames.isEmpty, let name = transaction.context, contextNames.contains(name) { return true }
+        return false
+    }
+}
+
 /// The content of one signal. A value for one walk over history.
 struct ChangeSummary {
     /// The most transactions in one signal, and the most changes that it looks at. The next signal follows at once.
     static let maximumTransactions = 65_536
     static let maximumChanges: UInt64 = 65_536
 
-    private let excluded: Set<String>
+    private let excluded: Exclusion
     private let processID: UInt32
     private let processName: String
     private(set) var first: UInt64 = 0
@@ -26,7 +42,7 @@ struct ChangeSummary {
     private var changesSchema = false
     private var isOwn = true
 
-    init(excluding excluded: Set<String>, processID: UInt32, processName: String) {
+    init(excluding excluded: Exclusion, processID: UInt32, processName: String) {
         self.excluded = excluded
         self.processID = processID
         self.processName = processName
@@ -35,7 +51,7 @@ struct ChangeSummary {
     /// Adds the next transaction. Returns false if it belongs to the next signal.
     mutating func add(_ transaction: TransactionView) throws(StoreError) -> Bool {
         let author = transaction.author
-        let isTold = author.map { !excluded.contains($0) } ?? true
+        let isTold = !excluded.contains(transaction)
         let nextChanges = changes + (isTold ? transaction.totalChanges : 0)
         if passed > 0, passed == Self.maximumTransactions || nextChanges > Self.maximumChanges { return false }
         if passed == 0 { first = transaction.number }
@@ -67,16 +83,30 @@ struct ChangeSummary {
     }
 
     func signal(of token: HistoryToken, _ catalog: SchemaCatalog) -> ChangeSignal {
+        ChangeSignal(
+            numbers: first...last, token: token, authors: authors.sorted, includesUnnamedAuthor: includesUnnamed,
+            processIDs: processIDs.sorted, entities: Self.names(of: isExact ? entities.sorted : nil, catalog),
+            isExact: isExact, changesSchema: changesSchema, isOwn: isOwn)
+    }
+
+    /// The signal of transactions that history no longer has: it excludes nothing that they may have done.
+    static func signal(
+        ofCleaned numbers: ClosedRange<UInt64>, _ token: HistoryToken, _ catalog: SchemaCatalog
+    ) -> ChangeSignal {
+        ChangeSignal(
+            numbers: numbers, token: token, authors: [], includesUnnamedAuthor: true, processIDs: [],
+            entities: names(of: nil, catalog), isExact: false, changesSchema: true, isOwn: false)
+    }
+
+    /// The names of entities, or of all.
+    private static func names(of entities: [UInt16]?, _ catalog: SchemaCatalog) -> [String] {
         // An entity that was removed and added again has two numbers.
         var names = FewValues<String>()
-        for entity in isExact ? entities.sorted : catalog.entityNumbers {
+        for entity in entities ?? catalog.entityNumbers {
             guard let name = catalog.lastDefinition(ofEntity: entity)?.name, !name.isReserved else { continue }
             names.insert(name.text)
         }
-        return ChangeSignal(
-            numbers: first...last, token: token, authors: authors.sorted, includesUnnamedAuthor: includesUnnamed,
-            processIDs: processIDs.sorted, entities: names.sorted, isExact: isExact, changesSchema: changesSchema,
-            isOwn: isOwn)
+        return names.sorted
     }
 }
 

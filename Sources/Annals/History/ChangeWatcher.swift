@@ -5,25 +5,34 @@
 /// Create it with `Store.changeWatcher`. Any thread may call it; threads that call `next` at the same time share the
 /// signals. It keeps its store open.
 public final class ChangeWatcher: Sendable {
+    /// What a watcher was asked to begin with, and so what it does if history no longer reaches back to its position.
+    enum Start: Sendable {
+        /// The beginning of history, wherever it is: until the first signal, it goes on from there.
+        case oldest
+        /// A place: it fails.
+        case place
+        /// What comes from now on: one signal stands for everything that was cleaned.
+        case now
+    }
+
     private struct Position {
         /// The last transaction that was reported or skipped.
         var number: UInt64
-        /// Whether it is at the beginning of history, wherever that is now.
-        var isAtOldest = false
+        var start: Start
         /// Where that transaction ends, in the file with that salt; nil if it must be looked up.
         var place: (salt: UInt64, offset: UInt64)?
     }
 
     private let wait: ChangeWait
-    private let excluded: Set<String>
+    private let excluded: Exclusion
     private let state: Guarded<Position>
 
     init(
-        _ store: Store, after number: UInt64, isAtOldest: Bool = false, excluding: Set<String>, asynchronously: Bool
+        _ store: Store, after number: UInt64, start: Start, excluding: Exclusion, asynchronously: Bool
     ) throws(StoreError) {
         wait = try ChangeWait(store, asynchronously: asynchronously)
         excluded = excluding
-        state = Guarded(Position(number: number, isAtOldest: isAtOldest))
+        state = Guarded(Position(number: number, start: start))
     }
 
     /// The number of the last transaction that was reported, or skipped because of its author.
@@ -40,7 +49,8 @@ public final class ChangeWatcher: Sendable {
     /// - Parameter timeout: How long to wait at most; nil for no limit.
     /// - Returns: The signal; nil if the time has passed or `stop` was called.
     ///
-    /// Throws `StoreError`: `tokenExpired` if history no longer reaches back to the position, `closed`, `storeRemoved`,
+    /// Throws `StoreError`: `tokenExpired` if history no longer reaches back to the position and the watcher was made
+    /// for a place, `closed`, `storeRemoved`,
     /// `storeReplaced`, `diverged`, `damaged`; `invalidArgument` in the body of a write; `forked` in a child process.
     public func next(timeout: Duration? = nil) throws -> ChangeSignal? {
         let engine = wait.store.engine
@@ -80,16 +90,17 @@ public final class ChangeWatcher: Sendable {
             guard last <= view.number else { return nil }
             // Repeated in every look, because history may be cleaned during the wait.
             while true {
-                if position.isAtOldest, engine.oldestNumber > last {
+                if position.start == .oldest, engine.oldestNumber > last {
                     // Everything that this state has cleaned is before the beginning of history.
                     last = min(engine.oldestNumber, view.number)
-                    position = Position(number: last, isAtOldest: true)
+                    position = Position(number: last, start: .oldest)
                 }
                 do throws(StoreError) {
                     try wait.store.require(last, engine, view)
                     break
-                } catch  where position.isAtOldest && error.code == .tokenExpired {
+                } catch  where error.code == .tokenExpired && position.start != .place {
                     view = try engine.viewOfThisFile()
+                    if position.start == .now { return pass(&position, view) }
                 }
             }
             while position.number < view.number {
@@ -97,6 +108,14 @@ public final class ChangeWatcher: Sendable {
             }
             return nil
         }
+    }
+
+    /// Reports everything up to the newest state, most of which history no longer has.
+    private func pass(_ position: inout Position, _ view: View) -> ChangeSignal {
+        let numbers = position.number + 1...view.number
+        position = Position(number: view.number, start: .now)
+        let token = HistoryToken(storeIdentifier: wait.store.identifier, number: view.number, tag: view.tag)
+        return ChangeSummary.signal(ofCleaned: numbers, token, view.catalog)
     }
 
     /// Advances by at most one signal; nil if every transaction was excluded.
@@ -116,7 +135,8 @@ public final class ChangeWatcher: Sendable {
                 "Transaction \(position.number + 1) is not where it should be: restore the store from a backup.",
                 path: log.path)
         }
-        position = Position(number: summary.last, place: (salt, summary.end))
+        let start = position.start == .oldest ? .place : position.start
+        position = Position(number: summary.last, start: start, place: (salt, summary.end))
         guard summary.told > 0 else { return nil }
         let token = HistoryToken(storeIdentifier: wait.store.identifier, number: summary.last, tag: summary.tag)
         return summary.signal(of: token, view.catalog)

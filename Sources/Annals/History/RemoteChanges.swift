@@ -12,9 +12,8 @@ public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
 
     let store: Store
     let number: UInt64
-    /// Whether an iteration begins at the beginning of history, as it is then.
-    var isAtOldest = false
-    let excluded: Set<String>
+    let start: ChangeWatcher.Start
+    let excluded: Exclusion
 
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(changes: self) }
 
@@ -35,7 +34,7 @@ public struct OwnAndRemoteChanges: AsyncSequence, Sendable {
             do throws(StoreError) {
                 if watcher == nil {
                     watcher = try ChangeWatcher(
-                        changes.store, after: changes.number, isAtOldest: changes.isAtOldest,
+                        changes.store, after: changes.number, start: changes.start,
                         excluding: changes.excluded, asynchronously: true)
                 }
                 if let signal = try await watcher?.next(isolation: actor) { return signal }

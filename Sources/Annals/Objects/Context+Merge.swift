@@ -48,16 +48,15 @@ extension Context {
     /// Throws `StoreError`: `contextClosed`, `closed`.
     public func follow(isolation: isolated any Actor = #isolation) throws {
         let store = try core.requireStore()
-        let changes = try store.ownAndRemoteChanges(after: .token(try token))
+        let wait = try ChangeWait(store, asynchronously: true)
         follower?.cancel()
         followError = nil
         follower = Task { [weak self] in
             // The task runs in the isolation of the caller.
             _ = isolation
             do {
-                for try await _ in changes {
-                    guard let self else { return }
-                    try self.merge()
+                while let last = try self?.token.number, try await wait.newerSnapshot(than: last) != nil {
+                    try self?.merge()
                 }
             } catch {
                 self?.followError = error as? StoreError

@@ -130,15 +130,7 @@ private struct FollowedList<E: Entity>: Sendable {
 
     /// Waits for a newer state; nil if the task is cancelled.
     func newerSnapshot() async throws -> Snapshot? {
-        let (last, identifier) = (snapshot.token.number, wait.store.identifier)
-        let outcome = try await wait.find(until: nil, isolation: nil) { (engine) throws(StoreError) -> Snapshot? in
-            try engine.requireNotForked()
-            let known = try engine.knownView()
-            let view = known.number > last ? known : try engine.viewOfThisFile()
-            return view.number > last ? Snapshot(view, engine, identifier) : nil
-        }
-        guard case .found(let newer) = outcome else { return nil }
-        return newer
+        try await wait.newerSnapshot(than: snapshot.token.number, isolation: nil)
     }
 
     /// Moves to a newer state. Nil if the list is the same there.
