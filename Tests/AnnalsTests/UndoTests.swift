@@ -123,6 +123,27 @@ import Testing
         try end()
     }
 
+    @Test func aDeletionThatTwoUndoIsInsertedOnce() throws {
+        let label = context.insert(Label(name: "l"))
+        try context.save()
+        let other = store.makeContext(author: "share")
+        other.undoLevels = 10
+        let same = try other.object(label.reference)
+        context.delete(label)
+        other.delete(same)
+        try context.save()
+        try other.save()
+        try context.undo()
+        try other.undo()
+        try context.save()
+        let inserted = try store.currentToken
+        #expect(try other.save() == inserted && store.currentToken == inserted)
+        #expect(!other.hasChanges && same.name == "l" && !same.status.isGone)
+        #expect(try store.snapshot().count(Label.self) == 1)
+        other.close()
+        try end()
+    }
+
     @Test func theOldestGroupsAreForgotten() throws {
         context.undoLevels = 2
         let note = context.insert(Note(title: "a"))

@@ -7,6 +7,8 @@
 //     another waiting one leads.
 // CH3  No lock is held while a thread waits in the watch.
 // CH4  Without listeners there is no watch: the system allows each user only a few.
+// CH5  The thread for tasks reads the watch only while a task waits. Meanwhile the system folds what comes into one
+//      event, and a writer that commits at full speed wakes nobody.
 
 internal import Synchronization
 
@@ -33,6 +35,8 @@ package final class ChangeHub: @unchecked Sendable {
     private var hasThread = false
     /// Until when the thread for tasks waits.
     private var threadMoment = UInt64.max
+    /// Whether it waits for a task that waits. (CH5)
+    private var isThreadIdle = false
 
     package init(_ makeWatch: @escaping WatchMaker) { self.makeWatch = makeWatch }
 
@@ -214,8 +218,12 @@ package final class ChangeHub: @unchecked Sendable {
                 return false
             }
             listener.parked = .init(continuation: continuation, deadline: deadline)
-            // The thread waits too long for this one.
-            if let moment = listener.parkedMoment, moment < threadMoment { interrupt() }
+            if isThreadIdle {
+                monitor.signalAll()
+            } else if let moment = listener.parkedMoment, moment < threadMoment {
+                // The thread waits too long for this one.
+                interrupt()
+            }
             return true
         }
         if !isParked { continuation.resume() }
@@ -279,7 +287,11 @@ package final class ChangeHub: @unchecked Sendable {
         monitor.lock()
         while asynchronousListeners > 0 {
             let due = popDue()
-            if due.isEmpty {
+            if due.isEmpty, !listeners.values.contains(where: { $0.parked != nil }) {
+                isThreadIdle = true
+                monitor.wait()
+                isThreadIdle = false
+            } else if due.isEmpty {
                 let moment = listeners.values.compactMap(\.parkedMoment).min()
                 threadMoment = moment ?? .max
                 turn(until: moment)
