@@ -34,6 +34,7 @@ let package = Package(
             name: "process-helper", dependencies: ["Annals"], path: "Tests/ProcessHelper", swiftSettings: settings),
         .executableTarget(name: "sample-library", dependencies: ["Annals"], path: "Tests/Samples/Library"),
         .executableTarget(name: "sample-editing", dependencies: ["Annals"], path: "Tests/Samples/Editing"),
+        .executableTarget(name: "sample-tracking", dependencies: ["Annals"], path: "Tests/Samples/Tracking"),
         .executableTarget(name: "sample-notes", dependencies: ["Annals"], path: "Tests/Samples/Notes"),
         .target(
             name: "SimulatedDisk", dependencies: ["Annals"], path: "Tests/SimulatedDisk", swiftSettings: settings),
@@ -45,7 +46,10 @@ let package = Package(
             resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
             name: "AnnalsTests",
-            dependencies: ["Annals", "TestSupport", "annals", "process-helper", "sample-library", "sample-editing"],
+            dependencies: [
+                "Annals", "TestSupport", "annals", "process-helper", "sample-library", "sample-editing",
+                "sample-tracking",
+            ],
             exclude: ["Golden"], swiftSettings: settings),
         // Two of its files are links to those of the program: a test cannot import a program in every build.
         .testTarget(

@@ -174,6 +174,14 @@ def check_samples():
             sample = sample[sample.index("let context"):]
         if f"```swift\n{sample}\n```" not in text:
             sys.exit(f"{README}: a program is not that of Tests/Samples/{name}/main.swift")
+    # The third is what the app does, in the same order. In the sample it does more before it ends.
+    sample = [line.strip() for line in read(os.path.join(ROOT, "Tests/Samples/Tracking/main.swift")).split("\n")]
+    block = next(block for block in re.findall(r"```swift\n(.*?)```", text, re.S) if "HistoryTracker(" in block)
+    rest = sample[sample.index("let context = store.makeContext(author: \"app\")"):]
+    for line in block.strip().split("\n"):
+        if line.strip() not in rest:
+            sys.exit(f"{README}: “{line}” is not in Tests/Samples/Tracking/main.swift, or not in this order")
+        rest = rest[rest.index(line.strip()) + 1:]
 
 
 def check_program(name, path, binary, directory):

@@ -1,0 +1,25 @@
+// The README's program for tracking, as three processes.
+
+import Annals
+import TestSupport
+import Testing
+
+@Suite struct TrackingSampleTests {
+    @Test func threeProcessesFollowEachOther() throws {
+        let folder = try StoreFolder()
+        let processes = try ["import", "share", "app"].map { role in
+            try RunningTool([folder.path, role], name: "sample-tracking")
+        }
+        var lines: [String] = []
+        while let line = processes[2].line() { lines.append(line) }
+        let runs = processes.map { $0.end() }
+        for run in runs { #expect(run.status == 0, "\(run.output)\(run.errors)") }
+        // Who of the two others comes first is open.
+        #expect(Set(lines.dropLast()) == ["3 new clips", "100 new clips"] && lines.count == 3)
+        #expect(lines.last == "Not saved 103 true")
+        let store = try folder.open()
+        #expect(try store.horizon > 0 && store.consumers.map(\.name).sorted() == ["app", "share"])
+        try store.close()
+        try folder.expectIntact()
+    }
+}
