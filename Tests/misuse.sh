@@ -1,7 +1,7 @@
 #!/bin/bash
 # Shows what a user gets who uses contexts and objects in a wrong way. Each program of Tests/Misuse does not compile;
 # main.swift compiles, and makes mistakes that show when it runs. What the compiler and the program say is compared with
-# Tests/Misuse/expected.txt.
+# Tests/Misuse/expected.txt. First, the code of tracking must compile with the public API alone.
 #
 # Usage: Tests/misuse.sh [--write]     --write takes over what is said now: read it before you commit it.
 set -euo pipefail
@@ -14,6 +14,9 @@ trap 'rm -rf "$folder"' EXIT
 said=$folder/said
 
 export LC_ALL=C SWIFT_BACKTRACE=enable=no
+# The tracker uses nothing that a program cannot use as well: it compiles as a module of its own.
+swiftc -typecheck -swift-version 6 -module-name Tracking -Xfrontend -import-module -Xfrontend Annals \
+    -I "$products/Modules" Sources/Annals/Tracking/*.swift
 for file in Tests/Misuse/[A-Z]*.swift; do
     name=$(basename "$file")
     if output=$(swiftc -emit-sil -o /dev/null -parse-as-library -swift-version 6 -I "$products/Modules" "$PWD/$file" 2>&1); then
