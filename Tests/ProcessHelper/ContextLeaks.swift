@@ -1,4 +1,4 @@
-// `leaks`: contexts that are used in every way and forgotten must leave nothing: no object, context, thread, descriptor
+// `leaks`: contexts and trackers that are used in every way and forgotten must leave nothing: no object, context, thread, descriptor
 // or memory.
 
 import Annals
@@ -117,6 +117,9 @@ actor ContextLeaks {
         case 5: try mergeChanges(store, context, notes)
         case 6: try store.perform { watch(try $0.fetch(Note.self, limit: 1)[0], "object of a piece of work") }
         case 7: try context.follow()
+        case 8: try await track(store, context, notes[0]).stop()
+        // Releasing it must do.
+        case 9: _ = try await track(store, context, notes[0])
         default: break
         }
         // Every second context is forgotten with what is unsaved in it.
@@ -181,6 +184,22 @@ actor ContextLeaks {
         context.stopFollowing()
     }
 
+    /// A tracker that has observed a change, and whose context shows it.
+    private func track(_ store: Store, _ context: Context, _ note: Object<Note>) async throws -> HistoryTracker {
+        try context.save()
+        let tracker = try HistoryTracker(
+            store: store, contexts: [context], currentAuthor: "leaks", allAuthors: [], logLevel: 0,
+            deduplicator: { _, _ in })
+        let ranks = Ranks()
+        watch(tracker, "tracker")
+        watch(ranks, "what an observer holds")
+        tracker.observe(Note.self, [.update]) { changes in ranks.add(changes.map { $0.after?.rank ?? 0 }) }
+        let reference = note.reference
+        try await store.write(author: "other") { try $0.update(reference) { $0.rank = 2000 } }
+        while note.rank != 2000 || !ranks.all.contains(2000) { try await Task.sleep(for: .milliseconds(1)) }
+        return tracker
+    }
+
     private func mergeChanges(_ store: Store, _ context: Context, _ notes: [Object<Note>]) throws {
         let other = store.makeContext()
         watch(other, "other context")
@@ -215,6 +234,13 @@ actor ContextLeaks {
         case .memory: _ = malloc(50_000)
         }
     }
+}
+
+/// What an observer got.
+private final class Ranks: Sendable {
+    private let list = Mutex<[Int]>([])
+    var all: [Int] { list.withLock { $0 } }
+    func add(_ ranks: [Int]) { list.withLock { $0 += ranks } }
 }
 
 /// Lets the main thread wait for a task.
