@@ -1,5 +1,5 @@
-// `leaks`: contexts and trackers that are used in every way and forgotten must leave nothing: no object, context, thread, descriptor
-// or memory.
+// `leaks`: contexts and trackers that are used in every way and forgotten must leave nothing: no object, context,
+// thread, descriptor or memory.
 
 import Annals
 import FoundationEssentials

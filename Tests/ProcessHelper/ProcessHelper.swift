@@ -40,6 +40,7 @@ import Glibc
             case ("folders", 4):
                 try SharedFolders.run(arguments[1], seed: integer(arguments[2]), operations: integer(arguments[3]))
             case ("contexts", 4...): try contexts(Array(arguments.dropFirst()))
+            case ("idle", 2): try IdleTracker.run(arguments[1])
             case ("migrate", 3): try Migrating.run(arguments[1], arguments[2])
             case ("leaks", 3...):
                 try ContextLeaks.run(
@@ -54,7 +55,7 @@ import Glibc
                         + "cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE, hold STORE, "
                         + "rounds STORE COUNT, addresses STORE, fork STORE, "
                         + "folders STORE SEED OPERATIONS, contexts work STORE LOG NUMBER SEED OPERATIONS, "
-                        + "contexts replay STORE LOG..., migrate make|run|first STORE, "
+                        + "contexts replay STORE LOG..., idle STORE, migrate make|run|first STORE, "
                         + "or leaks STORE CONTEXTS [object|context|thread|descriptor|memory]")
             }
         } catch {
