@@ -67,7 +67,9 @@ actor ContextLeaks {
         let descriptors = Resources.now.descriptors
         // The first rounds make what stays: metadata of types, the threads of the pool, and what each thread keeps for
         // its next tasks. The latter reaches some 200 KB only after thousands of contexts.
-        for _ in 0..<max(4, contexts / Self.contextsPerStore / 2) { try await round(Self.contextsPerStore, leaks: false) }
+        for _ in 0..<max(4, contexts / Self.contextsPerStore / 2) {
+            try await round(Self.contextsPerStore, leaks: false)
+        }
         var before = Resources.now
         // A thread that is told to end may have the watch for changes still open.
         before.descriptors = descriptors
