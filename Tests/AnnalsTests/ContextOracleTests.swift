@@ -114,7 +114,8 @@ private final class ContextRun {
             if context.hasChanges { throw OracleDifference("unsaved after saving") }
         } catch let error as StoreError {
             switch error.code {
-            case .mergeConflict, .uniqueViolation, .deleteDenied, .referenceMissing, .validationFailed:
+            // `wrongContext`: a group was deleted before it was ever saved, and others still refer to it (`deny`).
+            case .mergeConflict, .uniqueViolation, .deleteDenied, .referenceMissing, .validationFailed, .wrongContext:
                 if context.hasChanges != before { throw OracleDifference("another state after \(error)") }
                 context.rollback()
             default: throw OracleDifference("\(error)")
