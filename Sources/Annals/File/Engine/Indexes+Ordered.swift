@@ -2,8 +2,14 @@
 
 /// A transaction's changes of ordered indexes, computed before it is written.
 struct OrderedChanges: ~Copyable {
-    private var keys = ByteWriter(capacity: 256)
+    private var keys = ByteWriter(withoutMemory: ())
     private var entries: [Entry] = []
+    /// With so many keys, several belong to most nodes of an index: they are taken in order, so that each node is in the
+    /// processor's cache for all of its keys. Sorting fewer costs more than it saves.
+    private static let sortedCount = 4096
+    /// More are taken in several rounds: their order takes memory too.
+    private static let sortedAtOnce = 1 << 20
+    private static let keyBytesAtOnce = 256
 
     private struct Entry {
         let index: Int
@@ -16,11 +22,20 @@ struct OrderedChanges: ~Copyable {
 
     var isEmpty: Bool { entries.isEmpty }
 
+    /// The memory that they take.
+    var memoryBytes: Int { keys.count + entries.count * MemoryLayout<Entry>.stride }
+
+    mutating func removeAll() {
+        keys.truncate()
+        entries.removeAll(keepingCapacity: true)
+    }
+
     /// Notes that an object's key in an index changes from one row's to the other's; nil for no row.
     mutating func note(
         _ number: Int, _ index: IndexShape, _ object: ObjectID, from old: RowImage?, to new: RowImage?,
         large: IndexKey.LargeValueReader
     ) throws(StoreError) {
+        keys.reserve(Self.keyBytesAtOnce)
         if index.isOfList { return try noteElements(number, index, object, from: old, to: new, large: large) }
         let start = keys.count
         var oldHasAbsent = false
@@ -90,17 +105,69 @@ struct OrderedChanges: ~Copyable {
         to ordered: inout [OrderedIndex?], _ shape: StoreShape, _ source: VerifiedFile,
         check: (OrderedIndex, IndexShape, UnsafeRawBufferPointer, ObjectID) throws(StoreError) -> Void
     ) throws(StoreError) {
-        for entry in entries where !entry.isInsert {
-            _ = try ordered[entry.index]?.remove(keys.bytes.slice(entry.start, entry.count), entry.object, source)
+        try forEachEntry(isInsert: false) { (entry, key) throws(StoreError) in
+            _ = try ordered[entry.index]?.remove(key, entry.object, source)
         }
-        for entry in entries where entry.isInsert {
-            let key = keys.bytes.slice(entry.start, entry.count)
+        try forEachEntry(isInsert: true) { (entry, key) throws(StoreError) in
             let index = shape.indexes[entry.index]
             if index.id.isUnique, !entry.hasAbsent, let content = ordered[entry.index] {
                 try check(content, index, key, entry.object)
             }
             _ = try ordered[entry.index]?.insert(key, entry.object, source)
         }
+    }
+
+    @inline(__always)
+    private borrowing func forEachEntry(
+        isInsert: Bool, _ body: (Entry, UnsafeRawBufferPointer) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        guard entries.count >= Self.sortedCount else {
+            for entry in entries where entry.isInsert == isInsert {
+                try body(entry, keys.bytes.slice(entry.start, entry.count))
+            }
+            return
+        }
+        for first in stride(from: 0, to: entries.count, by: Self.sortedAtOnce) {
+            for place in inOrder(first..<min(first + Self.sortedAtOnce, entries.count), isInsert: isInsert) {
+                let entry = entries[first + Int(place.number)]
+                try body(entry, keys.bytes.slice(entry.start, entry.count))
+            }
+        }
+    }
+
+    /// The places of entries, in the order of the indexes and of their keys. Those of one key stay as they were noted.
+    private borrowing func inOrder(_ range: Range<Int>, isInsert: Bool) -> [Place] {
+        let (bytes, entries) = (keys.bytes, entries[range])
+        var places: [Place] = []
+        places.reserveCapacity(entries.count)
+        for (number, entry) in entries.enumerated() where entry.isInsert == isInsert {
+            let key = bytes.slice(entry.start, entry.count)
+            places.append(
+                Place(
+                    start: OrderedBytes.word(of: key, at: 0), next: OrderedBytes.word(of: key, at: 8),
+                    index: UInt32(entry.index), number: UInt32(number)))
+        }
+        places.sort { (left, right) in
+            if left.index != right.index { return left.index < right.index }
+            if left.start != right.start { return left.start < right.start }
+            if left.next != right.next { return left.next < right.next }
+            let (a, b) = (
+                entries[range.lowerBound + Int(left.number)], entries[range.lowerBound + Int(right.number)]
+            )
+            let order = OrderedBytes.compare(
+                bytes.slice(a.start, a.count), bytes.slice(b.start, b.count), from: 0, to: min(a.count, b.count))
+            if order != 0 { return order < 0 }
+            return a.count == b.count ? left.number < right.number : a.count < b.count
+        }
+        return places
+    }
+
+    private struct Place {
+        /// The key's first 16 bytes, which mostly decide.
+        let start, next: UInt64
+        let index: UInt32
+        /// From the first of the range on.
+        let number: UInt32
     }
 }
 
@@ -142,17 +209,23 @@ extension Indexes {
         return try RowImage(bytes, layout: layout)
     }
 
-    /// Applies another process's change to the ordered indexes. Its writer has ensured that keys are unique.
-    func maintainOrdered(_ change: ChangeView, row: UnsafeRawBufferPointer?) throws(StoreError) {
-        var changes = OrderedChanges()
+    /// Notes another process's change for the ordered indexes. Its writer has ensured that keys are unique.
+    func noteOrdered(
+        _ change: ChangeView, row: UnsafeRawBufferPointer?, in changes: inout OrderedChanges
+    ) throws(StoreError) {
         try note(change, row: row, OrderedState(shape: shape, ordered: ordered), in: &changes) {
             (_, _) throws(StoreError) in
             throw StoreError(
                 .damaged,
                 "F31: a value that an index is over does not stand in its row. Restore the store from a backup.")
         }
+    }
+
+    /// Lets the ordered indexes follow what was noted.
+    func settle(_ changes: inout OrderedChanges) throws(StoreError) {
         if changes.isEmpty { return }
         try changes.apply(to: &ordered, shape, core.file) { (_, _, _, _) in }
+        changes.removeAll()
     }
 
     /// The schema and the ordered indexes after a transaction.

@@ -98,7 +98,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
             switch frame.header.kind {
             case .checkpoint: try adoptCheckpoint(frame, state)
             case .schema: adopt(state.catalog)
-            case .rows: try apply(frame, maintainingOrdered: true)
+            case .rows: try applyAll(frame)
             case .metadata: try applyObjectNumbers(frame)
             case .nodes: checkpoint.foundNodes(endingAt: frame.end)
             default: break
@@ -106,21 +106,33 @@ final class Indexes: LogFollower, @unchecked Sendable {
         case .commit(let record):
             core.file.advance(to: frame.end)
             if record.changesSchema { adopt(state.catalog) }
-            if record.start < frame.offset { try applyMembers() }
+            var changes = OrderedChanges()
+            if record.start < frame.offset { try applyMembers(&changes) }
             note(frame.header, at: frame.offset)
-            try apply(frame, maintainingOrdered: true)
+            try apply(frame, ordered: &changes)
+            try settle(&changes)
         }
     }
 
     /// Applies the members of a transaction that counts. Reads only the parts again.
-    private func applyMembers() throws(StoreError) {
+    private func applyMembers(_ changes: inout OrderedChanges) throws(StoreError) {
         for (header, offset) in members {
             note(header, at: offset)
             guard header.kind == .part else { continue }
             try core.reading { () throws(StoreError) in
-                try apply(try core.frame(at: offset), maintainingOrdered: true)
+                try apply(try core.frame(at: offset), ordered: &changes)
             }
+            if changes.memoryBytes > Self.orderedChangesBytes { try settle(&changes) }
         }
+    }
+
+    /// So much of a transaction's changes of ordered indexes is gathered before they follow.
+    private static let orderedChangesBytes = 16 << 20
+
+    private func applyAll(_ frame: FrameView) throws(StoreError) {
+        var changes = OrderedChanges()
+        try apply(frame, ordered: &changes)
+        try settle(&changes)
     }
 
     /// Applies a frame with changes that compaction has appended to its own file. The frame need not be in the file
@@ -130,7 +142,9 @@ final class Indexes: LogFollower, @unchecked Sendable {
     func applyCopied(_ frame: FrameView, start: UInt64, maintainingOrdered: Bool) throws(StoreError) {
         note(frame.header, at: frame.offset)
         if maintainingOrdered { file.advance(to: frame.end) }
-        try apply(frame, maintainingOrdered: maintainingOrdered, start: start)
+        var changes = OrderedChanges()
+        try apply(frame, ordered: &changes, maintainingOrdered: maintainingOrdered, start: start)
+        try settle(&changes)
     }
 
     /// Whether every index of the schema exists.
@@ -186,14 +200,16 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Applying changes
 
-    /// Applies the changes of a frame that counts, or is about to. Its bytes are in the file.
+    /// Applies the changes of a frame that counts, or is about to, and notes them for the ordered indexes. Its bytes are
+    /// in the file.
     private func apply(
-        _ frame: FrameView, maintainingOrdered: Bool, start: UInt64 = .max
+        _ frame: FrameView, ordered changes: inout OrderedChanges, maintainingOrdered: Bool = true,
+        start: UInt64 = .max
     ) throws(StoreError) {
         var cursor = ChangeCursor(frame)
         while let change = try cursor.next() {
             if maintainingOrdered, !shape.indexes(of: change.object.entityNumber).isEmpty {
-                try maintainOrdered(change, row: frame.row(of: change))
+                try noteOrdered(change, row: frame.row(of: change), in: &changes)
             }
             if try apply(change, frame: frame.offset) >= start {
                 throw StoreError(.damaged, "F19: an object appears twice in a transaction, or in the base.")
@@ -250,10 +266,11 @@ final class Indexes: LogFollower, @unchecked Sendable {
             if next.hasBuilt { checkpoint.builtIndex() }
         }
         guard before == appended.commitFrame else {
+            var none = OrderedChanges()
             return try forEachFrame(from: before, to: appended.end) { (frame) throws(StoreError) in
                 note(frame.header, at: frame.offset)
                 if frame.header.kind == .transaction || frame.header.kind == .part {
-                    try apply(frame, maintainingOrdered: false)
+                    try apply(frame, ordered: &none, maintainingOrdered: false)
                 }
             }
         }

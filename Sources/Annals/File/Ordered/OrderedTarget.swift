@@ -65,6 +65,16 @@ enum OrderedBytes {
         return head
     }
 
+    /// The eight bytes at `offset` as a number that compares as they do; zeros stand for bytes that a key does not have.
+    static func word(of key: UnsafeRawBufferPointer, at offset: Int) -> UInt64 {
+        if key.count &- offset >= 8 { return word(key, offset) }
+        var word: UInt64 = 0
+        for position in offset..<(offset + 8) {
+            word = word << 8 | (position < key.count ? UInt64(key[position]) : 0)
+        }
+        return word
+    }
+
     /// Below 0 if the first buffer has the lesser bytes in that range, 0 if they are the same, otherwise above 0. The
     /// bytes before the range must be the same in both.
     @inline(__always)
