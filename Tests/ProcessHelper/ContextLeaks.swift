@@ -250,7 +250,7 @@ private final class Ranks: Sendable {
 }
 
 /// Lets the main thread wait for a task.
-private final class Ended: Sendable {
+final class Ended: Sendable {
     private let isEnded = Atomic<Bool>(false)
     private let error = Mutex<(any Error)?>(nil)
 

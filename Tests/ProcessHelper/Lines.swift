@@ -4,7 +4,7 @@ import FoundationEssentials
 import Glibc
 
 /// A file of lines, each written by one call, so that a process that is killed leaves whole ones.
-final class Lines {
+final class Lines: Sendable {
     private let descriptor: Int32
 
     init(appendingTo path: String) throws {

@@ -41,6 +41,7 @@ import Glibc
                 try SharedFolders.run(arguments[1], seed: integer(arguments[2]), operations: integer(arguments[3]))
             case ("contexts", 4...): try contexts(Array(arguments.dropFirst()))
             case ("idle", 2): try IdleTracker.run(arguments[1])
+            case ("trackers", 3...): try trackers(Array(arguments.dropFirst()))
             case ("migrate", 3): try Migrating.run(arguments[1], arguments[2])
             case ("leaks", 3...):
                 try ContextLeaks.run(
@@ -55,7 +56,9 @@ import Glibc
                         + "cut create|run STORE ACKFILE SEED, cut check STORE ACKFILE, hold STORE, "
                         + "rounds STORE COUNT, addresses STORE, fork STORE, "
                         + "folders STORE SEED OPERATIONS, contexts work STORE LOG NUMBER SEED OPERATIONS, "
-                        + "contexts replay STORE LOG..., idle STORE, migrate make|run|first STORE, "
+                        + "contexts replay STORE LOG..., idle STORE, trackers make STORE, "
+                        + "trackers work STORE FOLDER NUMBER SEED PLANS SECONDS, trackers check STORE FOLDER, "
+                        + "migrate make|run|first STORE, "
                         + "or leaks STORE CONTEXTS [object|context|thread|descriptor|memory]")
             }
         } catch {
@@ -86,6 +89,23 @@ import Glibc
             try replay.run()
         default:
             throw Wrong("usage: process-helper contexts work STORE LOG NUMBER SEED OPERATIONS, or replay STORE LOG...")
+        }
+    }
+
+    private static func trackers(_ arguments: [String]) throws {
+        switch (arguments[0], arguments.count) {
+        case ("make", 2): try Tracked.make(arguments[1])
+        case ("work", 7):
+            try TrackerProcess.run(
+                arguments[1], folder: arguments[2], number: integer(arguments[3]), seed: integer(arguments[4]),
+                plans: integer(arguments[5]), maximumDuration: Double(integer(arguments[6]) as Int))
+        case ("check", 3):
+            var check = try TrackerCheck(arguments[1], folder: arguments[2])
+            try check.run()
+        default:
+            throw Wrong(
+                "usage: process-helper trackers make STORE, work STORE FOLDER NUMBER SEED PLANS SECONDS, "
+                    + "or check STORE FOLDER")
         }
     }
 
