@@ -34,8 +34,6 @@ private final class TrackedRun {
         case isAway(until: ContinuousClock.Instant)
     }
 
-    /// Readers that are away for longer lose history.
-    private static let maximumDuration = 1
     private static let numbers = 0..<3
     /// How old the oldest transaction in history may be: none of the processes may have had a turn for so long.
     private static let ageLimit = Duration.seconds(60)
@@ -44,6 +42,8 @@ private final class TrackedRun {
     private let logs: TemporaryDirectory
     private let seed: UInt64
     private let operations: Int
+    /// Readers that are away for longer, in seconds, lose history.
+    private let maximumDuration: Int
     private var random: SeededRandom
     private var store: Store
     private var workers: [RunningTool?] = numbers.map { _ in nil }
@@ -55,6 +55,7 @@ private final class TrackedRun {
         folder = try StoreFolder()
         logs = try TemporaryDirectory()
         (self.seed, self.operations, random) = (seed, operations, SeededRandom(seed))
+        maximumDuration = operations < 1000 ? 1 : 3
         let made = try runTool(["trackers", "make", folder.path], name: "process-helper")
         guard made.status == 0 else { throw Failure(text: made.errors) }
         // One that is stopped may have the lock, and this must let it go on.
@@ -88,7 +89,7 @@ private final class TrackedRun {
         workers[number] = try RunningTool(
             [
                 "trackers", "work", folder.path, logs.path, "\(number)", "\(seed)",
-                "\(operations / Self.numbers.count)", "\(Self.maximumDuration)",
+                "\(operations / Self.numbers.count)", "\(maximumDuration)",
             ], name: "process-helper")
         conditions[number] = .works
     }
@@ -116,7 +117,7 @@ private final class TrackedRun {
     }
 
     private func late() -> ContinuousClock.Instant {
-        .now + .milliseconds(Self.maximumDuration * 1000 + Int.random(in: 100..<1000, using: &random))
+        .now + .milliseconds(maximumDuration * 1000 + Int.random(in: 100..<1000, using: &random))
     }
 
     /// Those whose time has come go on; nobody may have ended by itself.
