@@ -25,36 +25,6 @@ import Testing
         try folder.expectIntact()
     }
 
-    /// Holds the writer lock on a thread of its own, until it is told to end.
-    private final class Holder: Sendable {
-        private let monitor = Monitor()
-        private let isHeld = Guarded(false)
-        private let isOver = Guarded(false)
-        private let thread = Guarded<BackgroundThread?>(nil)
-
-        init(_ path: String) throws {
-            let other = try Store(at: path)
-            let thread = try BackgroundThread(name: "holds") { [self] in
-                _ = try? other.write { _ in
-                    isHeld.withLock { $0 = true }
-                    monitor.withLock {
-                        monitor.signalAll()
-                        while !isOver.withLock({ $0 }) { monitor.wait() }
-                    }
-                }
-                try? other.close()
-            }
-            self.thread.withLock { $0 = thread }
-            monitor.withLock { while !isHeld.withLock({ $0 }) { monitor.wait() } }
-        }
-
-        func end() {
-            monitor.withLock { isOver.withLock { $0 = true } }
-            monitor.signalAll()
-            thread.withLock { $0 }?.join()
-        }
-    }
-
     @Test func theResultAndTheTokenComeBack() async throws {
         let (object, token) = try await store.commit(author: "a") { try $0.insert("Clip", ["rank": 1]) }
         #expect(try store.currentToken == token)
@@ -103,7 +73,7 @@ import Testing
 
     /// More tasks wait for the lock than the pool has threads; another task of the pool goes on.
     @Test(.timeLimit(.minutes(20))) func thePoolGoesOnWhileAllWait() async throws {
-        let holder = try Holder(folder.path)
+        let holder = try LockHolder(folder.path)
         let store = store
         let count = ProcessInfo.processInfo.activeProcessorCount * 4
         let writes = (0..<count).map { _ in
@@ -120,7 +90,7 @@ import Testing
     @Test(.timeLimit(.minutes(20)), arguments: [false, true])
     func whoeverIsCancelledWhileItWaitsWritesNothing(inWrite: Bool) async throws {
         let before = try store.currentToken
-        let holder = try Holder(folder.path)
+        let holder = try LockHolder(folder.path)
         let store = store
         let writes = (0..<8).map { _ in
             Task {
@@ -142,7 +112,7 @@ import Testing
 
     /// A commit whose body has run already waits for the lock only.
     @Test(.timeLimit(.minutes(20))) func aCommitIsCancelledBehindItsBody() async throws {
-        let holder = try Holder(folder.path)
+        let holder = try LockHolder(folder.path)
         let store = store
         let hasRun = AsyncStream<Void>.makeStream()
         let write = Task {
@@ -165,7 +135,7 @@ import Testing
         let start = try store.registerConsumer("reader").cursor
         try await store.commit { try $0.insert("Clip", ["rank": 1]) }
         let token = try store.currentToken
-        let holder = try Holder(folder.path)
+        let holder = try LockHolder(folder.path)
         let hasRun = AsyncStream<Void>.makeStream()
         let write = Task {
             _ = try await store.commit { transaction in

@@ -127,7 +127,8 @@ public final class HistoryTracker: Sendable {
     public func start(isolation: isolated (any Actor)? = #isolation) { core.start(after: isolation) }
 
     /// Ends everything that the tracker started, and waits for it. The round that runs is ended properly: what
-    /// observers have got is not delivered again. Called by a body of the tracker itself, it does not wait.
+    /// observers have got is not delivered again. Only if the cursor cannot be moved just then, because the store is
+    /// busy or full, does another tracker deliver it again. Called by a body of the tracker itself, it does not wait.
     /// Attached contexts follow again after the next `start()`.
     ///
     /// Releasing the tracker ends it too, without waiting.

@@ -48,6 +48,8 @@ struct TrackerState: Sendable {
     var parked: [ParkedWork] = []
     /// Where the consumer is in the store; nil before the first round of a run.
     var cursor: HistoryToken?
+    /// Where it was when the last run ended.
+    var lastCursor: HistoryToken?
     /// The cursors of writing observers, by name.
     var cursors: [String: HistoryToken] = [:]
     /// The last transactions that plain observers and hooks got in this process. After an error a round is repeated,
@@ -112,6 +114,7 @@ final class TrackerCore: Sendable {
         state.withLock { state in
             guard state.isWanted else { return false }
             state.isStopping = false
+            state.lastCursor = state.cursor ?? state.lastCursor
             state.cursor = nil
             state.cursors = [:]
             state.withoutHistory = []
@@ -224,6 +227,8 @@ final class TrackerCore: Sendable {
         }
         state.withLock { state in
             state.cursor = consumer.cursor
+            // If the last run could not move it, observers have got more.
+            if consumer.cursor == state.lastCursor { return }
             (state.observed, state.hooked) = (consumer.cursor.number, consumer.cursor.number)
         }
         if let age = try store.retention.age, age < .seconds(settings.maximumDuration) {

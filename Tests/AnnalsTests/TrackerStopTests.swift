@@ -1,0 +1,47 @@
+// Stopping a tracker that cannot move its cursor.
+
+import Annals
+import FoundationEssentials
+import Testing
+
+@Suite struct TrackerStopTests {
+    /// Somebody keeps the writer lock, so the cursor stays where it is.
+    @Test func whatWasObservedBeforeAStopIsNotObservedAgainIfTheStoreWasBusy() async throws {
+        let folder = try StoreFolder()
+        let other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+        var options = Store.Options()
+        options.lockTimeout = .milliseconds(20)
+        let store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self], options: options)
+        let (calls, path) = (Calls(), folder.path)
+        let holder = Guarded<LockHolder?>(nil)
+        let tracker = try HistoryTracker(
+            store: store, currentAuthor: "app", allAuthors: ["app", "share"], logger: Messages(calls: Calls()),
+            autoStart: false, clock: ManualClock())
+        tracker.observe(Note.self, [.insert]) { changes in
+            calls.note(changes[0].after?.title ?? "-")
+            if calls.count == 1 { try holder.withLock { $0 = try LockHolder(path) } }
+        }
+        try await other.write(author: "share") { try $0.insert(Note(title: "one")) }
+        tracker.start()
+        try await eventually { tracker.metrics.lastError?.code == .busy }
+        await tracker.stop()
+        holder.withLock { $0 }?.end()
+        tracker.start()
+        try await other.write(author: "share") { try $0.insert(Note(title: "two")) }
+        let newest = try store.currentToken.number
+        try await eventually { try store.consumer("app")?.cursor.number == newest }
+        #expect(calls.all == ["one", "two"])
+        await tracker.stop()
+
+        // Setting the cursor back means that everything is observed again.
+        let cursor = try #require(try store.history(HistoryRequest(authors: ["share"])).first?.token)
+        try store.resetConsumer("app", to: cursor)
+        tracker.start()
+        try await eventually { try store.consumer("app")?.cursor.number == newest }
+        #expect(calls.all == ["one", "two", "two"])
+        await tracker.stop()
+        try store.close()
+        try other.close()
+        try folder.expectIntact()
+    }
+}
