@@ -42,12 +42,13 @@ enum Tracked {
     static var authors: [String] { processes.map(author) + [batchAuthor] }
     static func tallyCursor(_ number: Int) -> String { author(number) + "/tally" }
 
-    static func open(_ path: String, mapped: Bool = true) throws -> Store {
+    /// - Parameter process: One of them reads in another way. One is impatient: others may be stopped with the lock, and
+    ///   for that one the store is busy then.
+    static func open(_ path: String, process: Int? = nil) throws -> Store {
         var options = Store.Options()
         options.durability = .relaxed
-        options.reading = mapped ? .mapped : .copied
-        // Others are stopped with the lock.
-        options.lockTimeout = .seconds(60)
+        options.reading = process == 1 ? .copied : .mapped
+        options.lockTimeout = process == 2 ? .milliseconds(100) : .seconds(60)
         return try Store(at: path, entities: [Note.self, Ledger.self, Tally.self], options: options)
     }
 

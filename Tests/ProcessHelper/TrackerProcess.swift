@@ -22,6 +22,8 @@ actor TrackerProcess {
     private var context: Context?
     /// What the context has shown so far, to see that it follows.
     private var held: [Object<Tracked.Note>] = []
+    /// The last transaction that the plain observer got.
+    private let observed = Mutex<UInt64>(0)
 
     static func run(
         _ path: String, folder: String, number: Int, seed: UInt64, plans: Int, maximumDuration: Double
@@ -44,7 +46,7 @@ actor TrackerProcess {
         self.files = files
         number = files.number
         total = plans
-        store = try Tracked.open(path, mapped: files.number % 2 == 0)
+        store = try Tracked.open(path, process: files.number)
         run = Lines.words(in: files.seen).count { $0[0] == "s" }
         plan = try TrackedPlan.read(files).last?.number ?? 0
         self.plans = try Lines(appendingTo: files.plans)
@@ -79,10 +81,12 @@ actor TrackerProcess {
         }
         await tracker.stop()
         if access(files.stop, F_OK) == 0 { try conclude(tracker) }
+        // What was observed until now is not observed again, unless the cursor could not be moved.
+        let cursor = try store.consumer(Tracked.author(number))?.cursor.number ?? 0
+        let isEnded = cursor >= observed.withLock { $0 } || tracker.metrics.lastError?.code != .busy
         context.close()
         try store.close()
-        // What was observed until now is not observed again.
-        seen.add("e \(run)")
+        if isEnded { seen.add("e \(run)") }
     }
 
     /// Finds out what became of the plan during which the process was killed.
@@ -134,6 +138,7 @@ actor TrackerProcess {
         tracker.observe(Note.self, kinds) { changes in
             let texts = changes.map(Self.text).joined(separator: " ")
             seen.add("c \(changes.transaction.number) \(texts)")
+            self.observed.withLock { $0 = changes.transaction.number }
         } resynchronized: { snapshot in
             seen.add("r \(try lost(snapshot))")
         }
