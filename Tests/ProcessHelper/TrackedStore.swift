@@ -42,8 +42,8 @@ enum Tracked {
     static var authors: [String] { processes.map(author) + [batchAuthor] }
     static func tallyCursor(_ number: Int) -> String { author(number) + "/tally" }
 
-    /// - Parameter process: One of them reads in another way. One is impatient: others may be stopped with the lock, and
-    ///   for that one the store is busy then.
+    /// - Parameter process: One of them reads in another way. One is impatient: others may be stopped with the lock,
+    ///   and for that one the store is busy then.
     static func open(_ path: String, process: Int? = nil) throws -> Store {
         var options = Store.Options()
         options.durability = .relaxed
