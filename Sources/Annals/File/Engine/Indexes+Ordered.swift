@@ -4,8 +4,8 @@
 struct OrderedChanges: ~Copyable {
     private var keys = ByteWriter(withoutMemory: ())
     private var entries: [Entry] = []
-    /// With so many keys, several belong to most nodes of an index: they are taken in order, so that each node is in the
-    /// processor's cache for all of its keys. Sorting fewer costs more than it saves.
+    /// With so many keys, several belong to most nodes of an index: they are taken in order, so that each node is in
+    /// the processor's cache for all of its keys. Sorting fewer costs more than it saves.
     private static let sortedCount = 4096
     /// More are taken in several rounds: their order takes memory too.
     private static let sortedAtOnce = 1 << 20

@@ -200,8 +200,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
 
     // MARK: Applying changes
 
-    /// Applies the changes of a frame that counts, or is about to, and notes them for the ordered indexes. Its bytes are
-    /// in the file.
+    /// Applies the changes of a frame that counts, or is about to, and notes them for the ordered indexes. Its bytes
+    /// are in the file.
     private func apply(
         _ frame: FrameView, ordered changes: inout OrderedChanges, maintainingOrdered: Bool = true,
         start: UInt64 = .max
