@@ -50,7 +50,8 @@ extension Store {
             excluded: Exclusion(authors, contextNames))
     }
 
-    /// The same signals for a thread that waits, with the least delay. See `ownAndRemoteChanges(excluding:)`.
+    /// The same signals for a thread that waits, with the least delay. See
+    /// `ownAndRemoteChanges(excluding:excludingContextNames:)`.
     ///
     /// Throws `StoreError`.
     public func changeWatcher(

@@ -96,12 +96,11 @@ struct ChangeGroup: Sendable {
     /// The changes of a transaction, by entity and kind, in the order of their first changes.
     static func groups(of transaction: HistoryTransaction) -> [ChangeGroup] {
         var groups: [ChangeGroup] = []
-        var positions: [String: [HistoryChange.Kind: Int]] = [:]
         for change in transaction.changes {
-            if let position = positions[change.entity]?[change.kind] {
+            // They are few, and the last one is mostly the right one.
+            if let position = groups.lastIndex(where: { $0.kind == change.kind && $0.entity == change.entity }) {
                 groups[position].changes.append(change)
             } else {
-                positions[change.entity, default: [:]][change.kind] = groups.count
                 groups.append(
                     ChangeGroup(
                         transaction: transaction, entity: change.entity, kind: change.kind, changes: [change]))
