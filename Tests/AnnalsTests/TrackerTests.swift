@@ -2,6 +2,7 @@
 
 import Annals
 import FoundationEssentials
+import Glibc
 import Synchronization
 import TestSupport
 import Testing
@@ -358,12 +359,20 @@ func eventually(
         try end()
     }
 
-    @Test @MainActor func observersAreRegisteredBeforeTheFirstRound() async throws {
+    @Test(arguments: [false, true]) @MainActor
+    func observersAreRegisteredBeforeTheFirstRound(hasContext: Bool) async throws {
         try insert("before")
         let context = store.makeContext()
-        let tracker = try HistoryTracker(
-            store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share"],
-            logger: Messages(calls: messages), clock: clock)
+        let tracker =
+            try hasContext
+            ? HistoryTracker(
+                store: store, contexts: [context], currentAuthor: "app", allAuthors: ["app", "share"],
+                logger: Messages(calls: messages), clock: clock)
+            : HistoryTracker(
+                store: store, currentAuthor: "app", allAuthors: ["app", "share"], logger: Messages(calls: messages),
+                clock: clock)
+        // A round that did not wait for this code would come now.
+        usleep(50_000)
         observe(tracker)
         try await eventually { calls.count == 1 }
         await tracker.stop()

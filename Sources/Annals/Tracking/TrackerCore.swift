@@ -122,7 +122,8 @@ final class TrackerCore: Sendable {
         }
     }
 
-    private static func wait(for actor: isolated (any Actor)?) async {}
+    /// Returns when the actor has been free. Without a call that needs the actor, the optimizer leaves out going there.
+    private static func wait(for actor: isolated (any Actor)?) async { actor?.preconditionIsolated() }
 
     func end() {
         let (task, attachments) = state.withLock { state in
