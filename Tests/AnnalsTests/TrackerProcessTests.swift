@@ -22,7 +22,7 @@ import Testing
 private final class TrackedRun {
     private struct Failure: Error { let text: String }
 
-    /// What happens to a process, or to the store.
+    /// An event for a process, or for the store.
     private enum Disturbance: CaseIterable {
         case kill, killForLong, pause, pauseForLong, leave, leaveForLong, compact
     }

@@ -94,7 +94,7 @@ public struct SchemaItem<E: Entity>: Sendable {
     ///   - options: As for an attribute.
     ///   - inverse: The property of the target from which the objects on this side can be read: a `ToMany`, or a
     ///     `ToOne` if the relationship is to one object and has the option `.unique`.
-    ///   - rule: What happens to the objects of **this** entity when an object that they refer to is deleted.
+    ///   - rule: Decides about the objects of **this** entity when an object that they refer to is deleted.
     public init<P: RelationshipProperty, S: OtherSide>(
         _ path: any WritableKeyPath<E, P> & Sendable, _ options: AttributeOption<E, P>...,
         inverse: any KeyPath<P.Target, S> & Sendable, whenTargetIsDeleted rule: DeleteRule = .nullify

@@ -6,8 +6,8 @@ public import FoundationEssentials
 ///
 /// Everything in it is also in history: read the changes from there, up to `token`.
 public struct ChangeSignal: Hashable, Sendable, Codable {
-    /// The first and the last transaction. Signals of one watcher follow each other without gaps, unless authors are
-    /// excluded.
+    /// The first and the last transaction. Signals of one watcher follow each other without gaps, unless authors or
+    /// context names are excluded.
     public let numbers: ClosedRange<UInt64>
     /// The place in history directly after the last transaction: continue from there.
     public let token: HistoryToken

@@ -1,6 +1,6 @@
 // Folds transactions into a signal. Reads only their tables, in little memory for any number of changes.
 
-/// What is skipped.
+/// The authors and context names whose transactions are skipped.
 struct Exclusion: Sendable {
     private let authors: Set<String>
     private let contextNames: Set<String>

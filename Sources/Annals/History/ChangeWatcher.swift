@@ -5,13 +5,13 @@
 /// Create it with `Store.changeWatcher`. Any thread may call it; threads that call `next` at the same time share the
 /// signals. It keeps its store open.
 public final class ChangeWatcher: Sendable {
-    /// What a watcher was asked to begin with, and so what it does if history no longer reaches back to its position.
+    /// The place where a watcher begins. It decides what happens if history no longer reaches back to the position.
     enum Start: Sendable {
         /// The beginning of history, wherever it is: until the first signal, it goes on from there.
         case oldest
         /// A place: it fails.
         case place
-        /// What comes from now on: one signal stands for everything that was cleaned.
+        /// After the newest transaction: one signal stands for everything that was cleaned.
         case now
     }
 

@@ -20,7 +20,7 @@ protocol ChangeRecorder: AnyObject {
     func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>)
     /// Objects were saved for the first time: their permanent IDs by their temporary ones.
     func replaceReferences(_ permanent: PermanentIDs)
-    /// What was changed up to now is saved. Returns whether it is a group of its own, and what comes is another.
+    /// All changes up to now are saved. Returns whether they are a group of their own, which ends here.
     @discardableResult func endSavedGroup() -> Bool
     /// Whether what is shown now comes from saving a group that has ended.
     var isShowingEndedGroup: Bool { get set }

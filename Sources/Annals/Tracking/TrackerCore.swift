@@ -48,7 +48,7 @@ struct TrackerState: Sendable {
     var parked: [ParkedWork] = []
     /// Where the consumer is in the store; nil before the first round of a run.
     var cursor: HistoryToken?
-    /// Where it was when the last run ended.
+    /// The consumer's place in the store when the last run ended.
     var lastCursor: HistoryToken?
     /// The cursors of writing observers, by name.
     var cursors: [String: HistoryToken] = [:]

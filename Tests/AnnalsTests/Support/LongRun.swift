@@ -11,7 +11,7 @@ struct LongRun {
 
     /// - Parameters:
     ///   - name: The name that `Tests/long.sh` has for the test.
-    ///   - seed: Where the default slice begins.
+    ///   - seed: The first seed of the default slice.
     ///   - operations: How long it is.
     ///
     /// Nil if `Tests/long.sh` asks for one seed, and this is another slice than the first.
