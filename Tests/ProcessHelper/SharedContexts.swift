@@ -98,6 +98,14 @@ struct SharedPlan {
         /// A batch over the notes of this rank.
         case raise(Int)
         case deleteAll(Int)
+
+        /// The object; nil for a batch.
+        var key: String? {
+            switch self {
+            case .insert(let key, _), .update(let key, _, _, _), .delete(let key): key
+            case .raise, .deleteAll: nil
+            }
+        }
     }
 
     let policy: MergePolicy
@@ -350,7 +358,10 @@ struct SharedReplay {
         let expected = try model.apply(plan.resolved(keys), number: transaction.number, found: found)
         for key in Set(expected.keys).union(found.keys) where expected[key] != found[key] {
             func text(_ words: Words??) -> String { words.map { $0.map(SharedPlan.text) ?? "deleted" } ?? "as it was" }
-            throw Wrong("\(key) is \(text(found[key])) instead of \(text(expected[key]))")
+            let planned = plan.items.filter { $0.key == key }
+            throw Wrong(
+                "\(key) is \(text(found[key])) instead of \(text(expected[key])), planned after \(plan.start): "
+                    + "\(planned)")
         }
     }
 
