@@ -3,13 +3,22 @@
 import FoundationEssentials
 import Glibc
 
-/// A file of lines, each written by one call, so that a process that is killed leaves whole ones.
+/// A file of lines. A process that is killed can leave a part of its last line, which nobody reads.
 final class Lines: Sendable {
     private let descriptor: Int32
 
     init(appendingTo path: String) throws {
         descriptor = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw Wrong("\(path) cannot be written") }
+        guard descriptor >= 0, ftruncate(descriptor, Self.endOfLastLine(descriptor)) == 0 else {
+            throw Wrong("\(path) cannot be written")
+        }
+    }
+
+    private static func endOfLastLine(_ descriptor: Int32) -> Int {
+        var end = lseek(descriptor, 0, SEEK_END)
+        var byte: UInt8 = 0
+        while end > 0, pread(descriptor, &byte, 1, end - 1) == 1, byte != UInt8(ascii: "\n") { end -= 1 }
+        return end
     }
 
     func add(_ line: String) { Self.write(line + "\n", to: descriptor) }

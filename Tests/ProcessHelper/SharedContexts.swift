@@ -174,10 +174,16 @@ struct SharedPlan {
 /// What the store must have.
 struct SharedModel {
     private(set) var objects: [String: Words] = [:]
-    /// By object: the transaction that has changed it last.
-    private var lastChanges: [String: UInt64] = [:]
+    /// By object: the transactions that have changed it, and what it was then; nil if it was deleted.
+    private var versions: [String: [(number: UInt64, words: Words?)]] = [:]
 
     var lines: [String] { objects.map { "\($0.key) \(SharedPlan.text($0.value))" }.sorted() }
+
+    /// What an object was at the end of a transaction and has been since.
+    func versions(of key: String, since start: UInt64) -> [(number: UInt64, words: Words?)] {
+        let all = versions[key] ?? []
+        return Array(all[(all.lastIndex { $0.number <= start } ?? 0)...])
+    }
 
     /// Does what a plan says. `found` is what the transaction has really changed. It decides what a log cannot tell:
     /// whether a deletion is a conflict depends on what the process had seen; and an object may be left out because of
@@ -187,7 +193,15 @@ struct SharedModel {
         _ plan: SharedPlan, number: UInt64, found: [String: Words?]
     ) throws -> [String: Words?] {
         let before = objects
-        func mayBeLeft(_ key: String) -> Bool { lastChanges[key] ?? 0 > plan.start && found[key] == nil }
+        func mayBeLeft(_ key: String) -> Bool {
+            versions[key]?.last?.number ?? 0 > plan.start && found[key] == nil
+        }
+        func wasNothingNew(_ key: String, _ mine: Words) -> Bool {
+            mayBeLeft(key)
+                && versions(of: key, since: plan.start).contains { version in
+                    version.words.map { words in mine.allSatisfy { words[$0.key] == $0.value } } ?? false
+                }
+        }
         var gone: [String] = []
         let yields = plan.policy == .storeWins || plan.policy == .rollback
         let wins = plan.policy == .objectWins || plan.policy == .overwrite
@@ -195,6 +209,7 @@ struct SharedModel {
             switch item {
             case .insert(let key, _) where yields && mayBeLeft(key): continue
             case .update(let key, _, _, _) where yields && mayBeLeft(key): continue
+            case .update(let key, _, let mine, _) where wasNothingNew(key, mine): continue
             case .delete(let key) where mayBeLeft(key): continue
             case .insert(let key, let words):
                 guard let theirs = objects[key], theirs != words else {
@@ -226,7 +241,7 @@ struct SharedModel {
         var changed: [String: Words?] = [:]
         for (key, words) in objects where before[key] != words { changed[key] = .some(words) }
         for key in before.keys where objects[key] == nil { changed[key] = .some(nil) }
-        for key in changed.keys { lastChanges[key] = number }
+        for (key, words) in changed { versions[key, default: []].append((number, words)) }
         for (key, words) in objects {
             let single = [words["folder"], words["parent"]].compactMap { $0 }
             for target in single + SharedContexts.keys(in: words["tags"] ?? SharedContexts.nothing)
@@ -359,9 +374,10 @@ struct SharedReplay {
         for key in Set(expected.keys).union(found.keys) where expected[key] != found[key] {
             func text(_ words: Words??) -> String { words.map { $0.map(SharedPlan.text) ?? "deleted" } ?? "as it was" }
             let planned = plan.items.filter { $0.key == key }
+            let versions = model.versions(of: key, since: plan.start).map { "\($0.number): \(text($0.words))" }
             throw Wrong(
                 "\(key) is \(text(found[key])) instead of \(text(expected[key])), planned after \(plan.start): "
-                    + "\(planned)")
+                    + "\(planned). It was \(versions)")
         }
     }
 

@@ -113,7 +113,9 @@ extension Store {
 
 extension ContextCore {
     /// Moves to another state. If it throws, nothing has changed.
-    func move(to newer: Snapshot) throws(StoreError) {
+    ///
+    /// - Parameter saved: What was just saved: it shows what came after the place.
+    func move(to newer: Snapshot, saved: () -> Set<ObjectID> = { [] }) throws(StoreError) {
         let older = try snapshot
         guard newer.token != older.token else { return }
         let changed = try changes(from: older, to: newer)
@@ -124,8 +126,11 @@ extension ContextCore {
                 if let refreshment = try object.refreshment(newer) { refreshments.append(refreshment) }
             }
         } else {
+            // Others may have made an object what it was at the place. That is no difference between the states.
+            let saved = saved()
             for object in storedObjects {
-                guard try newer.isOther(object.id, than: older) else { continue }
+                let isCompared = !object.mayBeOffPlace && !saved.contains(object.id)
+                if isCompared, try !newer.isOther(object.id, than: older) { continue }
                 if let refreshment = try object.refreshment(newer) { refreshments.append(refreshment) }
             }
         }

@@ -204,6 +204,10 @@ struct SavePlan: Sendable {
         return permanent
     }
 
+    fileprivate func savedIDs(_ permanent: PermanentIDs) -> Set<ObjectID> {
+        Set(items.map { permanent[$0.id] ?? $0.id })
+    }
+
     func finish(_ core: ContextCore, _ permanent: PermanentIDs, _ newer: Snapshot) {
         for item in dropped { item.drop(core, newer) }
         for item in items { item.finish(core, permanent) }
@@ -243,7 +247,9 @@ extension ContextCore {
                 for object in pending.values { object.replaceReferences(permanent) }
                 recorder?.replaceReferences(permanent)
             }
-            do throws(StoreError) { if let newer { try move(to: newer) } } catch { note(error) }
+            do throws(StoreError) {
+                if let newer { try move(to: newer) { plan.savedIDs(permanent) } }
+            } catch { note(error) }
         }
         return saved ?? (try? snapshot.token) ?? plan.base.token
     }

@@ -9,6 +9,8 @@ protocol LiveObject: AnyObject {
     var model: EntityModel { get }
     /// Whether it is inserted, deleted, or a stored property differs from the saved one.
     var hasChanges: Bool { get }
+    /// CX2: whether its edits may be relative to another version than the one at its context's place.
+    var mayBeOffPlace: Bool { get }
     /// The objects that a relationship refers to, as it is shown.
     func references(at slot: Int) -> [ObjectID]
     /// Takes a reference out of a relationship.
@@ -49,6 +51,8 @@ extension Object: LiveObject {
             if let saved, let loaded { E.model.firstDifference(saved.value, loaded) != nil } else { false }
         }
     }
+
+    var mayBeOffPlace: Bool { core.pending[id] != nil && saved?.isContested != false }
 
     func references(at slot: Int) -> [ObjectID] {
         guard isShown else { return [] }

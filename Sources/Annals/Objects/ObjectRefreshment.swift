@@ -27,7 +27,7 @@ extension Object {
                 phase: .deleted)
         case .stored: break
         }
-        guard let saved, let mine = loaded else {
+        guard let saved, let mine = loaded, hasChanges else {
             guard loaded != nil || registrar != nil else {
                 // Read when it is asked for, unless there will be nothing to read.
                 if try newer.has(reference) { return nil }

@@ -4,6 +4,8 @@
 // TR1  At most one task follows the store for a tracker, and rounds run one after the other.
 // TR2  A round that has begun is ended: stopping ends it after the transaction that bodies are called for.
 // TR3  The tracker's task does not keep the tracker. Contexts are kept by neither.
+// TR7  The store is watched only from the first wait on, and not while the tracker rests. Each watch of a file costs
+//      a writer of that file time in the kernel, with every commit.
 
 internal import FoundationEssentials
 internal import Synchronization
@@ -57,10 +59,31 @@ struct TrackerState: Sendable {
     var observed: UInt64 = 0
     var hooked: UInt64 = 0
     var hooksGoOn = true
-    /// Observed entities without history, as far as known.
+    /// Observed entities without history, as far as known, by that version of the schema.
     var withoutHistory: Set<String> = []
+    var schemaVersion = 0
     var schedule: CleaningSchedule
     var trust = ClockTrust()
+}
+
+/// A time in which the tracker has always had something to do.
+private struct Stretch {
+    /// A writer at full speed: so many commits, and so many in a millisecond.
+    private static let (commits, rate) = (UInt64(1000), 50.0)
+    private static let longestRest = Duration.milliseconds(100)
+
+    /// The last transaction and the time at its beginning.
+    let newest: UInt64
+    let uptime: Duration
+
+    /// How long to rest now; nil if nobody writes at full speed. Rounds one after the other would take memory and
+    /// caches from the writer all the time, and larger rounds need less work for each commit.
+    func rest(newest: UInt64, uptime: Duration) -> Duration? {
+        let (time, arrived) = (uptime - self.uptime, newest - min(newest, self.newest))
+        let milliseconds = time / .milliseconds(1)
+        guard time > .zero, arrived >= Self.commits, Double(arrived) >= milliseconds * Self.rate else { return nil }
+        return min(time, Self.longestRest)
+    }
 }
 
 /// All of a tracker that its task needs.
@@ -187,23 +210,48 @@ final class TrackerCore: Sendable {
 
     /// Rounds, until the task is cancelled.
     private func follow(_ lost: StoreError?, _ succeeded: () -> Void) async throws {
-        let signals = try store.ownAndRemoteChanges()
         try await whole {
             if let lost { try await self.resynchronize(after: lost) }
             try self.begin()
-            try await self.round()
         }
-        succeeded()
-        for try await signal in signals {
-            let isNew = state.withLock { state in
-                state.metrics.signals += 1
-                if signal.changesSchema { state.withoutHistory = [] }
-                return signal.token.number > state.cursor?.number ?? 0
+        var signals: OwnAndRemoteChanges.AsyncIterator?
+        var stretch: Stretch?
+        repeat {
+            if stretch == nil {
+                stretch = Stretch(newest: try store.currentToken.number, uptime: settings.clock.uptime)
             }
-            guard isNew, !isStopping else { continue }
             try await whole { try await self.round() }
             succeeded()
+            let newest = try store.currentToken.number
+            guard newest > state.withLock({ $0.cursor?.number ?? 0 }) else {
+                stretch = nil
+                continue
+            }
+            if let rest = stretch?.rest(newest: newest, uptime: settings.clock.uptime) {
+                (signals, stretch) = (nil, nil)
+                try await settings.clock.sleep(for: rest)
+            }
+        } while try await hasMore(&signals)
+    }
+
+    /// Waits for transactions after the cursor. Returns false when the tracker is to end.
+    private func hasMore(_ signals: inout OwnAndRemoteChanges.AsyncIterator?) async throws -> Bool {
+        while !isStopping {
+            let unwatched = signals == nil ? try store.ownAndRemoteChanges() : nil
+            var newest = try store.currentToken.number
+            if newest <= state.withLock({ $0.cursor?.number ?? 0 }) {
+                // Signals begin at the newest transaction or before it.
+                if let unwatched { signals = unwatched.makeAsyncIterator() }
+                guard let signal = try await signals?.next() else { return false }
+                newest = signal.token.number
+            }
+            let isNew = state.withLock { state in
+                state.metrics.signals += 1
+                return newest > state.cursor?.number ?? 0
+            }
+            if isNew { return !isStopping }
         }
+        return false
     }
 
     /// Runs work that is not cancelled with the task that waits for it.

@@ -3,6 +3,7 @@
 // Invariants:
 // TR4  The cursor moves to a transaction only after every body has had it, or its work was parked.
 // TR5  A writing observer's effects and its own cursor are one commit, and so are the deduplicator's and the tracker's.
+// TR6  A round reads one state of the store. What comes meanwhile is the next round.
 
 internal import FoundationEssentials
 internal import Synchronization
@@ -20,9 +21,14 @@ extension TrackerCore {
     private static let (maximumTransactions, maximumChanges) = (1024, 16_384)
 
     func round() async throws {
-        state.withLock { $0.metrics.rounds += 1 }
+        let snapshot = try store.snapshot()
+        state.withLock { state in
+            state.metrics.rounds += 1
+            if state.schemaVersion != snapshot.schemaVersion {
+                (state.withoutHistory, state.schemaVersion) = ([], snapshot.schemaVersion)
+            }
+        }
         while true {
-            let snapshot = try store.snapshot()
             guard let start = state.withLock({ $0.cursor }) else { return }
             try prepareWritingObservers(start)
             var batch = try fetch(after: start, in: snapshot)
