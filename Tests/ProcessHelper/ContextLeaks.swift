@@ -75,7 +75,9 @@ actor ContextLeaks {
             try await round(min(Self.contextsPerStore, contexts - first), leaks: true)
         }
         // Threads that were told to end may still be doing so.
-        let problems = try await settled { Resources.now.excess(over: before, contexts: contexts) }
+        let problems = try await settled([.thread, .descriptor, .memory]) {
+            Resources.now.excess(over: before, contexts: contexts)
+        }
         guard problems.isEmpty else { throw Wrong(problems.joined(separator: ", ")) }
     }
 
@@ -87,15 +89,18 @@ actor ContextLeaks {
             try await use(store, number)
             if leaks, number % 10 == 0 { try leak(store) }
         }
-        let left = try await settled { witnesses.compactMap { $0.instance == nil ? nil : $0.name } }
+        let left = try await settled([.object, .context]) {
+            witnesses.compactMap { $0.instance == nil ? nil : $0.name }
+        }
         guard left.isEmpty else { throw Wrong("left: \(Set(left).sorted().joined(separator: ", "))") }
         witnesses = []
         try store.close()
     }
 
-    /// What `problems` says when it says nothing any more, or after ten seconds. What is leaked on purpose stays.
-    private func settled(_ problems: () -> [String]) async throws -> [String] {
-        for _ in 0..<(plant == nil ? 1000 : 100) {
+    /// What `problems` says when it says nothing any more, or after a minute. What is leaked on purpose stays.
+    private func settled(_ plants: Set<Plant>, _ problems: () -> [String]) async throws -> [String] {
+        let isPlanted = plant.map { plants.contains($0) } ?? false
+        for _ in 0..<(isPlanted ? 100 : 6000) {
             if problems().isEmpty { return [] }
             try await Task.sleep(for: .milliseconds(10))
         }
