@@ -16,7 +16,7 @@ enum Commands {
 
 @main struct Tool {
     /// The version of the library and of the tool, which are released together.
-    static let version = "0.1.0"
+    static let version = "1.0.0"
 
     static func main() {
         // A closed pipe and a file size limit are reported as errors, and do not end the process.

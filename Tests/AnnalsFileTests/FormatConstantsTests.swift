@@ -47,7 +47,7 @@ import Testing
 
     @Test func limits() {
         let constants: [String: UInt64] = [
-            "formatVersion": UInt64(FormatLimits.formatVersion),
+            "readVersion": UInt64(FormatLimits.readVersion), "writeVersion": UInt64(FormatLimits.writeVersion),
             "pageBytes": UInt64(FormatLimits.pageBytes),
             "frameAlignment": UInt64(FormatLimits.frameAlignment),
             "maximumFrameBytes": UInt64(FormatLimits.maximumFrameBytes),

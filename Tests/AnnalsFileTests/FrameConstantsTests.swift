@@ -14,7 +14,8 @@ import Testing
         try check(
             "header",
             [
-                "magic": Field.magic, "formatVersion": Field.formatVersion, "headerBytes": Field.headerBytes,
+                "magic": Field.magic, "readVersion": Field.readVersion, "writeVersion": Field.writeVersion,
+                "headerBytes": Field.headerBytes,
                 "storeID": Field.storeID, "generation": Field.generation, "salt": Field.salt, "created": Field.created,
                 "baseNumber": Field.baseNumber, "baseTag": Field.baseTag, "baseTime": Field.baseTime,
                 "zero": Field.zero, "checksum": Field.checksum,

@@ -56,7 +56,8 @@ class Listing:
     def file(self):
         self.title("The header page")
         self.put(8, "header.magic")
-        self.number("I", "format version {}")
+        self.number("H", "read version {}")
+        self.number("H", "write version {}")
         self.number("I", "header of {} bytes")
         self.put(16, "store ID")
         self.number("Q", "generation {}")

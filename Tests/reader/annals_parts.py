@@ -211,13 +211,14 @@ class Header:
         self.checksum = u64(data, 120)
         if self.checksum != hash64(data[:120], 0):
             raise Damaged(0, "F1: the checksum of the header")
-        if u32(data, 8) != 0:
-            raise Unsupported(f"format version {u32(data, 8)}")
-        if u32(data, 12) != PAGE:
-            raise Damaged(0, "F1: the size of the header page")
+        read_version, write_version = u16(data, 8), u16(data, 10)
+        if read_version != 1:
+            raise Unsupported(f"format version {read_version}")
+        if u32(data, 12) != PAGE or write_version < read_version:
+            raise Damaged(0, "F1: the size of the header page, or its versions")
         self.generation, self.salt = u64(data, 32), u64(data, 40)
         self.base = u64(data, 56), u64(data, 64), i64(data, 72)        # number, tag and time
-        if not all(is_zero(data, a, b) for a, b in ((80, 120), (128, 512), (576, 1024), (1088, PAGE))):
+        if write_version == 1 and not all(is_zero(data, a, b) for a, b in ((80, 120), (128, 512), (576, 1024), (1088, PAGE))):
             raise Damaged(0, "F2: bytes of the header page that are not zero")
         if self.generation == 0 and self.base != (0, 0, -1 << 63):
             raise Damaged(0, "F1: a base in generation 0")

@@ -21,6 +21,7 @@ from annals_parts import (M64, MAX_INLINE, MAX_TRANSACTION, OPTIONAL, PAGE, PRES
 
 MAX_FRAME, MAX_NODE_FRAME, MAX_INLINE_ROW = 524288, 65536, 262144
 TRANSACTION, PART, VALUE, SCHEMA, ROWS, NODES, CHECKPOINT, CONSUMER, METADATA, CLEANING, RECOVERY, SEAL, REPLACING = range(1, 14)
+SKIPPED = 0                              # any kind that may be skipped
 MEMBERS, MEMBERS_BUT_IN_BASE = (PART, VALUE, SCHEMA), (VALUE, SCHEMA)
 KINDS = ["base", "insert", "update", "delete"]
 Frame = namedtuple("Frame", "offset end checksum kind flags newer number mark previous body_checksum table_end")
@@ -66,7 +67,10 @@ class Store:
         if size < 64 or size > MAX_FRAME or size % 8 or table % 8 or table > size - 64 \
                 or checksum != hash64(self.data[at + 8:at + 64], self.salt ^ at):
             return None
-        newer = not 1 <= kind <= 13 or flags > 1 or zero or zero2
+        is_skipped = kind > 13 and flags in (2, 3)
+        newer = not (is_skipped or 1 <= kind <= 13 and flags < 2) or zero or zero2
+        if is_skipped and not newer:
+            kind, flags = SKIPPED, flags & 1
         return Frame(at, at + size, checksum, kind, flags, newer, number, mark, previous, body, at + 64 + table)
 
     def frame(self, at):
@@ -95,7 +99,7 @@ class Store:
             try:
                 based = f.kind in MEMBERS_BUT_IN_BASE and self.is_in_base() or f.kind == VALUE and self.may_hold_rows()
                 need(f.flags or f.kind not in MEMBERS or based, "F8: a member frame without its flag")
-                need(not f.flags or f.kind in MEMBERS or f.kind == CONSUMER, "F8: this kind cannot be a member")
+                need(not f.flags or f.kind in MEMBERS or f.kind in (CONSUMER, SKIPPED), "F8: this kind cannot be a member")
                 need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
                 need(f.flags or f.kind == TRANSACTION or not members, "F9: a frame between members and commit frame")
                 own = f.flags or f.kind == TRANSACTION

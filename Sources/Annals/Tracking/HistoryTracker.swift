@@ -20,8 +20,8 @@ internal import Synchronization
 ///   order, after a cursor that is kept in the store. If history was cleaned before they have read it, they are told.
 ///
 /// Work is done in rounds: fetch, observers, merge hooks, merge, deduplicator, cursor, clean. Commits that come during
-/// a round are one further round. Starting begins with a round. Beside a writer at full speed (50 commits a millisecond),
-/// a tracker rests for as long as it was at work, at most 100 milliseconds.
+/// a round are one further round. Starting begins with a round. Beside a writer at full speed (50 commits a
+/// millisecond), a tracker rests for as long as it was at work, at most 100 milliseconds.
 ///
 /// A tracker uses nothing but public functions of the store.
 public final class HistoryTracker: Sendable {

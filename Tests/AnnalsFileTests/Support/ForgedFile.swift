@@ -56,6 +56,13 @@ struct ForgedFile {
         previousChecksum = header.checksum
     }
 
+    /// Begins with a header page that this program would not make.
+    init(_ page: [UInt8]) throws {
+        header = try page.withUnsafeBytes { try FileHeader.decode($0) }
+        bytes = page
+        previousChecksum = header.checksum
+    }
+
     /// Goes on after the last frame of a store that was read to its end.
     init(goingOnBehind bytes: [UInt8], _ state: LogState) {
         header = state.header

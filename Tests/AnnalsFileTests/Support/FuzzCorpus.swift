@@ -119,6 +119,8 @@ enum FuzzCorpus {
             with("generation", [(HeaderField.generation, .max), (number, 1 << 40), (HeaderField.baseTag, 7)]),
             with("latest-time", [(time, latest - 1)]), with("salt-zero", [(HeaderField.salt, 0)]),
             with("clock-latest", [], clock: 0xFF), with("clock-earliest", [], clock: 0xFE),
+            // A newer program's file, which is only read.
+            with("write-version", [(HeaderField.readVersion, 4096 << 32 | 2 << 16 | 1), (HeaderField.zero, 7)]),
         ]
     }
 }

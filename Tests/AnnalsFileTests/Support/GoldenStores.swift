@@ -22,6 +22,7 @@ enum GoldenStores {
         ("compacted", { try CompactedStores.golden() }),
         ("folded", { try CompactedStores.folded() }),
         ("replacing", { try CompactedStores.replacing() }),
+        ("skipped", { try SkippedFrames.golden() }),
     ]
 
     static func store(

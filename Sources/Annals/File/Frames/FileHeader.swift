@@ -3,7 +3,8 @@
 
 package enum HeaderField {
     package static let magic = 0
-    package static let formatVersion = 8
+    package static let readVersion = 8
+    package static let writeVersion = 10
     package static let headerBytes = 12
     package static let storeID = 16
     package static let generation = 32
@@ -28,6 +29,10 @@ package struct FileHeader: Equatable, Sendable {
     package var baseNumber: UInt64
     package var baseTag: UInt64
     package var baseTime: Int64
+    /// Who knows no version as high may read the file, and not write to it.
+    package private(set) var writeVersion = FormatLimits.writeVersion
+    /// The checksum of a page that a newer program wrote: it may hold more than what is known here.
+    private var newerChecksum: UInt64?
 
     package init(
         storeID: UUIDBytes, generation: UInt64 = 0, salt: UInt64, created: Int64, baseNumber: UInt64 = 0,
@@ -46,7 +51,8 @@ package struct FileHeader: Equatable, Sendable {
 
     /// The checksum of the page, which the first frame names as the one before it.
     package var checksum: UInt64 {
-        encoded().withUnsafeBytes { page in
+        newerChecksum
+            ?? encoded().withUnsafeBytes { page in
             page.loadUnaligned(fromByteOffset: HeaderField.checksum, as: UInt64.self)
         }
     }
@@ -56,7 +62,8 @@ package struct FileHeader: Equatable, Sendable {
         var page = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
         page.withUnsafeMutableBytes { bytes in
             bytes.copyBytes(from: Self.magic)
-            bytes.store(FormatLimits.formatVersion, at: HeaderField.formatVersion)
+            bytes.store(FormatLimits.readVersion, at: HeaderField.readVersion)
+            bytes.store(FormatLimits.writeVersion, at: HeaderField.writeVersion)
             bytes.store(UInt32(FormatLimits.pageBytes), at: HeaderField.headerBytes)
             bytes.store(storeID.high.bigEndian, at: HeaderField.storeID)
             bytes.store(storeID.low.bigEndian, at: HeaderField.storeID + 8)
@@ -85,25 +92,28 @@ package struct FileHeader: Equatable, Sendable {
                 .truncated, "The store file ends within its header page; restore it from a backup.",
                 offset: UInt64(page.count))
         }
-        let version = page.integer(at: HeaderField.formatVersion, as: UInt32.self)
+        let readVersion = page.integer(at: HeaderField.readVersion, as: UInt16.self)
+        let writeVersion = page.integer(at: HeaderField.writeVersion, as: UInt16.self)
         let expected = page.integer(at: HeaderField.checksum, as: UInt64.self)
         let isIntact = expected == Checksum.hash(.init(rebasing: page[..<HeaderField.checksum]), seed: 0)
-        if isIntact, version != FormatLimits.formatVersion {
+        if isIntact, readVersion == 0 || readVersion > FormatLimits.readVersion {
             throw StoreError(
                 .unsupportedVersion,
-                "The store has format version \(version), this program knows \(FormatLimits.formatVersion): use the "
+                "The store has format version \(readVersion), this program knows \(FormatLimits.readVersion): use the "
                     + "version of Annals that wrote it.",
-                offset: UInt64(HeaderField.formatVersion))
+                offset: UInt64(HeaderField.readVersion))
         }
-        guard isIntact, page.integer(at: HeaderField.headerBytes, as: UInt32.self) == UInt32(FormatLimits.pageBytes)
+        guard isIntact, writeVersion >= readVersion,
+            page.integer(at: HeaderField.headerBytes, as: UInt32.self) == UInt32(FormatLimits.pageBytes)
         else {
             throw StoreError(.damaged, "F1: the header page is damaged; restore the store from a backup.", offset: 0)
         }
-        if let offset = firstStrayByte(page) {
+        let isNewer = writeVersion > FormatLimits.writeVersion
+        if !isNewer, let offset = firstStrayByte(page) {
             throw StoreError(
                 .damaged, "F2: the header page has a byte that must be zero and is not.", offset: UInt64(offset))
         }
-        let header = FileHeader(
+        var header = FileHeader(
             storeID: UUIDBytes(
                 high: UInt64(bigEndian: page.integer(at: HeaderField.storeID, as: UInt64.self)),
                 low: UInt64(bigEndian: page.integer(at: HeaderField.storeID + 8, as: UInt64.self))),
@@ -113,6 +123,7 @@ package struct FileHeader: Equatable, Sendable {
             baseNumber: page.integer(at: HeaderField.baseNumber, as: UInt64.self),
             baseTag: page.integer(at: HeaderField.baseTag, as: UInt64.self),
             baseTime: page.integer(at: HeaderField.baseTime, as: Int64.self))
+        if isNewer { (header.writeVersion, header.newerChecksum) = (writeVersion, expected) }
         guard header.generation > 0 || (header.baseNumber == 0 && header.baseTag == 0 && header.baseTime == .min) else {
             throw StoreError(
                 .damaged, "F1: a store that was never compacted names a transaction before its first.", offset: 56)
@@ -123,6 +134,15 @@ package struct FileHeader: Equatable, Sendable {
                 offset: UInt64(HeaderField.baseNumber))
         }
         return header
+    }
+
+    /// Throws `unsupportedVersion` if this program may not write to the file.
+    func requireWritable() throws(StoreError) {
+        guard writeVersion > FormatLimits.writeVersion else { return }
+        throw StoreError(
+            .unsupportedVersion,
+            "A newer version of Annals wrote this store. This one can read it, and cannot write to it without harm: "
+                + "use the newer one.", offset: UInt64(HeaderField.writeVersion))
     }
 
     private static func firstStrayByte(_ page: UnsafeRawBufferPointer) -> Int? {

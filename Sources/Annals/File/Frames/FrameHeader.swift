@@ -17,6 +17,8 @@ package enum FrameField {
 }
 
 package enum FrameKind: UInt8, CaseIterable, Sendable {
+    /// Of any kind that this program does not know, and that may be skipped. No frame has this number.
+    case skipped = 0
     case transaction = 1
     case part = 2
     case value = 3
@@ -37,7 +39,7 @@ package enum FrameKind: UInt8, CaseIterable, Sendable {
         case .part: .always
         case .value: .alwaysButWithRows
         case .schema: .alwaysButInBase
-        case .consumer: .possibly
+        case .consumer, .skipped: .possibly
         default: .never
         }
     }
@@ -128,11 +130,11 @@ package struct FrameHeader: Equatable, Sendable {
         let zeros =
             UInt32(bytes.integer(at: FrameField.zero, as: UInt16.self))
             | bytes.integer(at: FrameField.zero2, as: UInt32.self)
-        guard let kind = FrameKind(rawValue: kindNumber), flags <= 1, zeros == 0 else {
+        guard let kind = kind(kindNumber, flags: flags), zeros == 0 else {
             return .unsupported(kind: kindNumber, flags: flags)
         }
         var header = FrameHeader(
-            kind: kind, isMember: flags == 1,
+            kind: kind, isMember: flags & 1 == 1,
             frameBytes: bytes.integer(at: FrameField.frameBytes, as: UInt32.self),
             tableBytes: bytes.integer(at: FrameField.tableBytes, as: UInt32.self),
             number: bytes.integer(at: FrameField.number, as: UInt64.self),
@@ -144,6 +146,15 @@ package struct FrameHeader: Equatable, Sendable {
         return .good(header)
     }
 
+    /// What a kind and the flags beside it are; nil if a newer program means something by them that must be known.
+    @inline(__always)
+    private static func kind(_ number: UInt8, flags: UInt8) -> FrameKind? {
+        if number == 0 || flags > 3 { return nil }
+        let known = FrameKind(rawValue: number)
+        if flags <= 1 { return known }
+        return known == nil ? .skipped : nil
+    }
+
     /// Whether 64 bytes are a header that `decode` takes as good: for reading a field or two of it afterwards.
     @inline(__always)
     static func isGood(_ bytes: UnsafeRawBufferPointer, offset: UInt64, salt: UInt64) -> Bool {
@@ -152,7 +163,8 @@ package struct FrameHeader: Equatable, Sendable {
         else { return false }
         // Kind, flags and the zero bytes after them are one word.
         let word = bytes.integer(at: FrameField.kind, as: UInt32.self)
-        return word >> 8 & 0xFF <= 1 && word >> 16 == 0 && FrameKind(rawValue: UInt8(truncatingIfNeeded: word)) != nil
+        let flags = UInt8(truncatingIfNeeded: word >> 8)
+        return word >> 16 == 0 && kind(UInt8(truncatingIfNeeded: word), flags: flags) != nil
             && bytes.integer(at: FrameField.zero2, as: UInt32.self) == 0
     }
 

@@ -29,7 +29,7 @@ package enum ScanStop: Equatable, Sendable {
         case .badTable: "F7: the table of this frame does not match its checksum"
         case .badBody: "F7: the body of this frame does not match its checksum"
         case .cutShort: "F4: the file ends within this frame"
-        case .unsupported(let kind, let flags) where FrameKind(rawValue: kind) != nil && flags <= 1:
+        case .unsupported(let kind, let flags) where kind > 0 && FrameKind(rawValue: kind) != nil && flags <= 1:
             "F6: bytes of this frame's header that are called zero are not"
         case .unsupported(let kind, let flags): "F8: kind \(kind) with flags \(flags) is not known"
         }

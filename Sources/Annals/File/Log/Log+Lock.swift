@@ -43,6 +43,7 @@ extension Log {
             throw StoreError(
                 .readOnly, "This handle was opened for reading only: open the store for writing.", path: path)
         }
+        do throws(StoreError) { try current.header.requireWritable() } catch { throw error.at(path: path) }
         // Threads wait in real time, whatever clock the environment has.
         guard writer.lock(timeoutMicroseconds: timeoutMicroseconds) else {
             throw StoreError(

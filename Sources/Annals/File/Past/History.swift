@@ -243,7 +243,7 @@ extension ReadCore {
             switch FrameKind(rawValue: header.bytes[FrameField.kind]) {
             case .rows: end = position
             case .value where header.bytes[FrameField.flags] == 0: continue
-            case .nodes, .checkpoint: continue
+            case .nodes, .checkpoint, nil: continue
             default: return end
             }
         }

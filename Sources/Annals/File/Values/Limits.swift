@@ -2,7 +2,8 @@
 
 /// What a reader accepts at most, and no writer exceeds.
 package enum FormatLimits {
-    package static let formatVersion: UInt32 = 0
+    package static let readVersion: UInt16 = 1
+    package static let writeVersion: UInt16 = 1
     package static let pageBytes = 4096
     package static let frameAlignment = 8
     package static let maximumFrameBytes = 524_288
