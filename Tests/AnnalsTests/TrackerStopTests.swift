@@ -1,4 +1,4 @@
-// Stopping a tracker that cannot move its cursor.
+// A tracker that cannot move its cursor, because somebody keeps the writer lock.
 
 import Annals
 import FoundationEssentials
@@ -39,6 +39,41 @@ import Testing
         tracker.start()
         try await eventually { try store.consumer("app")?.cursor.number == newest }
         #expect(calls.all == ["one", "two", "two"])
+        await tracker.stop()
+        try store.close()
+        try other.close()
+        try folder.expectIntact()
+    }
+
+    /// What the observer has been told of stays so, although the cursor cannot be set yet.
+    @Test func lossIsToldOnceAlthoughTheStoreIsBusy() async throws {
+        let folder = try StoreFolder()
+        let other = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+        var options = Store.Options()
+        options.lockTimeout = .milliseconds(20)
+        let store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self], options: options)
+        let (calls, path) = (Calls(), folder.path)
+        let holder = Guarded<LockHolder?>(nil)
+        let tracker = try HistoryTracker(
+            store: store, currentAuthor: "app", allAuthors: ["app", "share"], logger: Messages(calls: Calls()),
+            autoStart: false, clock: ManualClock())
+        tracker.observe(Note.self, [.insert]) { changes in
+            calls.note(changes[0].after?.title ?? "-")
+        } resynchronized: { snapshot in
+            calls.note("lost up to \(snapshot.token.number)")
+            if calls.count == 1 { try holder.withLock { $0 = try LockHolder(path) } }
+        }
+        try store.registerConsumer("app")
+        try await other.write(author: "share") { try $0.insert(Note(title: "one")) }
+        let lost = try store.currentToken.number
+        try store.deleteHistory(before: lost + 1)
+        tracker.start()
+        try await eventually { tracker.metrics.lastError?.code == .busy }
+        holder.withLock { $0 }?.end()
+        try await other.write(author: "share") { try $0.insert(Note(title: "two")) }
+        let newest = try store.currentToken.number
+        try await eventually { try store.consumer("app")?.cursor.number == newest }
+        #expect(calls.all == ["lost up to \(lost)", "two"] && tracker.metrics.lost == 1)
         await tracker.stop()
         try store.close()
         try other.close()

@@ -52,6 +52,8 @@ struct TrackerState: Sendable {
     var cursor: HistoryToken?
     /// The consumer's place in the store when the last run ended.
     var lastCursor: HistoryToken?
+    /// Up to where observers were told that history is lost, until the cursors are there. They are told once.
+    var told: HistoryToken?
     /// The cursors of writing observers, by name.
     var cursors: [String: HistoryToken] = [:]
     /// The last transactions that plain observers and hooks got in this process. After an error a round is repeated,
@@ -138,7 +140,7 @@ final class TrackerCore: Sendable {
             guard state.isWanted else { return false }
             state.isStopping = false
             state.lastCursor = state.cursor ?? state.lastCursor
-            state.cursor = nil
+            (state.cursor, state.told) = (nil, nil)
             state.cursors = [:]
             state.withoutHistory = []
             return true
@@ -210,10 +212,11 @@ final class TrackerCore: Sendable {
 
     /// Rounds, until the task is cancelled.
     private func follow(_ lost: StoreError?, _ succeeded: () -> Void) async throws {
-        try await whole {
-            if let lost { try await self.resynchronize(after: lost) }
-            try self.begin()
+        if let lost {
+            try await whole { try await self.resynchronize(after: lost) }
+            succeeded()
         }
+        try await whole { try self.begin() }
         var signals: OwnAndRemoteChanges.AsyncIterator?
         var stretch: Stretch?
         repeat {
@@ -290,6 +293,27 @@ final class TrackerCore: Sendable {
 
     /// Goes on from the newest state, because history does not reach back to the cursor.
     private func resynchronize(after error: StoreError) async throws {
+        let told = state.withLock { $0.told }
+        let token = if let told { told } else { try await tellObservers(ofLossAfter: error) }
+        state.withLock { $0.told = token }
+        for name in [settings.consumer] + writingCursors {
+            if try store.consumer(name) == nil {
+                try store.registerConsumer(name, kind: .reads, at: token)
+            } else {
+                try store.resetConsumer(name, to: token)
+            }
+        }
+        state.withLock { state in
+            state.metrics.lost += 1
+            state.told = nil
+            state.cursor = token
+            state.cursors = [:]
+            (state.observed, state.hooked) = (token.number, token.number)
+        }
+    }
+
+    /// Returns the place up to which history is lost for them.
+    private func tellObservers(ofLossAfter error: StoreError) async throws -> HistoryToken {
         let (snapshot, token) = try store.resync()
         let cursor = try state.withLock({ $0.cursor }) ?? store.consumer(settings.consumer)?.cursor
         log(
@@ -305,19 +329,7 @@ final class TrackerCore: Sendable {
                 log(1, .error, "\(observer.title) could not read everything anew: \(error)")
             }
         }
-        for name in [settings.consumer] + writingCursors {
-            if try store.consumer(name) == nil {
-                try store.registerConsumer(name, kind: .reads, at: token)
-            } else {
-                try store.resetConsumer(name, to: token)
-            }
-        }
-        state.withLock { state in
-            state.metrics.lost += 1
-            state.cursor = token
-            state.cursors = [:]
-            (state.observed, state.hooked) = (token.number, token.number)
-        }
+        return token
     }
 
     var writingCursors: [String] {
