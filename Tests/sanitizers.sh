@@ -4,13 +4,14 @@
 # Tests/sanitizers.sh [thread|address] [FILTER]: both and everything if they are not given. A FILTER is one of the test
 # runner. Exit status 1 if a test fails or a sanitizer reports something; then its reports are printed. The suite starts
 # the tools and helpers, which are built the same way and reported as well.
-# Left out under the thread sanitizer: the tests that fork. The child of a process with threads hangs in its runtime.
+# Left out under the thread sanitizer: the tests that fork, because the child of a process with threads hangs in its
+# runtime; and the one that counts system calls, because the sanitizer's own thread makes some.
 # SCRATCH names the build folder (.build), SECONDS_EACH how long a run may take (3600).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 kinds=(thread address)
 case ${1:-} in thread | address) kinds=("$1") && shift ;; esac
-forks='ForkTests|aChildIsToldThatTheWatcherIsItsParents'
+left='ForkTests|aChildIsToldThatTheWatcherIsItsParents|TrackerIdleTests'
 status=0
 for kind in "${kinds[@]}"; do
     scratch=${SCRATCH:-.build}/$kind
@@ -18,7 +19,7 @@ for kind in "${kinds[@]}"; do
     reports=$(mktemp -d)
     options=(--testing-library swift-testing)
     if [ $# -gt 0 ]; then options+=(--filter "$1"); fi
-    if [ "$kind" = thread ]; then options+=(--skip "$forks"); fi
+    if [ "$kind" = thread ]; then options+=(--skip "$left"); fi
     # A report ends no process: so one run has them all, and what a process returns is what the test expects.
     export TSAN_OPTIONS="exitcode=0 log_path=$reports/report"
     # Leaks are not looked for: what the runtime keeps until the end of a process counts as one.
