@@ -54,6 +54,8 @@ struct TrackerState: Sendable {
     var lastCursor: HistoryToken?
     /// Up to where observers were told that history is lost, until the cursors are there. They are told once.
     var told: HistoryToken?
+    /// The work since the tracker last waited or rested.
+    var pace: TrackerPace?
     /// The cursors of writing observers, by name.
     var cursors: [String: HistoryToken] = [:]
     /// The last transactions that plain observers and hooks got in this process. After an error a round is repeated,
@@ -68,23 +70,28 @@ struct TrackerState: Sendable {
     var trust = ClockTrust()
 }
 
-/// A time in which the tracker has always had something to do.
-private struct Stretch {
-    /// A writer at full speed: so many commits, and so many in a millisecond.
-    private static let (commits, rate) = (UInt64(1000), 50.0)
+/// A piece of the tracker's work, and how fast others have written meanwhile.
+struct TrackerPace: Sendable {
+    /// A writer at full speed commits so much in a millisecond.
+    private static let rate = 50.0
+    /// In less time, little is known of a writer's speed.
+    private static let shortestWork = Duration.milliseconds(4)
     private static let longestRest = Duration.milliseconds(100)
 
-    /// The last transaction and the time at its beginning.
-    let newest: UInt64
-    let uptime: Duration
+    /// The last transaction and the time when the work began.
+    private var newest: UInt64
+    private var uptime: Duration
 
-    /// How long to rest now; nil if nobody writes at full speed. Rounds one after the other would take memory and
-    /// caches from the writer all the time, and larger rounds need less work for each commit.
-    func rest(newest: UInt64, uptime: Duration) -> Duration? {
-        let (time, arrived) = (uptime - self.uptime, newest - min(newest, self.newest))
-        let milliseconds = time / .milliseconds(1)
-        guard time > .zero, arrived >= Self.commits, Double(arrived) >= milliseconds * Self.rate else { return nil }
-        return min(time, Self.longestRest)
+    init(newest: UInt64, uptime: Duration) { (self.newest, self.uptime) = (newest, uptime) }
+
+    /// How long to rest now; nil if nobody writes at full speed. Work without rest would take memory and caches from
+    /// the writer all the time.
+    mutating func rest(newest: UInt64, uptime: Duration) -> Duration? {
+        let time = uptime - self.uptime
+        guard time >= Self.shortestWork else { return nil }
+        let arrived = newest - min(newest, self.newest)
+        self = TrackerPace(newest: newest, uptime: uptime)
+        return Double(arrived) >= time / .milliseconds(1) * Self.rate ? min(time * 2, Self.longestRest) : nil
     }
 }
 
@@ -218,23 +225,27 @@ final class TrackerCore: Sendable {
         }
         try await whole { try self.begin() }
         var signals: OwnAndRemoteChanges.AsyncIterator?
-        var stretch: Stretch?
         repeat {
-            if stretch == nil {
-                stretch = Stretch(newest: try store.currentToken.number, uptime: settings.clock.uptime)
-            }
-            try await whole { try await self.round() }
+            let rest = try await whole { try await self.round() }
             succeeded()
-            let newest = try store.currentToken.number
-            guard newest > state.withLock({ $0.cursor?.number ?? 0 }) else {
-                stretch = nil
-                continue
-            }
-            if let rest = stretch?.rest(newest: newest, uptime: settings.clock.uptime) {
-                (signals, stretch) = (nil, nil)
+            if let rest {
+                signals = nil
                 try await settings.clock.sleep(for: rest)
+                state.withLock { $0.pace = nil }
             }
         } while try await hasMore(&signals)
+    }
+
+    /// How long to rest after a batch, if there is more to do and somebody writes at full speed.
+    func restIsDue() throws -> Duration? {
+        let (newest, uptime) = (try store.currentToken.number, settings.clock.uptime)
+        return state.withLock { state in
+            guard newest > state.cursor?.number ?? 0 else {
+                state.pace = nil
+                return nil
+            }
+            return state.pace?.rest(newest: newest, uptime: uptime)
+        }
     }
 
     /// Waits for transactions after the cursor. Returns false when the tracker is to end.
@@ -258,7 +269,9 @@ final class TrackerCore: Sendable {
     }
 
     /// Runs work that is not cancelled with the task that waits for it.
-    private func whole(_ body: @escaping @Sendable () async throws -> Void) async throws {
+    private func whole<Result: Sendable>(
+        _ body: @escaping @Sendable () async throws -> Result
+    ) async throws -> Result {
         try await Self.$current.withValue(ObjectIdentifier(self)) {
             try await Task { try await body() }.value
         }

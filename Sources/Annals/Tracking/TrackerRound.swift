@@ -3,7 +3,8 @@
 // Invariants:
 // TR4  The cursor moves to a transaction only after every body has had it, or its work was parked.
 // TR5  A writing observer's effects and its own cursor are one commit, and so are the deduplicator's and the tracker's.
-// TR6  A round reads one state of the store. What comes meanwhile is the next round.
+// TR6  A round reads one state of the store. What comes meanwhile is the next round. Beside a writer at full speed a
+//      round may end after any batch.
 
 internal import FoundationEssentials
 internal import Synchronization
@@ -20,24 +21,30 @@ extension TrackerCore {
     /// How much is in memory at once, beside a single larger transaction.
     private static let (maximumTransactions, maximumChanges) = (1024, 16_384)
 
-    func round() async throws {
+    /// Returns how long to rest before the next one; nil for not at all.
+    func round() async throws -> Duration? {
         let snapshot = try store.snapshot()
+        let (newest, uptime) = (snapshot.token.number, settings.clock.uptime)
         state.withLock { state in
             state.metrics.rounds += 1
+            state.pace = state.pace ?? TrackerPace(newest: newest, uptime: uptime)
             if state.schemaVersion != snapshot.schemaVersion {
                 (state.withoutHistory, state.schemaVersion) = ([], snapshot.schemaVersion)
             }
         }
+        var rest: Duration?
         while true {
-            guard let start = state.withLock({ $0.cursor }) else { return }
+            guard let start = state.withLock({ $0.cursor }) else { return nil }
             try prepareWritingObservers(start)
             var batch = try fetch(after: start, in: snapshot)
             try await observe(&batch)
             if try await callHooks(batch) { try await merge(batch.transactions) }
             try await finish(batch, from: start)
-            if batch.isLast || isStopping { break }
+            rest = try restIsDue()
+            if rest != nil || batch.isLast || isStopping { break }
         }
         try clean()
+        return rest
     }
 
     // MARK: Fetching
