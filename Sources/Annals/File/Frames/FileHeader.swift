@@ -53,8 +53,8 @@ package struct FileHeader: Equatable, Sendable {
     package var checksum: UInt64 {
         newerChecksum
             ?? encoded().withUnsafeBytes { page in
-            page.loadUnaligned(fromByteOffset: HeaderField.checksum, as: UInt64.self)
-        }
+                page.loadUnaligned(fromByteOffset: HeaderField.checksum, as: UInt64.self)
+            }
     }
 
     /// The whole page, hint slots empty.
