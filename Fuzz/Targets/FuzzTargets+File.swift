@@ -50,6 +50,11 @@ extension FuzzTargets {
 
         let report = checkAgreement(store, opened: state)
         let hasTrueSets = engine(store, report, log: reader)
+        if state.header.writeVersion > FormatLimits.writeVersion {
+            refuseWriting(FuzzedStore(bytes))
+            salvage(bytes, report)
+            return .opened(transactions: before.transactions.count, isCommitted: false)
+        }
         commitWithEngine(FuzzedStore(bytes), report, hasTrueSets: hasTrueSets)
         if report.isIntact, hasTrueSets { compact(FuzzedStore(bytes)) }
         salvage(bytes, report)

@@ -39,7 +39,7 @@ import Testing
         #endif
         let count = environment["ANNALS_FUZZ_RUNS"].flatMap { Int($0) } ?? usual
         let counts = MutationRun.run(try FuzzCorpus.inputs(of: "file").map(\.bytes), first: first, count: count)
-        #expect(counts.opened * 5 > counts.runs, "\(counts)")
+        #expect(counts.opened * 6 > counts.runs, "\(counts)")
         #expect(counts.committed * 6 > counts.runs, "\(counts)")
     }
 

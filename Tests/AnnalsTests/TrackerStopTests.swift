@@ -1,4 +1,4 @@
-// A tracker that cannot move its cursor, because somebody keeps the writer lock.
+// A tracker that cannot move its cursor, because somebody keeps the writer lock; and one that never cleans again.
 
 import Annals
 import FoundationEssentials
@@ -77,6 +77,28 @@ import Testing
         await tracker.stop()
         try store.close()
         try other.close()
+        try folder.expectIntact()
+    }
+
+    /// No duration has so many seconds.
+    @Test func endlessTimesAreNoFault() async throws {
+        let folder = try StoreFolder()
+        let store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+        let calls = Calls()
+        let tracker = try HistoryTracker(
+            store: store, currentAuthor: "app", allAuthors: ["app", "share"], batchAuthors: ["share"],
+            cleanStrategy: .byDuration(seconds: .infinity), maximumDuration: .infinity,
+            logger: Messages(calls: Calls()), autoStart: false)
+        tracker.observe(Note.self, [.insert]) { changes in calls.note(changes[0].after?.title ?? "-") }
+        tracker.start()
+        for title in ["one", "two", "three"] {
+            try await store.write(author: "share") { try $0.insert(Note(title: title)) }
+            let newest = try store.currentToken.number
+            try await eventually { try store.consumer("app")?.cursor.number == newest }
+        }
+        await tracker.stop()
+        #expect(calls.all == ["one", "two", "three"] && tracker.metrics.cleanings == 1)
+        try store.close()
         try folder.expectIntact()
     }
 }

@@ -55,7 +55,7 @@ struct CleaningSchedule: Sendable {
         case .none: return false
         case .byDuration(let seconds):
             guard let lastCleaned else { return true }
-            return uptime - lastCleaned >= .seconds(seconds)
+            return (uptime - lastCleaned) / .seconds(1) >= seconds
         case .byNotification(let times): return rounds >= times
         }
     }

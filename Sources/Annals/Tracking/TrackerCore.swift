@@ -296,7 +296,7 @@ final class TrackerCore: Sendable {
             if consumer.cursor == state.lastCursor { return }
             (state.observed, state.hooked) = (consumer.cursor.number, consumer.cursor.number)
         }
-        if let age = try store.retention.age, age < .seconds(settings.maximumDuration) {
+        if let age = try store.retention.age, age / .seconds(1) < settings.maximumDuration {
             log(
                 1, .notice,
                 "The store keeps history for \(age), and not for the \(settings.maximumDuration) seconds of "
