@@ -44,17 +44,17 @@ extension FuzzTargets {
         }
     }
 
-    /// Z10: a file that only newer programs may write to stays as it is, and the error says so.
+    /// Z12: a file that only newer programs may write to stays as it is, and the error says so.
     static func refuseWriting(_ store: FuzzedStore) {
         guard let engine = open(store, .readWrite, .mapped, false) else { return }
         do throws(StoreError) {
             try engine.writeCheckpoint()
-            violation("Z10", "a newer program's file was written to")
+            violation("Z12", "a newer program's file was written to")
         } catch {
-            require(error.code == .unsupportedVersion, "Z10", "a newer program's file: \(error)")
+            require(error.code == .unsupportedVersion, "Z12", "a newer program's file: \(error)")
         }
         do throws(StoreError) { try engine.close() } catch { requireByteError(error, "Closing the engine") }
-        require(!store.hasChanged, "Z10", "a newer program's file has changed")
+        require(!store.hasChanged, "Z12", "a newer program's file has changed")
     }
 
     /// Commits once through the engine and closes, which may write a checkpoint: an intact store stays so.

@@ -12,10 +12,10 @@
 // Z8  Where the checker finds nothing, the engine opens, and answers what a fold of the log says; what it writes then
 //     is intact as well.
 // Z9  Compaction of such a store changes nothing of what it holds above the horizon, and what it writes is intact.
-// Z10 A file that only newer programs may write to is refused when it is written to, and stays as it is.
 // Z10 Salvage changes nothing in what it reads, makes an intact store or none, and loses no object of an intact one.
 // Z11 Values of a program's types can be read from any rows, or the error says which value there is no type for. In an
 //     intact store, every way of finding objects finds the same ones.
+// Z12 A file that only newer programs may write to cannot be written to, and stays as it is.
 
 internal import Annals
 internal import Glibc

@@ -218,7 +218,8 @@ class Header:
             raise Damaged(0, "F1: the size of the header page, or its versions")
         self.generation, self.salt = u64(data, 32), u64(data, 40)
         self.base = u64(data, 56), u64(data, 64), i64(data, 72)        # number, tag and time
-        if write_version == 1 and not all(is_zero(data, a, b) for a, b in ((80, 120), (128, 512), (576, 1024), (1088, PAGE))):
+        unnamed = (80, 120), (128, 512), (576, 1024), (1088, PAGE)
+        if write_version == 1 and not all(is_zero(data, a, b) for a, b in unnamed):
             raise Damaged(0, "F2: bytes of the header page that are not zero")
         if self.generation == 0 and self.base != (0, 0, -1 << 63):
             raise Damaged(0, "F1: a base in generation 0")

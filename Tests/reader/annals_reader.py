@@ -99,7 +99,7 @@ class Store:
             try:
                 based = f.kind in MEMBERS_BUT_IN_BASE and self.is_in_base() or f.kind == VALUE and self.may_hold_rows()
                 need(f.flags or f.kind not in MEMBERS or based, "F8: a member frame without its flag")
-                need(not f.flags or f.kind in MEMBERS or f.kind in (CONSUMER, SKIPPED), "F8: this kind cannot be a member")
+                need(not f.flags or f.kind in (*MEMBERS, CONSUMER, SKIPPED), "F8: this kind cannot be a member")
                 need(f.kind not in (NODES, CHECKPOINT) or f.end - f.offset <= MAX_NODE_FRAME, "F6: frameBytes")
                 need(f.flags or f.kind == TRANSACTION or not members, "F9: a frame between members and commit frame")
                 own = f.flags or f.kind == TRANSACTION

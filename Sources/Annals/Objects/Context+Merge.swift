@@ -114,7 +114,7 @@ extension Store {
 extension ContextCore {
     /// Moves to another state. If it throws, nothing has changed.
     ///
-    /// - Parameter saved: What was just saved: it shows what came after the place.
+    /// - Parameter saved: The objects that were just saved. They are newer than the context's place.
     func move(to newer: Snapshot, saved: () -> Set<ObjectID> = { [] }) throws(StoreError) {
         let older = try snapshot
         guard newer.token != older.token else { return }

@@ -3,8 +3,8 @@
 // Invariants:
 // TR4  The cursor moves to a transaction only after every body has had it, or its work was parked.
 // TR5  A writing observer's effects and its own cursor are one commit, and so are the deduplicator's and the tracker's.
-// TR6  A round reads one state of the store. What comes meanwhile is the next round. Beside a writer at full speed a
-//      round may end after any batch.
+// TR6  A round reads one state of the store. Later commits are for the next round. A round ends early, after a batch,
+//      if somebody writes at full speed.
 
 internal import FoundationEssentials
 internal import Synchronization

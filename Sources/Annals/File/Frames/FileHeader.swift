@@ -29,7 +29,7 @@ package struct FileHeader: Equatable, Sendable {
     package var baseNumber: UInt64
     package var baseTag: UInt64
     package var baseTime: Int64
-    /// Who knows no version as high may read the file, and not write to it.
+    /// A program whose own version is lower reads the file, and does not write to it.
     package private(set) var writeVersion = FormatLimits.writeVersion
     /// The checksum of a page that a newer program wrote: it may hold more than what is known here.
     private var newerChecksum: UInt64?

@@ -146,7 +146,7 @@ package struct FrameHeader: Equatable, Sendable {
         return .good(header)
     }
 
-    /// What a kind and the flags beside it are; nil if a newer program means something by them that must be known.
+    /// The kind of a frame with that number and these flags; nil if only a newer program can read the frame.
     @inline(__always)
     private static func kind(_ number: UInt8, flags: UInt8) -> FrameKind? {
         if number == 0 || flags > 3 { return nil }
