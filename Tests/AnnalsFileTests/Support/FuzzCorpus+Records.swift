@@ -24,7 +24,17 @@ extension FuzzCorpus {
             let golden = try #require(GoldenStores.all.first { $0.name == name })
             try addFrames(of: try golden.make(), add)
         }
+        try addNewerHeader(add)
         return records
+    }
+
+    /// A header page of a later program, with a byte that means nothing today.
+    private static func addNewerHeader(_ add: Add) throws {
+        let golden = try #require(GoldenStores.all.first { $0.name == "types" })
+        var page = Array(try golden.make()[..<HeaderField.bytes])
+        page[HeaderField.writeVersion] += 1
+        page[HeaderField.zero] = 1
+        add(.headerPage, [1] + page)
     }
 
     private typealias Add = (FuzzTargets.RecordKind, [UInt8]) -> Void

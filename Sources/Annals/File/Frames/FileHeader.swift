@@ -57,8 +57,9 @@ package struct FileHeader: Equatable, Sendable {
             }
     }
 
-    /// The whole page, hint slots empty.
+    /// The whole page, hint slots empty. Not of a page that a newer program wrote: what it holds is not all known.
     package func encoded() -> [UInt8] {
+        assert(newerChecksum == nil, "a newer program's header page is written again")
         var page = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
         page.withUnsafeMutableBytes { bytes in
             bytes.copyBytes(from: Self.magic)
