@@ -24,17 +24,20 @@ extension FuzzCorpus {
             let golden = try #require(GoldenStores.all.first { $0.name == name })
             try addFrames(of: try golden.make(), add)
         }
-        try addNewerHeader(add)
+        try addHeadersOfLaterPrograms(add)
         return records
     }
 
-    /// A header page of a later program, with a byte that means nothing today.
-    private static func addNewerHeader(_ add: Add) throws {
+    /// A header page with a byte that means nothing today, and the header of a frame that is skipped.
+    private static func addHeadersOfLaterPrograms(_ add: Add) throws {
         let golden = try #require(GoldenStores.all.first { $0.name == "types" })
         var page = Array(try golden.make()[..<HeaderField.bytes])
         page[HeaderField.writeVersion] += 1
         page[HeaderField.zero] = 1
         add(.headerPage, [1] + page)
+        var frame = [UInt8](repeating: 0, count: FrameField.bytes)
+        (frame[FrameField.frameBytes], frame[FrameField.kind], frame[FrameField.flags]) = (64, 20, 2)
+        add(.frameHeader, [0x81, 3] + frame)
     }
 
     private typealias Add = (FuzzTargets.RecordKind, [UInt8]) -> Void
