@@ -137,6 +137,21 @@ extension Store {
         }
     }
 
+    /// Advances cursors, if the writer lock is free at once or in a few milliseconds. Returns whether it was; if not,
+    /// nothing has changed. Throws as `advanceConsumer`.
+    func advanceConsumersSoon(_ names: [String: (from: HistoryToken, to: HistoryToken)]) throws -> Bool {
+        let advances = names.map { ConsumerAdvance(name: $0.key, from: $0.value.from.place, to: $0.value.to.place) }
+        do throws(StoreError) {
+            try generations.onNewest { (engine) throws(StoreError) in try engine.advance(advances, patience: 0) }
+            return true
+        } catch {
+            if error.code == .busy { return false }
+            var error = consumerError(error)
+            error.path = error.path ?? path
+            throw error
+        }
+    }
+
     /// Moves a consumer to any place: after the token of `resync`, if it is lost, or back, to read again.
     ///
     /// Throws `StoreError`: `consumerUnknown`, and what `validate` throws for the token.

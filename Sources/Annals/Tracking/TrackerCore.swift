@@ -6,6 +6,7 @@
 // TR3  The tracker's task does not keep the tracker. Contexts are kept by neither.
 // TR7  The store is watched only from the first wait on, and not while the tracker rests. Each watch of a file costs
 //      a writer of that file time in the kernel, with every commit.
+// TR8  The task is never cancelled, and so no body is. Stopping ends what the task waits for.
 
 internal import FoundationEssentials
 internal import Synchronization
@@ -40,6 +41,9 @@ extension HistoryTracker {
 struct TrackerState: Sendable {
     var phase = HistoryTracker.State.stopped
     var task: Task<Void, Never>?
+    /// What the task waits for: transactions, or a moment. The first stays from one wait to the next.
+    var wait: ChangeWait?
+    var pause: Task<Void, Never>?
     /// Whether the last call was to start, and whether the task that runs is to end.
     var isWanted = false
     var isStopping = false
@@ -133,7 +137,7 @@ final class TrackerCore: Sendable {
                 await last?.value
                 await Self.wait(for: isolation)
                 guard begins() else { return }
-                let ended = await run()
+                let ended = await Self.$current.withValue(ObjectIdentifier(self)) { await run() }
                 self.state.withLock { state in
                     if !state.isStopping { (state.isWanted, state.phase) = (false, ended) }
                     state.isStopping = true
@@ -158,22 +162,24 @@ final class TrackerCore: Sendable {
     private static func wait(for actor: isolated (any Actor)?) async { actor?.preconditionIsolated() }
 
     func end() {
-        let (task, attachments) = state.withLock { state in
+        _ = beginToStop()
+        for attachment in state.withLock({ $0.attachments }) { attachment.end() }
+    }
+
+    /// Returns the task that ends.
+    private func beginToStop() -> Task<Void, Never>? {
+        let (task, wait, pause) = state.withLock { state in
             (state.isStopping, state.isWanted) = (true, false)
             if state.phase == .running { state.phase = .stopped }
-            return (state.task, state.attachments)
+            return (state.task, state.wait, state.pause)
         }
-        task?.cancel()
-        for attachment in attachments { attachment.end() }
+        wait?.stop()
+        pause?.cancel()
+        return task
     }
 
     func stop() async {
-        let task = state.withLock { state in
-            (state.isStopping, state.isWanted) = (true, false)
-            if state.phase == .running { state.phase = .stopped }
-            return state.task
-        }
-        task?.cancel()
+        let task = beginToStop()
         // A body that waited for itself would wait for ever.
         if Self.current == ObjectIdentifier(self) { return }
         await task?.value
@@ -197,11 +203,11 @@ final class TrackerCore: Sendable {
                 switch error.code {
                 case .busy, .noSpace, .tooManyFiles, .inputOutput:
                     log(1, .notice, "Tries again in \(delay): \(error)")
-                    try? await settings.clock.sleep(for: delay)
+                    await pause(for: delay)
                     delay = min(delay * 2, .seconds(5))
                 case .tokenExpired, .consumerLost, .consumerUnknown, .tokenDiverged, .tokenUnknown, .historyGap:
                     // Going on from the newest state did not help either: not at once again.
-                    if lost != nil { try? await settings.clock.sleep(for: delay) }
+                    if lost != nil { await pause(for: delay) }
                     lost = error
                 default:
                     let error = explained(error)
@@ -209,31 +215,46 @@ final class TrackerCore: Sendable {
                     return .failed(error)
                 }
             } catch {
-                // The task was cancelled.
-                break
+                preconditionFailure("Everything but errors of the store is parked: \(error)")
             }
         }
         log(1, .info, "“\(settings.author)” follows the store no more.")
         return .stopped
     }
 
-    /// Rounds, until the task is cancelled.
+    /// Rounds, until the tracker is to stop.
     private func follow(_ lost: StoreError?, _ succeeded: () -> Void) async throws {
+        defer { state.withLock { $0.wait = nil } }
         if let lost {
-            try await whole { try await self.resynchronize(after: lost) }
+            try await resynchronize(after: lost)
             succeeded()
         }
-        try await whole { try self.begin() }
-        var signals: OwnAndRemoteChanges.AsyncIterator?
-        repeat {
-            let rest = try await whole { try await self.round() }
+        try begin()
+        var next: Snapshot? = try store.snapshot()
+        while next != nil {
+            let rest = try await round(&next)
             succeeded()
             if let rest {
-                signals = nil
-                try await settings.clock.sleep(for: rest)
+                state.withLock { $0.wait = nil }
+                await pause(for: rest)
                 state.withLock { $0.pace = nil }
             }
-        } while try await hasMore(&signals)
+            next = try await nextSnapshot()
+        }
+    }
+
+    /// Waits for so long, or until the tracker is to stop.
+    private func pause(for duration: Duration) async {
+        let clock = settings.clock
+        let pause = Task<Void, Never> { try? await clock.sleep(for: duration) }
+        if state.withLock({ state in
+            state.pause = pause
+            return state.isStopping
+        }) {
+            pause.cancel()
+        }
+        await pause.value
+        state.withLock { $0.pause = nil }
     }
 
     /// How long to rest after a batch, if there is more to do and somebody writes at full speed.
@@ -248,33 +269,29 @@ final class TrackerCore: Sendable {
         }
     }
 
-    /// Waits for transactions after the cursor. Returns false when the tracker is to end.
-    private func hasMore(_ signals: inout OwnAndRemoteChanges.AsyncIterator?) async throws -> Bool {
-        while !isStopping {
-            let unwatched = signals == nil ? try store.ownAndRemoteChanges() : nil
-            var newest = try store.currentToken.number
-            if newest <= state.withLock({ $0.cursor?.number ?? 0 }) {
-                // Signals begin at the newest transaction or before it.
-                if let unwatched { signals = unwatched.makeAsyncIterator() }
-                guard let signal = try await signals?.next() else { return false }
-                newest = signal.token.number
-            }
-            let isNew = state.withLock { state in
-                state.metrics.signals += 1
-                return newest > state.cursor?.number ?? 0
-            }
-            if isNew { return !isStopping }
+    /// Waits for transactions after the cursor. Returns nil when the tracker is to end.
+    private func nextSnapshot() async throws -> Snapshot? {
+        let (cursor, known) = state.withLock { ($0.cursor?.number ?? 0, $0.wait) }
+        if isStopping { return nil }
+        var next: Snapshot?
+        if known == nil, case let snapshot = try store.snapshot(), snapshot.token.number > cursor {
+            next = snapshot
+        } else {
+            let wait = try known ?? startWait()
+            next = try await wait.newerSnapshot(than: cursor)
         }
-        return false
+        if next != nil { state.withLock { $0.metrics.signals += 1 } }
+        return isStopping ? nil : next
     }
 
-    /// Runs work that is not cancelled with the task that waits for it.
-    private func whole<Result: Sendable>(
-        _ body: @escaping @Sendable () async throws -> Result
-    ) async throws -> Result {
-        try await Self.$current.withValue(ObjectIdentifier(self)) {
-            try await Task { try await body() }.value
+    private func startWait() throws -> ChangeWait {
+        let wait = try ChangeWait(store, asynchronously: true)
+        let isStopping = state.withLock { state in
+            state.wait = wait
+            return state.isStopping
         }
+        if isStopping { wait.stop() }
+        return wait
     }
 
     /// Registers the readers, and finds out where the consumer is.

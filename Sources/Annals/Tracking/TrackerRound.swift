@@ -21,9 +21,10 @@ extension TrackerCore {
     /// How much is in memory at once, beside a single larger transaction.
     private static let (maximumTransactions, maximumChanges) = (1024, 16_384)
 
-    /// Returns how long to rest before the next one; nil for not at all.
-    func round() async throws -> Duration? {
-        let snapshot = try store.snapshot()
+    /// Takes the state that is to be read, so that nobody keeps it during the next wait. Returns how long to rest
+    /// before the next round; nil for not at all.
+    func round(_ newest: inout Snapshot?) async throws -> Duration? {
+        guard let snapshot = newest.take() else { return nil }
         let (newest, uptime) = (snapshot.token.number, settings.clock.uptime)
         state.withLock { state in
             state.metrics.rounds += 1
@@ -267,14 +268,9 @@ extension TrackerCore {
         let (end, others) = state.withLock { state in
             (batch.end, state.cursors.filter { $0.value.number < batch.end.number })
         }
-        let (consumer, moved) = (settings.consumer, isMoved)
-        if !moved || !others.isEmpty {
-            // One frame for all cursors, waiting for the lock without a thread of the pool.
-            try await store.commit(author: settings.author) { transaction in
-                if !moved { try transaction.advanceConsumer(consumer, from: start, to: end) }
-                for (name, place) in others { try transaction.advanceConsumer(name, from: place, to: end) }
-            }
-        }
+        var moves = others.mapValues { (from: $0, to: end) }
+        if !isMoved { moves[settings.consumer] = (start, end) }
+        try await advance(moves)
         let newest = try store.currentToken.number
         state.withLock { state in
             state.cursor = end
@@ -282,6 +278,14 @@ extension TrackerCore {
             state.metrics.lag = newest - min(end.number, newest)
         }
         log(2, .debug, "“\(settings.author)” has read history up to transaction \(end.number).")
+    }
+
+    /// Moves cursors. If the lock is taken, it waits for it without a thread of the pool.
+    private func advance(_ moves: [String: (from: HistoryToken, to: HistoryToken)]) async throws {
+        if try moves.isEmpty || store.advanceConsumersSoon(moves) { return }
+        try await store.commit(author: settings.author, durability: .relaxed) { transaction in
+            for (name, move) in moves { try transaction.advanceConsumer(name, from: move.from, to: move.to) }
+        }
     }
 
     /// Calls the deduplicator in a context of its own, and saves that with the cursor. Returns whether the cursor has

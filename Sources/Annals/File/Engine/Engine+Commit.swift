@@ -171,11 +171,12 @@ extension Log {
     /// `appending`, with the handle kept open.
     @inline(__always)
     func whileAppending<Result>(
-        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = true,
-        _ body: (inout Appender) throws(StoreError) -> Result
+        _ durability: Durability, patience: UInt64? = nil, longestPause: UInt64 = WriterLock.politePause,
+        mayKeepLock: Bool = true, _ body: (inout Appender) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
         try whileOpen { () throws(StoreError) in
-            try appending(durability, longestPause: longestPause, mayKeepLock: mayKeepLock, body)
+            try appending(
+                durability, patience: patience, longestPause: longestPause, mayKeepLock: mayKeepLock, body)
         }
     }
 }

@@ -55,11 +55,11 @@ extension Engine {
 
     /// Advances consumers. Throws `consumerUnknown`, `consumerConflict`, `consumerLost`; then none has moved.
     package func advance(
-        _ advances: [ConsumerAdvance], durability: Durability = .relaxed,
+        _ advances: [ConsumerAdvance], durability: Durability = .relaxed, patience: UInt64? = nil,
         beforeAppending: (() throws(StoreError) -> Void)? = nil
     ) throws(StoreError) {
         if advances.isEmpty { return }
-        try appendStandalone(durability) { (state) throws(StoreError) in
+        try appendStandalone(durability, patience: patience) { (state) throws(StoreError) in
             try beforeAppending?()
             return try state.records(for: advances, log).map { (.consumer, $0.encoded()) }
         }

@@ -30,15 +30,17 @@ extension Engine {
     }
 
     /// Appends the frames that `body` makes for the newest state, outside of transactions. Makes them durable as asked.
+    /// Waits for the writer lock for `patience`, or for as long as the store's options say.
     ///
     /// - Returns: false if `body` made none.
     @discardableResult
     func appendStandalone(
-        _ durability: Durability, _ body: (LogState) throws(StoreError) -> [(FrameKind, [UInt8])]
+        _ durability: Durability, patience: UInt64? = nil,
+        _ body: (LogState) throws(StoreError) -> [(FrameKind, [UInt8])]
     ) throws(StoreError) -> Bool {
         try requireNotWriting()
         var end: UInt64?
-        try log.whileAppending(durability) { (appender) throws(StoreError) in
+        try log.whileAppending(durability, patience: patience) { (appender) throws(StoreError) in
             for (kind, table) in try body(appender.state) { end = try append(kind, table, &appender) }
         }
         guard let end else { return false }

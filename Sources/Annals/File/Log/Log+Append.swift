@@ -68,14 +68,14 @@ extension Log {
     /// counting references of closures.
     @inline(__always)
     func appending<Result>(
-        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = true,
-        _ body: (inout Appender) throws(StoreError) -> Result
+        _ durability: Durability, patience: UInt64? = nil, longestPause: UInt64 = WriterLock.politePause,
+        mayKeepLock: Bool = true, _ body: (inout Appender) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
         let isBackground = durability == .relaxed && options.synchronizesInBackground
         if isBackground, !background.isStarted { try startBackgroundSync() }
         let isGivenBack = isBackground || (durability == .relaxed && options.releasesLockByHand)
         let result = try withWriterLock(
-            durability, longestPause: longestPause, mayKeepLock: mayKeepLock && isGivenBack, body)
+            durability, patience: patience, longestPause: longestPause, mayKeepLock: mayKeepLock && isGivenBack, body)
         if isBackground, ledger.needsAttention() { background.wake() }
         return result
     }

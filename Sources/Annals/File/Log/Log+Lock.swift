@@ -2,18 +2,20 @@
 
 extension Log {
     /// Runs `body` with the store's writer lock, everything adopted, and publishes what it appended; rolls back what
-    /// failed.
+    /// failed. Waits for the lock for `patience`, or for as long as the store's options say.
     @inline(__always)
     func withWriterLock<Result>(
-        _ durability: Durability, longestPause: UInt64 = WriterLock.politePause, mayKeepLock: Bool = false,
+        _ durability: Durability, patience: UInt64? = nil, longestPause: UInt64 = WriterLock.politePause,
+        mayKeepLock: Bool = false,
         _ body: (inout Appender) throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
-        try lockWriter(options.lockTimeoutMicroseconds)
+        let patience = patience ?? options.lockTimeoutMicroseconds
+        try lockWriter(patience)
         defer { writer.unlock() }
         do throws(StoreError) {
             try ledger.requireUsable()
             let isKept = keeping.isKept
-            let time = try lockFile(longestPause, options.lockTimeoutMicroseconds)
+            let time = try lockFile(longestPause, patience)
             var keeps = false
             defer { if !keeps { unlockFile() } }
             // Not kept any more: others had it in between, and may have appended.
