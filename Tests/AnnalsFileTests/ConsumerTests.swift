@@ -393,3 +393,9 @@ import Testing
         #expect(report.isIntact, "\(report.findings)")
     }
 }
+
+extension StoreFiles {
+    fileprivate func advance(_ advance: ConsumerAdvance) throws {
+        try onNewest { (engine) throws(StoreError) in try engine.advance([advance]) }
+    }
+}

@@ -126,26 +126,27 @@ extension Store {
     /// program uses the same name; `consumerLost` if cleaning has passed the cursor, for any `to`; `invalidArgument` if
     /// `to` is before `from`; and what `validate` throws for `to`.
     public func advanceConsumer(_ name: String, from: HistoryToken, to: HistoryToken) throws {
-        try requireOwner(from)
-        try requireSeen(to)
-        do throws(StoreError) {
-            try generations.advance(ConsumerAdvance(name: name, from: from.place, to: to.place))
-        } catch {
-            var error = consumerError(error)
-            error.path = error.path ?? path
-            throw error
-        }
+        try advanceConsumers([name: (from, to)])
     }
 
-    /// Advances cursors, if the writer lock is free at once or in a few milliseconds. Returns whether it was; if not,
-    /// nothing has changed. Throws as `advanceConsumer`.
-    func advanceConsumersSoon(_ names: [String: (from: HistoryToken, to: HistoryToken)]) throws -> Bool {
-        let advances = names.map { ConsumerAdvance(name: $0.key, from: $0.value.from.place, to: $0.value.to.place) }
+    /// Advances the cursors of several consumers, by names: all of them, or none. Otherwise like `advanceConsumer`.
+    ///
+    /// - Parameter timeout: How long to wait for programs that write, at most; nil for as long as the store's options
+    ///   say. With zero, it takes a few milliseconds at most.
+    ///
+    /// Also throws `StoreError`: `busy` if the time has passed.
+    public func advanceConsumers(
+        _ moves: [String: (from: HistoryToken, to: HistoryToken)], timeout: Duration? = nil
+    ) throws {
+        for move in moves.values {
+            try requireOwner(move.from)
+            try requireSeen(move.to)
+        }
+        let advances = moves.map { ConsumerAdvance(name: $0.key, from: $0.value.from.place, to: $0.value.to.place) }
+        let patience = timeout?.wholeMicroseconds
         do throws(StoreError) {
-            try generations.onNewest { (engine) throws(StoreError) in try engine.advance(advances, patience: 0) }
-            return true
+            try generations.onNewest { (engine) throws(StoreError) in try engine.advance(advances, patience: patience) }
         } catch {
-            if error.code == .busy { return false }
             var error = consumerError(error)
             error.path = error.path ?? path
             throw error

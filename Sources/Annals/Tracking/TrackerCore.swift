@@ -42,7 +42,7 @@ struct TrackerState: Sendable {
     var phase = HistoryTracker.State.stopped
     var task: Task<Void, Never>?
     /// What the task waits for: transactions, or a moment. The first stays from one wait to the next.
-    var wait: ChangeWait?
+    var watcher: SnapshotWatcher?
     var pause: Task<Void, Never>?
     /// Whether the last call was to start, and whether the task that runs is to end.
     var isWanted = false
@@ -168,12 +168,12 @@ final class TrackerCore: Sendable {
 
     /// Returns the task that ends.
     private func beginToStop() -> Task<Void, Never>? {
-        let (task, wait, pause) = state.withLock { state in
+        let (task, watcher, pause) = state.withLock { state in
             (state.isStopping, state.isWanted) = (true, false)
             if state.phase == .running { state.phase = .stopped }
-            return (state.task, state.wait, state.pause)
+            return (state.task, state.watcher, state.pause)
         }
-        wait?.stop()
+        watcher?.stop()
         pause?.cancel()
         return task
     }
@@ -224,7 +224,7 @@ final class TrackerCore: Sendable {
 
     /// Rounds, until the tracker is to stop.
     private func follow(_ lost: StoreError?, _ succeeded: () -> Void) async throws {
-        defer { state.withLock { $0.wait = nil } }
+        defer { state.withLock { $0.watcher = nil } }
         if let lost {
             try await resynchronize(after: lost)
             succeeded()
@@ -235,7 +235,7 @@ final class TrackerCore: Sendable {
             let rest = try await round(&next)
             succeeded()
             if let rest {
-                state.withLock { $0.wait = nil }
+                state.withLock { $0.watcher = nil }
                 await pause(for: rest)
                 state.withLock { $0.pace = nil }
             }
@@ -271,27 +271,27 @@ final class TrackerCore: Sendable {
 
     /// Waits for transactions after the cursor. Returns nil when the tracker is to end.
     private func nextSnapshot() async throws -> Snapshot? {
-        let (cursor, known) = state.withLock { ($0.cursor?.number ?? 0, $0.wait) }
+        let (known, watcher) = state.withLock { ($0.cursor, $0.watcher) }
         if isStopping { return nil }
+        guard let cursor = known else { return try store.snapshot() }
         var next: Snapshot?
-        if known == nil, case let snapshot = try store.snapshot(), snapshot.token.number > cursor {
+        if watcher == nil, case let snapshot = try store.snapshot(), snapshot.token.number > cursor.number {
             next = snapshot
         } else {
-            let wait = try known ?? startWait()
-            next = try await wait.newerSnapshot(than: cursor)
+            next = try await (watcher ?? startWatcher()).next(after: cursor)
         }
         if next != nil { state.withLock { $0.metrics.signals += 1 } }
         return isStopping ? nil : next
     }
 
-    private func startWait() throws -> ChangeWait {
-        let wait = try ChangeWait(store, asynchronously: true)
+    private func startWatcher() throws -> SnapshotWatcher {
+        let watcher = try store.snapshotWatcher()
         let isStopping = state.withLock { state in
-            state.wait = wait
+            state.watcher = watcher
             return state.isStopping
         }
-        if isStopping { wait.stop() }
-        return wait
+        if isStopping { watcher.stop() }
+        return watcher
     }
 
     /// Registers the readers, and finds out where the consumer is.

@@ -282,9 +282,14 @@ extension TrackerCore {
 
     /// Moves cursors. If the lock is taken, it waits for it without a thread of the pool.
     private func advance(_ moves: [String: (from: HistoryToken, to: HistoryToken)]) async throws {
-        if try moves.isEmpty || store.advanceConsumersSoon(moves) { return }
-        try await store.commit(author: settings.author, durability: .relaxed) { transaction in
-            for (name, move) in moves { try transaction.advanceConsumer(name, from: move.from, to: move.to) }
+        if moves.isEmpty { return }
+        do {
+            try store.advanceConsumers(moves, timeout: .zero)
+        } catch let error as StoreError {
+            guard error.code == .busy else { throw error }
+            try await store.commit(author: settings.author, durability: .relaxed) { transaction in
+                for (name, move) in moves { try transaction.advanceConsumer(name, from: move.from, to: move.to) }
+            }
         }
     }
 

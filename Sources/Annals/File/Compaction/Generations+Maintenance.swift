@@ -17,15 +17,6 @@ package struct CompactionTrigger: Equatable, Sendable {
 }
 
 extension StoreFiles {
-    // MARK: Consumers
-
-    /// Advances a consumer, by one frame that all processes see at once.
-    ///
-    /// Throws `consumerUnknown`, `consumerConflict`, `consumerLost`, `readOnly`.
-    package func advance(_ advance: ConsumerAdvance) throws(StoreError) {
-        try onNewest { (engine) throws(StoreError) in try engine.advance([advance]) }
-    }
-
     // MARK: Automatic compaction
 
     /// After a commit: notes whether the file should be compacted. Cheap.

@@ -1,0 +1,39 @@
+// Waiting for a newer state in a task.
+
+/// Waits for states of a store, for code that reads what is there now and needs no history of how it came.
+///
+/// Create it with `Store.snapshotWatcher()`, and keep it from one wait to the next: making one costs system calls,
+/// waiting does not. While it exists, each commit of another process costs that process some time in the kernel. It
+/// keeps its store open.
+public final class SnapshotWatcher: Sendable {
+    private let wait: ChangeWait
+
+    init(_ wait: ChangeWait) { self.wait = wait }
+
+    /// Returns the newest state as soon as it has a transaction after that of the token: at once, if there is one
+    /// already. Occupies no thread while it waits.
+    ///
+    /// Several transactions may come as one state, and it does not matter what was cleaned.
+    ///
+    /// - Returns: The state; nil if the task is cancelled or `stop` was called.
+    ///
+    /// Throws `StoreError`: `tokenForeign`, `closed`, `storeRemoved`, `storeReplaced`, `diverged`, `damaged`, `forked`.
+    public func next(
+        after token: HistoryToken, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> Snapshot? {
+        try wait.store.requireOwner(token)
+        return try await wait.newerSnapshot(than: token.number, isolation: isolation)
+    }
+
+    /// Ends a waiting `next`, and all later calls: they return nil. Any thread may call it.
+    public func stop() { wait.stop() }
+}
+
+extension Store {
+    /// A watcher for newer states, for tasks.
+    ///
+    /// Throws `StoreError`: `closed`, `forked`, and `invalidArgument` in the body of a write.
+    public func snapshotWatcher() throws -> SnapshotWatcher {
+        SnapshotWatcher(try ChangeWait(self, asynchronously: true))
+    }
+}
