@@ -506,6 +506,9 @@ import Testing
         #expect(try watcher.next() == nil)
         thread.join()
         #expect(try watcher.next() == nil)
+        // Also if it would have something to report.
+        try insert(1, store)
+        #expect(try watcher.next() == nil)
         try store.close()
         try folder.expectIntact()
     }

@@ -220,6 +220,57 @@ func eventually(
         try end()
     }
 
+    @Test func whatWasMirroredIsObservedAndReplayedOnlyIfAskedFor() async throws {
+        let elsewhere = try StoreFolder()
+        let source = try Store(at: elsewhere.path, entities: [Group.self, Note.self, Label.self])
+        try await source.write(author: "share") { try $0.insert(Note(title: "mirrored")) }
+        _ = try relay(from: source, to: other)
+        try insert("here")
+        let plain = try tracker()
+        observe(plain)
+        plain.start()
+        try await caughtUp(plain)
+        await plain.stop()
+        #expect(calls.all == ["insert here by share"])
+
+        let mirroring = try tracker(consumer: "mirroring", includingMirroring: true)
+        mirroring.observe(Note.self, [.insert], name: "mail") { changes in
+            if changes[0].after?.title == "mirrored" { throw BodyFailure() }
+        }
+        mirroring.start()
+        try await eventually { try mirroring.parked.count == 1 }
+        await mirroring.stop()
+        let work = try #require(try mirroring.parked.first)
+        // A tracker without mirroring has nothing of it to replay.
+        let next = try tracker(consumer: "mirroring")
+        next.observe(Note.self, [.insert], name: "mail") { [calls] _ in calls.note("replayed") }
+        do {
+            try await next.replay(work)
+            Issue.record("The work was replayed.")
+        } catch let error as StoreError {
+            #expect(error.code == .invalidArgument && error.message.contains("mirroring"))
+        }
+        #expect(try calls.count == 1 && next.parked == [work])
+        try source.close()
+        try elsewhere.expectIntact()
+        try end()
+    }
+
+    @Test func anObserverTakesThePlaceOfOneWithTheSameName() async throws {
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert], name: "mail") { [calls] _ in calls.note("old") }
+        observe(tracker)
+        #expect(messages.count == 0)
+        tracker.observe(Note.self, [.insert], name: "mail") { [calls] _ in calls.note("new") }
+        #expect(messages.all.contains { $0.contains("“mail” takes the place") })
+        try insert("one")
+        tracker.start()
+        try await caughtUp(tracker)
+        await tracker.stop()
+        #expect(calls.all == ["insert one by share", "new"])
+        try end()
+    }
+
     // MARK: Failing bodies
 
     @Test func aBodyThatFailsIsCalledFourTimesThenParkedAndNothingElseWaits() async throws {
@@ -282,6 +333,55 @@ func eventually(
         }
         for work in works { try await tracker.skip(work) }
         #expect(try tracker.parked.isEmpty)
+        try end()
+    }
+
+    @Test func parkedWorkIsNotDoneByAnObserverOfOtherChanges() async throws {
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert], name: "mail") { _ in throw BodyFailure() }
+        try insert("bad")
+        tracker.start()
+        try await eventually { try tracker.parked.count == 1 }
+        try await caughtUp(tracker)
+        await tracker.stop()
+        let work = try #require(try tracker.parked.first)
+        let other = try self.tracker()
+        other.observe(Note.self, [.delete], name: "mail") { [calls] _ in calls.note("deleted") }
+        do {
+            try await other.replay(work)
+            Issue.record("The work was replayed.")
+        } catch let error as StoreError {
+            #expect(error.code == .invalidArgument && error.message.contains("other changes"))
+        }
+        #expect(try calls.count == 0 && other.parked == [work])
+        try end()
+    }
+
+    @Test func aWritingObserverDoesParkedWorkOnceIfTwoReplayIt() async throws {
+        let tracker = try tracker()
+        let mayFail = Atomic(true)
+        tracker.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+            if mayFail.load(ordering: .relaxed) { throw BodyFailure() }
+            for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
+        }
+        try insert("bad")
+        tracker.start()
+        try await eventually { try tracker.parked.count == 1 }
+        try await caughtUp(tracker)
+        await tracker.stop()
+        let work = try #require(try tracker.parked.first)
+        mayFail.store(false, ordering: .relaxed)
+        let outcomes = await withTaskGroup(of: StoreError.Code?.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    do { try await tracker.replay(work) } catch { return (error as? StoreError)?.code ?? .cancelled }
+                    return nil
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(outcomes.filter { $0 == nil }.count == 1 && outcomes.filter { $0 == .invalidArgument }.count == 7)
+        #expect(try store.snapshot().count(Label.self) == 1 && tracker.parked.isEmpty)
         try end()
     }
 

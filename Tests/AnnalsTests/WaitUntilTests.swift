@@ -173,6 +173,62 @@ import Testing
         try store.close()
         try folder.expectIntact()
     }
+
+    // MARK: States
+
+    @Test func aWatcherGivesTheNewestStateAfterAToken() async throws {
+        let store = try made()
+        let other = try folder.open([ChangeSignalTests.clip])
+        let watcher = try store.snapshotWatcher()
+        let start = try store.currentToken
+        // What is there already.
+        for _ in 0..<3 { try await other.write { try $0.insert("Clip", ["title": "t"]) } }
+        let first = try #require(try await watcher.next(after: start))
+        #expect(try first.count(of: "Clip") == 3)
+        // What is cleaned does not matter, and what comes is waited for.
+        try other.deleteHistory(before: .max)
+        let last = first.token
+        let writing = Task { try await other.write { try $0.insert("Clip", ["title": "t"]) } }
+        let second = try #require(try await watcher.next(after: last))
+        #expect(try second.token.number > last.number && second.count(of: "Clip") == 4)
+        _ = try await writing.value
+        await expect(.tokenForeign) {
+            _ = try await watcher.next(after: HistoryToken(storeIdentifier: UUID(), number: 1, tag: 0))
+        }
+        // Its end is nil, for who waits and for who comes later.
+        let waiting = Task { try await watcher.next(after: second.token) == nil }
+        watcher.stop()
+        #expect(try await waiting.value)
+        #expect(try await watcher.next(after: start) == nil)
+        let cancelled = Task { try await store.snapshotWatcher().next(after: second.token) == nil }
+        cancelled.cancel()
+        #expect(try await cancelled.value)
+        for store in [store, other] { try store.close() }
+        try folder.expectIntact()
+    }
+
+    // MARK: Cursors
+
+    @Test func severalCursorsMoveTogetherOrNotAtAll() throws {
+        let store = try made()
+        for name in ["a", "b"] { try store.registerConsumer(name) }
+        let start = try store.currentToken
+        try store.write { try $0.insert("Clip", ["title": "t"]) }
+        let end = try store.currentToken
+        func cursors() throws -> [HistoryToken?] { try ["a", "b"].map { try store.consumer($0)?.cursor } }
+        expect(.consumerConflict) { try store.advanceConsumers(["a": (start, end), "b": (end, end)]) }
+        expect(.consumerUnknown) { try store.advanceConsumers(["a": (start, end), "none": (start, end)]) }
+        #expect(try cursors() == [start, start])
+        let holder = try LockHolder(folder.path)
+        expect(.busy) { try store.advanceConsumers(["a": (start, end), "b": (start, end)], timeout: .zero) }
+        holder.end()
+        #expect(try cursors() == [start, start])
+        try store.advanceConsumers(["a": (start, end), "b": (start, end)], timeout: .zero)
+        #expect(try cursors() == [end, end])
+        try store.advanceConsumers([:])
+        try store.close()
+        try folder.expectIntact()
+    }
 }
 
 extension Store {

@@ -3,6 +3,8 @@
 // Invariants:
 // H1  Looking follows the start of the watch, and every wakeup. A signal is a hint: the file tells the truth.
 
+internal import Synchronization
+
 /// One listener of a store. The waiting code keeps it, and it keeps the store open.
 final class ChangeWait: Sendable {
     enum Outcome<Result: Sendable>: Sendable {
@@ -17,6 +19,8 @@ final class ChangeWait: Sendable {
     let store: Store
     private let hub: ChangeHub
     private let listener: ChangeListener
+    /// The hub ends what waits; this ends what would find something without waiting.
+    private let isStopped = Atomic(false)
 
     /// Throws `closed`, `forked`, and `invalidArgument` in the body of a write, which would wait for itself.
     init(_ store: Store, asynchronously: Bool) throws(StoreError) {
@@ -34,7 +38,10 @@ final class ChangeWait: Sendable {
     deinit { hub.remove(listener) }
 
     /// Ends the wait, and all later ones. Any thread may call it.
-    func stop() { hub.stop(listener) }
+    func stop() {
+        isStopped.store(true, ordering: .releasing)
+        hub.stop(listener)
+    }
 
     /// Waits on the calling thread, until `deadline` of the monotonic clock at the latest.
     func find<Result: Sendable>(
@@ -42,6 +49,7 @@ final class ChangeWait: Sendable {
     ) throws(StoreError) -> Outcome<Result> {
         var isInDoubt = false
         while true {
+            if isStopped.load(ordering: .acquiring) { return .stopped }
             let engine = store.engine
             if let result = try looking(engine, isInDoubt, look) { return .found(result) }
             switch hub.wait(for: listener, untilMonotonicMicroseconds: deadline) {
@@ -58,7 +66,7 @@ final class ChangeWait: Sendable {
     ) async throws(StoreError) -> Outcome<Result> {
         var isInDoubt = false
         while true {
-            if Task.isCancelled { return .stopped }
+            if Task.isCancelled || isStopped.load(ordering: .acquiring) { return .stopped }
             let engine = store.engine
             if let result = try looking(engine, isInDoubt, look) { return .found(result) }
             switch await hub.wait(for: listener, untilMonotonicMicroseconds: deadline, isolation: isolation) {

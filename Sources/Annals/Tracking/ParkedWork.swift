@@ -80,70 +80,136 @@ extension HistoryTracker {
     /// Calls the body of parked work once more, with the same changes from history. If it succeeds, the work is done.
     /// If it throws, the work stays parked, and the error is thrown.
     ///
+    /// What a writing observer writes is written once, even if several processes replay the work at the same time.
+    ///
     /// Throws `StoreError`: `tokenExpired` if the changes were cleaned meanwhile: then `skip` it; `invalidArgument` if
-    /// the work is not parked any more, or no observer with its name is registered; and what the body throws.
+    /// the work is not parked any more, or no observer with its name is registered for such changes; and what the body
+    /// throws.
     public func replay(_ work: ParkedWork) async throws { try await core.replay(work) }
 
     /// Gives up parked work.
     ///
     /// Throws `StoreError`, as `Store.commit`.
-    public func skip(_ work: ParkedWork) async throws { try await core.unpark(work) }
+    public func skip(_ work: ParkedWork) async throws { try await core.skip(work) }
 }
 
 extension TrackerCore {
     func replay(_ work: ParkedWork) async throws {
-        guard
-            try (store.parkedWork(ofConsumer: settings.consumer) + state.withLock { $0.parked })
-                .contains(where: { $0.id == work.id })
-        else {
-            throw StoreError(.invalidArgument, "This work is not parked any more: it was replayed or skipped.")
+        let transactions = try transactions(of: work)
+        let replay = try body(of: work, transactions)
+        // Work in memory belongs to whoever takes it out.
+        let place = state.withLock { state in
+            let place = state.parked.firstIndex { $0.id == work.id }
+            if let place { state.parked.remove(at: place) }
+            return place
         }
-        try store.validate(work.token)
-        let transactions = try store.history(
-            HistoryRequest(
-                after: .number(work.transactions.lowerBound - 1), before: .number(work.transactions.upperBound + 1),
-                authors: settings.observedAuthors, excludedAuthors: [settings.author],
-                entities: work.entity.map { [$0] }, kinds: work.entity == nil ? nil : Set(work.kinds)),
-            includingValues: true)
+        if place == nil {
+            let stored: [ParkedWork] = try store.parkedWork(ofConsumer: settings.consumer)
+            if !stored.contains(where: { $0.id == work.id }) { throw Self.isNotParked }
+        }
         do {
-            switch work.body {
-            case .observer: try await replayObserver(work, transactions)
-            case .mergeHook:
-                guard let hook = state.withLock({ $0.hooks.first { $0.id == work.bodyID } }) else {
-                    throw bodyIsMissing(work)
-                }
-                _ = try await hook.body(transactions)
-                try await unpark(work)
-            case .deduplicator:
-                guard let deduplicator = settings.deduplicator else { throw bodyIsMissing(work) }
-                let context = store.makeContext(author: settings.author, name: Self.deduplicatorName)
-                try deduplicator(transactions, context)
-                try context.save()
-                try await unpark(work)
-            }
+            try await replay(place == nil)
         } catch {
-            if !isMissing(error) { try await replace(work, work.failed(error)) }
+            let failed = work.failed(error)
+            if let place {
+                state.withLock { $0.parked.insert(failed, at: min(place, $0.parked.count)) }
+            } else {
+                try await replace(work, failed)
+            }
             throw error
         }
     }
 
-    private func replayObserver(_ work: ParkedWork, _ transactions: [HistoryTransaction]) async throws {
+    /// What the body got, if it would get it today as well.
+    private func transactions(of work: ParkedWork) throws -> [HistoryTransaction] {
+        try store.validate(work.token)
+        let request = HistoryRequest(
+            after: .number(work.transactions.lowerBound - 1), before: .number(work.transactions.upperBound + 1),
+            authors: settings.observedAuthors, excludedAuthors: [settings.author],
+            entities: work.entity.map { [$0] }, kinds: work.entity == nil ? nil : Set(work.kinds))
+        var transactions: [HistoryTransaction] = []
+        try store.forEachTransaction(request, in: try store.snapshot()) { (transaction) throws(StoreError) in
+            if try observes(transaction) { transactions.append(try transaction.value(includingValues: true)) }
+            return true
+        }
+        if transactions.isEmpty {
+            throw StoreError(
+                .invalidArgument,
+                "This tracker does not read the changes of this work, by its authors and mirroring: replay it with a "
+                    + "tracker like the one that parked it, or skip it.")
+        }
+        return transactions
+    }
+
+    /// Calls the body. If the work is in the store, it is then removed there.
+    private func body(
+        of work: ParkedWork, _ transactions: [HistoryTransaction]
+    ) throws -> (_ isStored: Bool) async throws -> Void {
+        switch work.body {
+        case .observer:
+            let observer = try observer(of: work)
+            let groups = transactions.flatMap(ChangeGroup.groups).filter { observer.wants($0) }
+            switch observer.body {
+            case .plain(let body):
+                return { isStored in
+                    for group in groups { try await body(group) }
+                    if isStored { try await self.replace(work, nil) }
+                }
+            case .writing(_, let body):
+                return { isStored in try await self.write(work, isStored: isStored, groups, body) }
+            }
+        case .mergeHook:
+            guard let hook = state.withLock({ $0.hooks.first { $0.id == work.bodyID } }) else {
+                throw bodyIsMissing(work)
+            }
+            return { _ in _ = try await hook.body(transactions) }
+        case .deduplicator:
+            guard let deduplicator = settings.deduplicator else { throw bodyIsMissing(work) }
+            return { isStored in
+                let context = self.store.makeContext(author: self.settings.author, name: Self.deduplicatorName)
+                defer { context.close() }
+                try deduplicator(transactions, context)
+                try context.save()
+                if isStored { try await self.replace(work, nil) }
+            }
+        }
+    }
+
+    private func observer(of work: ParkedWork) throws -> Observer {
         let observer = state.withLock { state in
             state.observers.first { work.name == nil ? $0.id == work.bodyID : $0.name == work.name }
         }
         guard let observer else { throw bodyIsMissing(work) }
-        let groups = transactions.flatMap(ChangeGroup.groups).filter { observer.wants($0) }
-        switch observer.body {
-        case .plain(let body):
-            for group in groups { try await body(group) }
-            try await unpark(work)
-        case .writing(_, let body):
-            let consumer = settings.consumer
-            try await store.commit(author: settings.author) { transaction in
-                for group in groups { try body(group, transaction) }
-                try transaction.changeParkedWork(consumer) { works in works.removeAll { $0.id == work.id } }
-            }
+        guard observer.entity == work.entity, observer.kinds.isSuperset(of: work.kinds) else {
+            throw StoreError(
+                .invalidArgument,
+                "\(observer.title) is registered for other changes than this work has: register it as before, or skip "
+                    + "the work.")
         }
+        return observer
+    }
+
+    /// What the body writes and the end of the work are one commit, so it is done once, whoever else replays it.
+    private func write(
+        _ work: ParkedWork, isStored: Bool, _ groups: [ChangeGroup],
+        _ body: @escaping @Sendable (ChangeGroup, Transaction) throws -> Void
+    ) async throws {
+        let consumer = settings.consumer
+        try await store.commit(author: settings.author, contextName: work.name) { transaction in
+            if isStored {
+                var isParked = false
+                try transaction.changeParkedWork(consumer) { works in
+                    isParked = works.contains { $0.id == work.id }
+                    works.removeAll { $0.id == work.id }
+                }
+                if !isParked { throw Self.isNotParked }
+            }
+            for group in groups { try body(group, transaction) }
+        }
+    }
+
+    private static var isNotParked: StoreError {
+        StoreError(.invalidArgument, "This work is not parked any more: it was replayed or skipped.")
     }
 
     private func bodyIsMissing(_ work: ParkedWork) -> StoreError {
@@ -151,8 +217,6 @@ extension TrackerCore {
         return StoreError(
             .invalidArgument, "The \(what) of this work is not registered: register it first, or skip the work.")
     }
-
-    private func isMissing(_ error: any Error) -> Bool { (error as? StoreError)?.code == .invalidArgument }
 
     /// Keeps work in the store if its body has a name and the store has a place for it; otherwise in memory.
     func park(_ work: ParkedWork, _ failure: any Error, title: String) async throws {
@@ -172,6 +236,22 @@ extension TrackerCore {
         noteParked(work, title)
     }
 
+    /// Keeps work of a writing observer, and moves its cursor beyond it.
+    func park(_ work: ParkedWork, title: String, moving cursor: String, from start: HistoryToken) async throws {
+        let consumer = settings.consumer
+        do {
+            try await store.commit(author: settings.author) { transaction in
+                try transaction.changeParkedWork(consumer) { $0.append(work) }
+                try transaction.advanceConsumer(cursor, from: start, to: work.token)
+            }
+        } catch let error as StoreError where error.code == .invalidArgument {
+            log(1, .notice, "The store keeps no parked work: \(error.message)")
+            try await advance([cursor: (start, work.token)])
+            state.withLock { $0.parked.append(work) }
+        }
+        noteParked(work, title)
+    }
+
     func noteParked(_ work: ParkedWork, _ title: String) {
         state.withLock { $0.metrics.parked += 1 }
         let numbers = work.transactions
@@ -184,15 +264,17 @@ extension TrackerCore {
                 + "skip it.")
     }
 
-    func unpark(_ work: ParkedWork) async throws { try await replace(work, nil) }
-
-    private func replace(_ work: ParkedWork, _ other: ParkedWork?) async throws {
+    func skip(_ work: ParkedWork) async throws {
         let wasHere = state.withLock { state in
-            guard let position = state.parked.firstIndex(where: { $0.id == work.id }) else { return false }
-            if let other { state.parked[position] = other } else { state.parked.remove(at: position) }
-            return true
+            let place = state.parked.firstIndex { $0.id == work.id }
+            if let place { state.parked.remove(at: place) }
+            return place != nil
         }
-        if wasHere { return }
+        if !wasHere { try await replace(work, nil) }
+    }
+
+    /// Replaces or removes work in the store.
+    private func replace(_ work: ParkedWork, _ other: ParkedWork?) async throws {
         let consumer = settings.consumer
         try await store.commit(author: settings.author) { transaction in
             try transaction.changeParkedWork(consumer) { works in

@@ -48,7 +48,8 @@ extension HistoryTracker {
     /// - Parameters:
     ///   - type: The entity.
     ///   - kinds: Which changes.
-    ///   - name: If given, work that fails is parked in the store, and a later process can replay it.
+    ///   - name: If given, work that fails is parked in the store, and a later process can replay it. An observer takes
+    ///     the place of one with the same name.
     ///   - body: Gets the changes. Called in no isolation.
     ///   - resynchronized: Called once after history was lost, with the state from which observing goes on: read what
     ///     you need from it.
@@ -170,7 +171,13 @@ extension TrackerCore {
     func name<E: Entity>(of type: E.Type) -> String { type.schema.name }
 
     func add(_ observer: Observer) -> UUID {
-        state.withLock { $0.observers.append(observer) }
+        let isReplaced = state.withLock { state in
+            let count = state.observers.count
+            if let name = observer.name { state.observers.removeAll { $0.name == name } }
+            state.observers.append(observer)
+            return state.observers.count <= count
+        }
+        if isReplaced { log(1, .notice, "\(observer.title) takes the place of the one with the same name.") }
         return observer.id
     }
 

@@ -71,7 +71,7 @@ extension TrackerCore {
         var changes = 0
         do {
             try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
-                if !settings.includesMirrors, try transaction.origin() != nil { return true }
+                guard try observes(transaction) else { return true }
                 if batch.transactions.count >= Self.maximumTransactions || changes >= Self.maximumChanges {
                     batch.isLast = false
                     return false
@@ -93,6 +93,12 @@ extension TrackerCore {
             state.metrics.changes += total
         }
         return batch
+    }
+
+    /// Whether bodies get a transaction of the authors that are observed.
+    func observes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
+        if settings.includesMirrors { return true }
+        return try transaction.origin() == nil
     }
 
     /// Remembers which of the entities have no history. Returns false if all have.
@@ -212,12 +218,8 @@ extension TrackerCore {
             }
         }()
         if let outcome {
-            let (consumer, work) = (settings.consumer, work(observer, groups, outcome))
-            try await store.commit(author: settings.author) { transaction in
-                try transaction.changeParkedWork(consumer) { $0.append(work) }
-                try transaction.advanceConsumer(cursor, from: start, to: place)
-            }
-            noteParked(work, observer.title)
+            let work = work(observer, groups, outcome)
+            try await park(work, title: observer.title, moving: cursor, from: start)
         }
         state.withLock { $0.cursors[cursor] = place }
     }
@@ -281,7 +283,7 @@ extension TrackerCore {
     }
 
     /// Moves cursors. If the lock is taken, it waits for it without a thread of the pool.
-    private func advance(_ moves: [String: (from: HistoryToken, to: HistoryToken)]) async throws {
+    func advance(_ moves: [String: (from: HistoryToken, to: HistoryToken)]) async throws {
         if moves.isEmpty { return }
         do {
             try store.advanceConsumers(moves, timeout: .zero)
@@ -292,6 +294,12 @@ extension TrackerCore {
             }
         }
     }
+
+    /// Errors of saving that are no reason to call the deduplicator again: nothing that it has written causes them.
+    private static let errorsOfTheStore: Set<StoreError.Code> = [
+        .busy, .noSpace, .tooManyFiles, .inputOutput, .durabilityUnknown, .damaged, .closed, .storeRemoved,
+        .storeReplaced, .consumerConflict, .consumerLost, .consumerUnknown,
+    ]
 
     /// Calls the deduplicator in a context of its own, and saves that with the cursor. Returns whether the cursor has
     /// moved.
@@ -305,9 +313,7 @@ extension TrackerCore {
             guard context.hasChanges else { return false }
             do {
                 try context.save(advancing: settings.consumer, from: start, to: batch.end)
-            } catch let error as StoreError
-                where [.busy, .noSpace, .inputOutput, .consumerConflict, .consumerLost, .closed].contains(error.code)
-            {
+            } catch let error as StoreError where Self.errorsOfTheStore.contains(error.code) {
                 throw StoreFailure(error: error)
             }
             return true
