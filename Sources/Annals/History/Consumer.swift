@@ -131,8 +131,10 @@ extension Store {
 
     /// Advances the cursors of several consumers, by names: all of them, or none. Otherwise like `advanceConsumer`.
     ///
-    /// - Parameter timeout: How long to wait for programs that write, at most; nil for as long as the store's options
-    ///   say. With zero, it takes a few milliseconds at most.
+    /// - Parameters:
+    ///   - moves: The place of each cursor, and the place it moves to.
+    ///   - timeout: How long to wait for programs that write, at most; nil for as long as the store's options say. With
+    ///     zero, it takes a few milliseconds at most.
     ///
     /// Also throws `StoreError`: `busy` if the time has passed.
     public func advanceConsumers(
