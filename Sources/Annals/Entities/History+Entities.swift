@@ -59,22 +59,33 @@ extension HistoryChange {
     }
 
     private func value<E: Entity>(_ row: Row?) throws -> E? {
-        guard let row, isSameName(entity, E.model.name) else { return nil }
-        try E.model.requireValid()
+        guard let row else { return nil }
+        let model = E.model
+        guard isSameName(entity, model.name) else { return nil }
+        try model.requireValid()
         var value = E()
-        try withUnsafeMutablePointer(to: &value) { value in
-            for property in E.model.properties {
-                guard let stored = property.value(in: row), property.codec.isOptional || !stored.isNull else {
-                    continue
-                }
-                if property.codec.store(stored, at: UnsafeMutableRawPointer(value) + property.offset) { continue }
-                throw StoreError(
-                    .valueOutOfRange,
-                    "“\(property.name)” of “\(E.model.name)” has a value in history that its type in the program does "
-                        + "not have.", ObjectFacts(E.model.name, [property.name]))
-            }
-        }
+        try withUnsafeMutablePointer(to: &value) { try model.store(row, in: UnsafeMutableRawPointer($0)) }
         return value
+    }
+}
+
+extension EntityModel {
+    /// Replaces the properties of a new value by those of a row of history. In no generic function, which would look
+    /// types up for each property.
+    fileprivate func store(_ row: Row, in value: UnsafeMutableRawPointer) throws {
+        for position in properties.indices {
+            // Parts of the property, because a copy of it counts a dozen references.
+            let codec = properties[position].codec
+            var found = row[properties[position].name]
+            if found == nil { found = properties[position].formerValue(in: row) }
+            guard let stored = found, codec.isOptional || !stored.isNull else { continue }
+            if codec.store(stored, at: value + properties[position].offset) { continue }
+            let property = properties[position].name
+            throw StoreError(
+                .valueOutOfRange,
+                "“\(property)” of “\(name)” has a value in history that its type in the program does not have.",
+                ObjectFacts(name, [property]))
+        }
     }
 }
 
@@ -85,8 +96,7 @@ extension EntityModel.Property {
     }
 
     /// The property's value in a row of history; nil if the row has it under none of its names.
-    fileprivate func value(in row: Row) -> Value? {
-        if let value = row[name] { return value }
-        return formerNames.lazy.compactMap { row[$0] }.first
-    }
+    fileprivate func value(in row: Row) -> Value? { row[name] ?? formerValue(in: row) }
+
+    fileprivate func formerValue(in row: Row) -> Value? { formerNames.lazy.compactMap { row[$0] }.first }
 }

@@ -145,8 +145,7 @@ struct ExportReader {
     ) -> (entity: String, attributes: [String]) {
         let key = Shape(entity: layout.entity.number, version: version, positions: positions)
         if let known = shapes[key] { return known }
-        let names = layout.entity.attributes.map(\.name.text)
-        let shape = (layout.entity.name.text, positions.map { $0.map { names[$0] } } ?? names)
+        let shape = (layout.entity.name.text, positions.map { $0.map { layout.names[$0] } } ?? layout.names)
         // Bounded: updates of a wide entity may have any number of shapes.
         if shapes.count >= Self.maximumShapes { shapes.removeAll() }
         shapes[key] = shape

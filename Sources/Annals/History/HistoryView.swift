@@ -149,7 +149,7 @@ public struct HistoryChangeView: ~Copyable {
         _ = try withRow(isBefore: false) { (row) throws(StoreError) in
             for position in positions {
                 guard position < row.layout.count else { throw Self.impossible(row) }
-                names.append(row.layout.entity.attributes[position].name.text)
+                names.append(row.layout.names[position])
             }
         }
         return names
@@ -200,10 +200,9 @@ public struct HistoryChangeView: ~Copyable {
         _ = try withRow(isBefore: isBefore) { (row) throws(StoreError) in
             // In the schema of that time: a row from before an attribute existed has its default.
             let layout = view.catalog.layout(version: version, entity: object.entityNumber) ?? row.layout
-            let entity = layout.entity
             result = try withUnsafePointer(to: row) { (place) throws(StoreError) in
                 try RowView(object, place, view: view, layout: layout)
-                    .row(entity: entity.name.text, names: entity.attributes.map(\.name.text))
+                    .row(entity: layout.entity.name.text, names: layout.names)
             }
         }
         return result

@@ -141,10 +141,9 @@ private struct NetChangeReader {
 
     private func value(_ row: RowImage) throws(StoreError) -> Row {
         let layout = layout ?? row.layout
-        let names = layout.entity.attributes.map(\.name.text)
         return try withUnsafePointer(to: row) { (place) throws(StoreError) in
             try RowView(change.object, place, view: view, layout: layout)
-                .row(entity: layout.entity.name.text, names: names)
+                .row(entity: layout.entity.name.text, names: layout.names)
         }
     }
 }

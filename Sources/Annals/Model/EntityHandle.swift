@@ -16,7 +16,7 @@ public struct EntityHandle: Sendable {
     init(_ layout: RowLayout) {
         self.layout = layout
         name = layout.entity.name.text
-        attributes = layout.entity.attributes.map(\.name.text)
+        attributes = layout.names
         types = layout.entity.attributes.map { $0.type }
     }
 

@@ -67,7 +67,12 @@ public struct ObservedChanges<E: Entity>: RandomAccessCollection, Sendable {
     init(_ group: ChangeGroup) throws {
         transaction = ObservedTransaction(group.transaction)
         kind = group.kind
-        changes = try group.changes.compactMap { try ObservedChange($0) }
+        var changes: [ObservedChange<E>] = []
+        changes.reserveCapacity(group.changes.count)
+        for change in group.changes {
+            if let observed = try ObservedChange<E>(change) { changes.append(observed) }
+        }
+        self.changes = changes
     }
 
     /// The position of the first change.

@@ -129,7 +129,8 @@ extension TrackerCore {
             entities: work.entity.map { [$0] }, kinds: work.entity == nil ? nil : Set(work.kinds))
         var transactions: [HistoryTransaction] = []
         try store.forEachTransaction(request, in: try store.snapshot()) { (transaction) throws(StoreError) in
-            if try observes(transaction) { transactions.append(try transaction.value(includingValues: true)) }
+            let value = try transaction.value(includingValues: true)
+            if observes(value) { transactions.append(value) }
             return true
         }
         if transactions.isEmpty {

@@ -71,12 +71,12 @@ extension TrackerCore {
         var changes = 0
         do {
             try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
-                guard try observes(transaction) else { return true }
                 if batch.transactions.count >= Self.maximumTransactions || changes >= Self.maximumChanges {
                     batch.isLast = false
                     return false
                 }
                 let value = try transaction.value(includingValues: true)
+                guard observes(value) else { return true }
                 changes += value.changes.count
                 batch.transactions.append(value)
                 return true
@@ -96,10 +96,7 @@ extension TrackerCore {
     }
 
     /// Whether bodies get a transaction of the authors that are observed.
-    func observes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
-        if settings.includesMirrors { return true }
-        return try transaction.origin() == nil
-    }
+    func observes(_ transaction: HistoryTransaction) -> Bool { settings.includesMirrors || transaction.origin == nil }
 
     /// Remembers which of the entities have no history. Returns false if all have.
     private func leaveOutEntities(_ entities: Set<String>) throws -> Bool {

@@ -27,6 +27,8 @@ class RowLayoutAttachment: @unchecked Sendable {}
 /// to included.
 package final class RowLayout: @unchecked Sendable {
     package let entity: EntityDefinition
+    /// Of its attributes: shared by the rows that are copied.
+    package let names: [String]
     /// The entity's.
     let number: UInt16
     /// Whether the entity is one of the store's own.
@@ -60,6 +62,7 @@ package final class RowLayout: @unchecked Sendable {
     /// the layout of the entity's definition before this one.
     init(_ entity: EntityDefinition, after earlier: RowLayout? = nil) {
         self.entity = entity
+        names = entity.attributes.map(\.name.text)
         number = entity.number
         isReserved = entity.name.isReserved
         let isAlike =
