@@ -60,7 +60,10 @@ private struct EngineContents {
             (transaction) throws(StoreError) in
             var found = Transaction(
                 number: transaction.number, tag: transaction.tag, time: transaction.time, author: transaction.author)
+            // No request returns the changes of an entity from while its history was off.
+            let hidden = view.historyGaps.filter { $0.hides(version: transaction.schemaVersion) }.map(\.entity)
             try transaction.forEachChange { (change) throws(StoreError) in
+                if hidden.contains(change.object.entityNumber) { return true }
                 found.hash = found.hash &* 31 ^ change.object.rawValue ^ UInt64(change.kind.rawValue) << 60
                 for position in change.attributePositions { found.hash = found.hash &* 31 ^ UInt64(position) }
                 return true

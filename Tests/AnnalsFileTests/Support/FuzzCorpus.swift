@@ -42,6 +42,7 @@ enum FuzzCorpus {
         let unsealed = try #require(files.first { $0.name == "unsealed" }).bytes
         files += tornVariants(unsealed, "unsealed") + tornVariants(several, "several-frames")
         files += headerVariants(unsealed)
+        files.append(("finding-without-history", trimmed(try withoutHistory())))
         return files
     }
 
@@ -64,6 +65,18 @@ enum FuzzCorpus {
             let long = log.makeTransaction()
             try long.insert(Note.object(13), Note.row("long", 13, [UInt8](repeating: 13, count: 5000)))
             try log.commit(long)
+        }
+    }
+
+    /// Changes that no request returns, in transactions: compaction leaves them out.
+    private static func withoutHistory() throws -> [UInt8] {
+        try GoldenStores.store(isClosed: false) { log, _ in
+            var definition = Note.definition
+            definition.keepsNoHistory = true
+            let transaction = log.makeTransaction()
+            try transaction.changeSchema([definition])
+            try log.commit(transaction)
+            for number in 1...2 { try log.insertNote(number, Note.row("note \(number)")) }
         }
     }
 
