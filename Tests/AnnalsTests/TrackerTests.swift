@@ -329,10 +329,28 @@ func eventually(
             try await tracker.replay(works[0])
             Issue.record("The work was replayed.")
         } catch let error as StoreError {
-            #expect(error.code == .tokenExpired)
+            #expect(error.code == .tokenExpired && error.message.contains("skip it"))
         }
         for work in works { try await tracker.skip(work) }
         #expect(try tracker.parked.isEmpty)
+        try end()
+    }
+
+    /// As after the death of a process between the parking and the cursor.
+    @Test func workIsParkedOnceIfItIsDeliveredAgain() async throws {
+        let start = try store.currentToken
+        try insert("bad")
+        for _ in 0..<2 {
+            let tracker = try tracker()
+            tracker.observe(Note.self, [.insert], name: "mail") { _ in throw BodyFailure() }
+            tracker.observe(Note.self, [.insert], name: "print") { _ in throw BodyFailure() }
+            tracker.start()
+            try await caughtUp(tracker)
+            await tracker.stop()
+            #expect(try tracker.parked.map(\.name) == ["mail", "print"])
+            if try store.consumer("app")?.cursor != start { try store.resetConsumer("app", to: start) }
+        }
+        #expect(try store.parkedWork(ofConsumer: "app").map(\.attempts) == [8, 8])
         try end()
     }
 
@@ -744,8 +762,37 @@ func eventually(
             { try tracker([], .byDuration(seconds: .nan)) },
             { try tracker(maximumDuration: -1) },
             { try tracker(consumer: "") },
+            { try tracker(consumer: String(repeating: "x", count: 1025)) },
+            { try tracker(["app", String(repeating: "x", count: 1025)]) },
         ]
         for make in wrong { #expect(refusal(make)?.code == .invalidArgument) }
+        let closed = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+        try closed.close()
+        #expect(refusal { try HistoryTracker(store: closed, currentAuthor: "app", allAuthors: []) }?.code == .closed)
+        try end()
+    }
+
+    @MainActor @Test func aContextOfAnotherStoreDoesNotFollow() async throws {
+        let elsewhere = try StoreFolder()
+        let stranger = try Store(at: elsewhere.path, entities: [Group.self, Note.self, Label.self])
+        let context = stranger.makeContext()
+        do {
+            _ = try HistoryTracker(store: store, contexts: [context], currentAuthor: "app", allAuthors: [])
+            Issue.record("The tracker has the context of another store.")
+        } catch let error as StoreError {
+            #expect(error.code == .invalidArgument)
+        }
+        let tracker = try tracker()
+        tracker.attach(context)
+        #expect(messages.all.contains { $0.hasPrefix("error: A context") && $0.contains("does not follow") })
+        tracker.start()
+        try insert("one")
+        try await caughtUp(tracker)
+        #expect(tracker.metrics.merges == 0)
+        await tracker.stop()
+        context.close()
+        try stranger.close()
+        try elsewhere.expectIntact()
         try end()
     }
 

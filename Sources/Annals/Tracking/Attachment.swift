@@ -35,11 +35,21 @@ struct Attachment: Sendable {
 }
 
 extension TrackerCore {
+    static let stranger =
+        "A context of another store, or one that was closed, does not follow: make one with `makeContext` of the "
+        + "tracker's store."
+
+    func isOfThisStore(_ context: Context) -> Bool { (try? context.token)?.storeIdentifier == store.identifier }
+
     /// Attaches a context in the isolation that calls this.
     func attach(
         _ context: Context, isolation: isolated any Actor = #isolation,
         merging: ((Context, [HistoryTransaction]) throws -> Void)? = nil
     ) {
+        guard isOfThisStore(context) else {
+            log(1, .error, Self.stranger)
+            return
+        }
         let (stream, requests) = AsyncStream<MergeRequest>.makeStream()
         let attachment = Attachment(context, isSpecial: merging != nil, requests)
         Task { [weak context] in

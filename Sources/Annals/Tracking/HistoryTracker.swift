@@ -76,8 +76,9 @@ public final class HistoryTracker: Sendable {
     ///   - clock: The time; for tests.
     ///   - isolation: Where the contexts live: the caller's isolation.
     ///
-    /// Throws `StoreError`: `invalidArgument` if no author is named, the current author is a batch author, a count is
-    /// below 1, or a duration is negative or no number.
+    /// Throws `StoreError`: `invalidArgument` if no author is named, a name has more than 1024 bytes, the current
+    /// author is a batch author, a count is below 1, a duration is negative or no number, or a context is of another
+    /// store or was closed; `closed`, and other errors of `Store.currentToken`.
     public convenience init(
         store: Store, contexts: [Context], currentAuthor: String, allAuthors: [String],
         includingMirroring: Bool = false, batchAuthors: [String] = [], cleanStrategy: CleanStrategy = .none,
@@ -89,7 +90,10 @@ public final class HistoryTracker: Sendable {
             store: store, currentAuthor: currentAuthor, allAuthors: allAuthors, includingMirroring: includingMirroring,
             batchAuthors: batchAuthors, cleanStrategy: cleanStrategy, maximumDuration: maximumDuration, logger: logger,
             logLevel: logLevel, autoStart: false, consumer: consumer, deduplicator: deduplicator, clock: clock)
-        for context in contexts { core.attach(context) }
+        for context in contexts {
+            guard core.isOfThisStore(context) else { throw StoreError(.invalidArgument, TrackerCore.stranger) }
+            core.attach(context)
+        }
         if autoStart { core.start(after: isolation) }
     }
 
@@ -180,6 +184,11 @@ struct TrackerSettings: Sendable {
         if consumer.isEmpty { throw refuse("`consumer` is empty: leave it out, or name the cursor.") }
         if (allAuthors + batchAuthors).contains("") {
             throw refuse("An author is an empty name: leave it out of `allAuthors` and `batchAuthors`.")
+        }
+        if let long = ([author, consumer] + allAuthors + batchAuthors).first(where: { $0.utf8.count > 1024 }) {
+            throw refuse(
+                "The name “\(long.prefix(40))…” of an author or of `consumer` has \(long.utf8.count) bytes: give one "
+                    + "of at most 1024.")
         }
         if batchAuthors.contains(author) {
             throw refuse(

@@ -36,10 +36,18 @@ public struct ParkedWork: Hashable, Sendable, Codable, Identifiable {
     /// The observer or hook in this process, if it has no name.
     let bodyID: UUID?
 
-    func failed(_ error: any Error) -> ParkedWork {
+    func failed(_ error: any Error) -> ParkedWork { failed("\(error)", after: 1) }
+
+    /// The same work, after further attempts.
+    func failed(_ error: String, after more: Int) -> ParkedWork {
         ParkedWork(
             id: id, body: body, name: name, transactions: transactions, token: token, entity: entity, kinds: kinds,
-            error: "\(error)", attempts: attempts + 1, bodyID: bodyID)
+            error: error, attempts: attempts + more, bodyID: bodyID)
+    }
+
+    /// Whether the same observer got the same changes.
+    func isSameWork(as other: ParkedWork) -> Bool {
+        name == other.name && entity == other.entity && kinds == other.kinds && transactions == other.transactions
     }
 
     /// The key of a consumer's parked work in the store's metadata.
@@ -57,6 +65,18 @@ extension Store {
 }
 
 extension Transaction {
+    /// Adds parked work of an observer with a name. A process may have parked it before, and died before the cursor
+    /// moved: then that is the work.
+    func park(_ work: ParkedWork, ofConsumer consumer: String) throws {
+        try changeParkedWork(consumer) { works in
+            if let position = works.firstIndex(where: { $0.isSameWork(as: work) }) {
+                works[position] = works[position].failed(work.error, after: work.attempts)
+            } else {
+                works.append(work)
+            }
+        }
+    }
+
     /// Changes the parked work of a consumer.
     func changeParkedWork(_ consumer: String, _ change: (inout [ParkedWork]) -> Void) throws {
         let key = ParkedWork.key(consumer)
@@ -122,6 +142,16 @@ extension TrackerCore {
 
     /// What the body got, if it would get it today as well.
     private func transactions(of work: ParkedWork) throws -> [HistoryTransaction] {
+        do {
+            return try fetchedTransactions(of: work)
+        } catch let error as StoreError where error.code == .tokenExpired {
+            throw StoreError(
+                .tokenExpired, "History has the changes of this work no more, so it cannot be replayed: skip it.",
+                path: store.path)
+        }
+    }
+
+    private func fetchedTransactions(of work: ParkedWork) throws -> [HistoryTransaction] {
         try store.validate(work.token)
         let request = HistoryRequest(
             after: .number(work.transactions.lowerBound - 1), before: .number(work.transactions.upperBound + 1),
@@ -224,9 +254,7 @@ extension TrackerCore {
         if work.name != nil {
             let consumer = settings.consumer
             do {
-                try await store.commit(author: settings.author) { transaction in
-                    try transaction.changeParkedWork(consumer) { $0.append(work) }
-                }
+                try await store.commit(author: settings.author) { try $0.park(work, ofConsumer: consumer) }
                 noteParked(work, title)
                 return
             } catch let error as StoreError where error.code == .invalidArgument {
@@ -242,7 +270,7 @@ extension TrackerCore {
         let consumer = settings.consumer
         do {
             try await store.commit(author: settings.author) { transaction in
-                try transaction.changeParkedWork(consumer) { $0.append(work) }
+                try transaction.park(work, ofConsumer: consumer)
                 try transaction.advanceConsumer(cursor, from: start, to: work.token)
             }
         } catch let error as StoreError where error.code == .invalidArgument {

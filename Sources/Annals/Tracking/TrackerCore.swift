@@ -111,6 +111,8 @@ final class TrackerCore: Sendable {
 
     init(_ store: Store, _ settings: TrackerSettings) throws {
         try settings.requireValid()
+        // Throws `closed`, among others.
+        _ = try store.currentToken
         self.store = store
         self.settings = settings
         state = Mutex(TrackerState(schedule: CleaningSchedule(settings.strategy)))

@@ -214,7 +214,7 @@ package final class StoreFiles: @unchecked Sendable {
                     environment: old.log.environment)
             } catch  where error.code == .notFound {
                 throw StoreError(
-                    .storeRemoved, "The store file was removed or renamed: nothing is written to it any more.",
+                    .storeRemoved, StoreError.wasRemoved,
                     path: old.log.path)
             }
             guard try Self.isCompacted(next, of: old) else {

@@ -27,7 +27,7 @@ extension Log {
         do throws(StoreError) {
             found = try files.identity(of: name, in: directory)
         } catch  where error.code == .notFound {
-            throw StoreError(.storeRemoved, "The store file was removed or renamed: nothing is written to it any more.")
+            throw StoreError(.storeRemoved, StoreError.wasRemoved)
         }
         guard found.isSameFile(as: identity) else {
             throw StoreError(.storeReplaced, "Another file has taken the store's place: open the store again.")

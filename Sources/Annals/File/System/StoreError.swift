@@ -114,6 +114,13 @@ public struct StoreError: Error, Hashable, Sendable {
     }
 }
 
+extension StoreError {
+    /// The message of `storeRemoved`.
+    static let wasRemoved =
+        "The store file was removed or renamed, and nothing is written to it any more: close the store, and open it "
+        + "again if the file is back."
+}
+
 extension StoreError: CustomStringConvertible {
     /// The message, and where.
     public var description: String {
