@@ -181,11 +181,11 @@ import Testing
         let other = try folder.open([ChangeSignalTests.clip])
         let watcher = try store.snapshotWatcher()
         let start = try store.currentToken
-        // What is there already.
+        // Transactions that are there already are returned at once.
         for _ in 0..<3 { try await other.write { try $0.insert("Clip", ["title": "t"]) } }
         let first = try #require(try await watcher.next(after: start))
         #expect(try first.count(of: "Clip") == 3)
-        // What is cleaned does not matter, and what comes is waited for.
+        // Cleaning does not disturb it. It waits for the next commit.
         try other.deleteHistory(before: .max)
         let last = first.token
         let writing = Task { try await other.write { try $0.insert("Clip", ["title": "t"]) } }
@@ -195,7 +195,7 @@ import Testing
         await expect(.tokenForeign) {
             _ = try await watcher.next(after: HistoryToken(storeIdentifier: UUID(), number: 1, tag: 0))
         }
-        // Its end is nil, for who waits and for who comes later.
+        // After `stop`, a waiting call and later calls return nil.
         let waiting = Task { try await watcher.next(after: second.token) == nil }
         watcher.stop()
         #expect(try await waiting.value)

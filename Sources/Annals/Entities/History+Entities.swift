@@ -70,8 +70,8 @@ extension HistoryChange {
 }
 
 extension EntityModel {
-    /// Replaces the properties of a new value by those of a row of history. In no generic function, which would look
-    /// types up for each property.
+    /// Replaces the properties of a new value by those of a row of history. It is not generic, because a generic
+    /// function looks types up for each property.
     fileprivate func store(_ row: Row, in value: UnsafeMutableRawPointer) throws {
         for position in properties.indices {
             // Parts of the property, because a copy of it counts a dozen references.

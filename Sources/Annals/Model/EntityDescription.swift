@@ -124,7 +124,7 @@ public struct IndexDescription: Hashable, Sendable, Codable {
 func isSameName(_ left: String, _ right: String) -> Bool {
     let (left, right) = (left.utf8, right.utf8)
     guard left.count == right.count else { return false }
-    // Many times faster than comparing the views.
+    // In half the instructions of comparing the views.
     let isSame = left.withContiguousStorageIfAvailable { left in
         right.withContiguousStorageIfAvailable { left.elementsEqual($0) }
     }

@@ -35,19 +35,23 @@ struct Attachment: Sendable {
 }
 
 extension TrackerCore {
-    static let stranger =
-        "A context of another store, or one that was closed, does not follow: make one with `makeContext` of the "
-        + "tracker's store."
+    func requireOfThisStore(_ context: Context) throws {
+        guard try context.token.storeIdentifier == store.identifier else {
+            throw StoreError(
+                .invalidArgument,
+                "The context is of another store than the tracker: make one with `makeContext` of the tracker's store.")
+        }
+    }
 
-    func isOfThisStore(_ context: Context) -> Bool { (try? context.token)?.storeIdentifier == store.identifier }
-
-    /// Attaches a context in the isolation that calls this.
+    /// Attaches a context in the isolation that calls this. One that cannot follow is left out, and the log says why.
     func attach(
         _ context: Context, isolation: isolated any Actor = #isolation,
         merging: ((Context, [HistoryTransaction]) throws -> Void)? = nil
     ) {
-        guard isOfThisStore(context) else {
-            log(1, .error, Self.stranger)
+        do {
+            try requireOfThisStore(context)
+        } catch {
+            log(1, .error, "A context does not follow: \(error)")
             return
         }
         let (stream, requests) = AsyncStream<MergeRequest>.makeStream()

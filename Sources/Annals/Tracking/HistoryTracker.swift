@@ -42,7 +42,7 @@ public final class HistoryTracker: Sendable {
         /// It follows the store.
         case running
         /// It has ended because of an error that waiting does not mend. The error says what to do; `start()` begins
-        /// anew.
+        /// anew. If the store was closed, removed or replaced, another store and another tracker are needed.
         case failed(StoreError)
     }
 
@@ -78,7 +78,7 @@ public final class HistoryTracker: Sendable {
     ///
     /// Throws `StoreError`: `invalidArgument` if no author is named, a name has more than 1024 bytes, the current
     /// author is a batch author, a count is below 1, a duration is negative or no number, or a context is of another
-    /// store or was closed; `closed`, and other errors of `Store.currentToken`.
+    /// store; what `Store.currentToken` and `Context.token` throw, such as `closed`.
     public convenience init(
         store: Store, contexts: [Context], currentAuthor: String, allAuthors: [String],
         includingMirroring: Bool = false, batchAuthors: [String] = [], cleanStrategy: CleanStrategy = .none,
@@ -91,7 +91,7 @@ public final class HistoryTracker: Sendable {
             batchAuthors: batchAuthors, cleanStrategy: cleanStrategy, maximumDuration: maximumDuration, logger: logger,
             logLevel: logLevel, autoStart: false, consumer: consumer, deduplicator: deduplicator, clock: clock)
         for context in contexts {
-            guard core.isOfThisStore(context) else { throw StoreError(.invalidArgument, TrackerCore.stranger) }
+            try core.requireOfThisStore(context)
             core.attach(context)
         }
         if autoStart { core.start(after: isolation) }
@@ -142,6 +142,8 @@ public final class HistoryTracker: Sendable {
     /// Lets a context follow the store as long as the tracker runs. It lives in the isolation that calls this. The
     /// tracker does not keep it.
     ///
+    /// A context of another store is left out, and the log says so.
+    ///
     /// Not for a plain thread: call `context.merge()` there.
     public func attach(_ context: Context, isolation: isolated any Actor = #isolation) { core.attach(context) }
 
@@ -187,8 +189,8 @@ struct TrackerSettings: Sendable {
         }
         if let long = ([author, consumer] + allAuthors + batchAuthors).first(where: { $0.utf8.count > 1024 }) {
             throw refuse(
-                "The name “\(long.prefix(40))…” of an author or of `consumer` has \(long.utf8.count) bytes: give one "
-                    + "of at most 1024.")
+                "The name “\(long.prefix(40))…” of an author or of `consumer` has \(long.utf8.count) bytes: give "
+                    + "one of at most 1024.")
         }
         if batchAuthors.contains(author) {
             throw refuse(

@@ -100,7 +100,8 @@ extension HistoryTracker {
     /// Calls the body of parked work once more, with the same changes from history. If it succeeds, the work is done.
     /// If it throws, the work stays parked, and the error is thrown.
     ///
-    /// What a writing observer writes is written once, even if several processes replay the work at the same time.
+    /// If several processes replay work of a writing observer at the same time, one of them writes, and the others
+    /// throw `invalidArgument`. Other bodies may be called by each of them.
     ///
     /// Throws `StoreError`: `tokenExpired` if the changes were cleaned meanwhile: then `skip` it; `invalidArgument` if
     /// the work is not parked any more, or no observer with its name is registered for such changes; and what the body
@@ -140,7 +141,8 @@ extension TrackerCore {
         }
     }
 
-    /// What the body got, if it would get it today as well.
+    /// Reads the work's transactions from history again. Throws if history has them no more, or if this tracker does
+    /// not observe them.
     private func transactions(of work: ParkedWork) throws -> [HistoryTransaction] {
         do {
             return try fetchedTransactions(of: work)
@@ -159,8 +161,7 @@ extension TrackerCore {
             entities: work.entity.map { [$0] }, kinds: work.entity == nil ? nil : Set(work.kinds))
         var transactions: [HistoryTransaction] = []
         try store.forEachTransaction(request, in: try store.snapshot()) { (transaction) throws(StoreError) in
-            let value = try transaction.value(includingValues: true)
-            if observes(value) { transactions.append(value) }
+            if try observes(transaction) { transactions.append(try transaction.value(includingValues: true)) }
             return true
         }
         if transactions.isEmpty {
@@ -220,7 +221,8 @@ extension TrackerCore {
         return observer
     }
 
-    /// What the body writes and the end of the work are one commit, so it is done once, whoever else replays it.
+    /// Calls the body in a transaction that also removes the work from the store. So the work is done once, even if
+    /// others replay it at the same time.
     private func write(
         _ work: ParkedWork, isStored: Bool, _ groups: [ChangeGroup],
         _ body: @escaping @Sendable (ChangeGroup, Transaction) throws -> Void
@@ -250,7 +252,7 @@ extension TrackerCore {
     }
 
     /// Keeps work in the store if its body has a name and the store has a place for it; otherwise in memory.
-    func park(_ work: ParkedWork, _ failure: any Error, title: String) async throws {
+    func park(_ work: ParkedWork, title: String) async throws {
         if work.name != nil {
             let consumer = settings.consumer
             do {

@@ -71,12 +71,12 @@ extension TrackerCore {
         var changes = 0
         do {
             try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
+                guard try observes(transaction) else { return true }
                 if batch.transactions.count >= Self.maximumTransactions || changes >= Self.maximumChanges {
                     batch.isLast = false
                     return false
                 }
                 let value = try transaction.value(includingValues: true)
-                guard observes(value) else { return true }
                 changes += value.changes.count
                 batch.transactions.append(value)
                 return true
@@ -95,8 +95,12 @@ extension TrackerCore {
         return batch
     }
 
-    /// Whether bodies get a transaction of the authors that are observed.
-    func observes(_ transaction: HistoryTransaction) -> Bool { settings.includesMirrors || transaction.origin == nil }
+    /// Whether bodies get a transaction of the authors that are observed. Asked before its changes are read, of which a
+    /// mirrored one may have very many.
+    func observes(_ transaction: borrowing HistoryTransactionView) throws(StoreError) -> Bool {
+        if settings.includesMirrors { return true }
+        return try transaction.origin() == nil
+    }
 
     /// Remembers which of the entities have no history. Returns false if all have.
     private func leaveOutEntities(_ entities: Set<String>) throws -> Bool {
@@ -166,7 +170,7 @@ extension TrackerCore {
         do {
             try await attempts { try await body(group) }
         } catch {
-            try await park(work(observer, [group], error), error, title: observer.title)
+            try await park(work(observer, [group], error), title: observer.title)
         }
     }
 
@@ -238,7 +242,7 @@ extension TrackerCore {
                     id: UUID(), body: .mergeHook, name: nil,
                     transactions: batch.transactions[0].number...last.number, token: last.token, entity: nil, kinds: [],
                     error: "\(error)", attempts: 4, bodyID: hook.id)
-                try await park(work, error, title: "A merge hook")
+                try await park(work, title: "A merge hook")
             }
         }
         let decision = result == .goOn
@@ -261,7 +265,7 @@ extension TrackerCore {
                     id: UUID(), body: .deduplicator, name: Self.deduplicatorName,
                     transactions: batch.transactions[0].number...last.number, token: last.token, entity: nil, kinds: [],
                     error: "\(error)", attempts: 4, bodyID: nil)
-                try await park(work, error, title: "The deduplicator")
+                try await park(work, title: "The deduplicator")
             }
         }
         let (end, others) = state.withLock { state in

@@ -213,9 +213,7 @@ package final class StoreFiles: @unchecked Sendable {
                     old.log.path, access: old.log.access, options: old.options, files: old.log.files,
                     environment: old.log.environment)
             } catch  where error.code == .notFound {
-                throw StoreError(
-                    .storeRemoved, StoreError.wasRemoved,
-                    path: old.log.path)
+                throw StoreError(.storeRemoved, StoreError.wasRemoved, path: old.log.path)
             }
             guard try Self.isCompacted(next, of: old) else {
                 try? next.log.closeReplaced()
