@@ -22,18 +22,20 @@ if [ "${1:-}" = --check ] || [ $stale -ne 0 ]; then
 fi
 
 copy=${MUTANTS_SCRATCH:-.build/mutants}
-seconds=${MUTANT_SECONDS:-400}
+seconds=${MUTANT_SECONDS:-1200}
 mkdir -p "$copy"
 copy=$(cd "$copy" && pwd)
 for folder in Sources Tests Fuzz; do rm -rf "${copy:?}/$folder"; done
 cp -rp Package.swift Sources Tests Fuzz README.md "$copy/"
 cd "$copy" || exit 1
 
-build() { swift build -c release --build-tests >"$copy/$1.build.log" 2>&1; }
+# Not optimised, because only then is one file compiled again and not the whole module; and without assertions, as in
+# the release that the README's command tests.
+build() { swift build --build-tests -Xswiftc -assert-config -Xswiftc Release >"$copy/$1.build.log" 2>&1; }
 # The bundle itself and not `swift test`, which leaves its child running when its time is over. Runs it until a test
 # fails, and returns 1 then.
 suite() {
-    timeout -k 5 "$seconds" .build/release/annalsPackageTests.xctest --testing-library swift-testing >"$1" 2>&1 &
+    timeout -k 5 "$seconds" .build/debug/annalsPackageTests.xctest --testing-library swift-testing >"$1" 2>&1 &
     local runner=$!
     while kill -0 $runner 2>/dev/null; do
         if grep -q '^✘ Test' "$1"; then

@@ -57,12 +57,17 @@ public final class Context {
         core.close()
     }
 
-    /// The state in which the context reads. Throws `StoreError`, such as `closed`, if the store could not be read when
-    /// the context was made.
-    public var snapshot: Snapshot { get throws { try core.snapshot } }
+    /// The state in which the context reads. Throws `StoreError`: `contextClosed`; and, if the store could not be read
+    /// when the context was made, the reason, such as `closed`.
+    public var snapshot: Snapshot {
+        get throws {
+            _ = try core.requireStore()
+            return try core.snapshot
+        }
+    }
 
     /// The place in history of that state. Throws as `snapshot`.
-    public var token: HistoryToken { get throws { try core.snapshot.token } }
+    public var token: HistoryToken { get throws { try snapshot.token } }
 
     // MARK: Objects
 

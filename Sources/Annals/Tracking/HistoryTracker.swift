@@ -78,7 +78,7 @@ public final class HistoryTracker: Sendable {
     ///
     /// Throws `StoreError`: `invalidArgument` if no author is named, a name has more than 1024 bytes, the current
     /// author is a batch author, a count is below 1, a duration is negative or no number, or a context is of another
-    /// store; what `Store.currentToken` and `Context.token` throw, such as `closed`.
+    /// store; `contextClosed`; what `Store.currentToken` and `Context.token` throw, such as `closed`.
     public convenience init(
         store: Store, contexts: [Context], currentAuthor: String, allAuthors: [String],
         includingMirroring: Bool = false, batchAuthors: [String] = [], cleanStrategy: CleanStrategy = .none,
@@ -142,7 +142,7 @@ public final class HistoryTracker: Sendable {
     /// Lets a context follow the store as long as the tracker runs. It lives in the isolation that calls this. The
     /// tracker does not keep it.
     ///
-    /// A context of another store is left out, and the log says so.
+    /// A context that is closed or of another store is left out, and the log says so.
     ///
     /// Not for a plain thread: call `context.merge()` there.
     public func attach(_ context: Context, isolation: isolated any Actor = #isolation) { core.attach(context) }

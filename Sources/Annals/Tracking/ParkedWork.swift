@@ -200,7 +200,7 @@ extension TrackerCore {
             return { isStored in
                 let context = self.store.makeContext(author: self.settings.author, name: Self.deduplicatorName)
                 defer { context.close() }
-                try deduplicator(transactions, context)
+                try self.call(deduplicator, transactions, context)
                 try context.save()
                 if isStored { try await self.replace(work, nil) }
             }

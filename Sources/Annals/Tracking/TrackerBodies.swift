@@ -40,14 +40,16 @@ struct MergeHook: Sendable {
 extension HistoryTracker {
     /// Calls `body` with what others have done to objects of an entity: once for each transaction and kind, in order.
     ///
-    /// A body that throws is called again up to three times. After that its work is parked (see `parked`), and
-    /// everything else goes on. If the process is killed, the body is called again for what the cursor had not passed.
+    /// A body that throws is called again up to three times, after 0.1, 0.4 and 1.6 seconds. After that its work is
+    /// parked (see `parked`), and everything else goes on. Until the body succeeds, it is then called again after 1, 4
+    /// and 16 milliseconds, so that one that always fails holds up little. If the process is killed, the body is called
+    /// again for what the cursor had not passed.
     ///
     /// The history of the entity must be on. If it is off, the log says so, and `metrics.lastError` is `historyGap`.
     ///
     /// - Parameters:
     ///   - type: The entity.
-    ///   - kinds: Which changes.
+    ///   - kinds: Which changes. If it is empty, the log says so, and `metrics.lastError` is `invalidArgument`.
     ///   - name: If given, work that fails is parked in the store, and a later process can replay it. An observer takes
     ///     the place of one with the same name.
     ///   - body: Gets the changes. Called in no isolation.
@@ -137,7 +139,8 @@ extension HistoryTracker {
     /// closure. A hook that throws is called again up to three times, then parked, and the round goes on.
     ///
     /// - Parameters:
-    ///   - hook: The ID of a hook before which it is called; nil for the last place.
+    ///   - hook: The ID of a hook before which it is called; nil for the last place, as for one that
+    ///     is not registered.
     ///   - body: Decides.
     /// - Returns: The ID for `removeMergeHook`.
     @discardableResult
@@ -178,6 +181,11 @@ extension TrackerCore {
             return state.observers.count <= count
         }
         if isReplaced { log(1, .notice, "\(observer.title) takes the place of the one with the same name.") }
+        if observer.kinds.isEmpty {
+            let error = StoreError(.invalidArgument, "\(observer.title) gets nothing: name a kind of change.")
+            log(1, .error, error.message)
+            state.withLock { $0.metrics.lastError = error }
+        }
         return observer.id
     }
 

@@ -52,6 +52,8 @@ struct TrackerState: Sendable {
     var observers: [Observer] = []
     var hooks: [MergeHook] = []
     var parked: [ParkedWork] = []
+    /// The observers whose last work was parked.
+    var failing: Set<UUID> = []
     /// Where the consumer is in the store; nil before the first round of a run.
     var cursor: HistoryToken?
     /// The consumer's place in the store when the last run ended.
@@ -156,6 +158,7 @@ final class TrackerCore: Sendable {
             (state.cursor, state.told) = (nil, nil)
             state.cursors = [:]
             state.withoutHistory = []
+            state.failing = []
             return true
         }
     }
@@ -192,6 +195,12 @@ final class TrackerCore: Sendable {
     /// Follows the store until it is stopped. Returns how it ended.
     private func run() async -> HistoryTracker.State {
         log(1, .info, "“\(settings.author)” follows the store at \(store.path).")
+        for author in settings.batchAuthors where settings.observedAuthors?.contains(author) == false {
+            log(
+                1, .notice,
+                "The batch author “\(author)” is not in `allAuthors`, so it is not observed: add it there, or leave "
+                    + "it out of `batchAuthors`.")
+        }
         var delay = Duration.milliseconds(50)
         var lost: StoreError?
         while !isStopping {
@@ -381,19 +390,30 @@ final class TrackerCore: Sendable {
                 + "name of its own with the parameter `consumer:`.", path: store.path)
     }
 
+    private static let (delays, shortDelays) = ([100, 400, 1600], [1, 4, 16])
+
     /// Calls a body up to four times, with longer and longer waits. Returns what it returns, or throws its last error;
-    /// an error of the store at once.
-    func attempts<Result>(_ body: () async throws -> Result) async throws -> Result {
-        for delay in [Duration.milliseconds(100), .milliseconds(400), .milliseconds(1600)] {
+    /// an error of the store at once. An observer that has failed for good waits less from then on, until it succeeds:
+    /// if it fails for every transaction, the rest of the round must not wait two seconds for each.
+    func attempts<Result>(of observer: UUID? = nil, _ body: () async throws -> Result) async throws -> Result {
+        let isFailing = observer.map { id in state.withLock { $0.failing.contains(id) } } ?? false
+        for delay in isFailing ? Self.shortDelays : Self.delays {
             do {
-                return try await body()
+                let result = try await body()
+                if isFailing, let observer { state.withLock { _ = $0.failing.remove(observer) } }
+                return result
             } catch let error as StoreFailure {
                 throw error
             } catch {
                 // While stopping, the remaining attempts follow at once.
-                if !isStopping { try? await settings.clock.sleep(for: delay) }
+                if !isStopping { await pause(for: .milliseconds(delay)) }
             }
         }
-        return try await body()
+        do {
+            return try await body()
+        } catch {
+            if let observer, !(error is StoreFailure) { state.withLock { _ = $0.failing.insert(observer) } }
+            throw error
+        }
     }
 }

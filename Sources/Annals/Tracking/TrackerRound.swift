@@ -168,7 +168,7 @@ extension TrackerCore {
         _ observer: Observer, _ group: ChangeGroup, _ body: @Sendable (ChangeGroup) async throws -> Void
     ) async throws {
         do {
-            try await attempts { try await body(group) }
+            try await attempts(of: observer.id) { try await body(group) }
         } catch {
             try await park(work(observer, [group], error), title: observer.title)
         }
@@ -202,7 +202,7 @@ extension TrackerCore {
         }
         let outcome: (any Error)? = try await {
             do {
-                try await attempts {
+                try await attempts(of: observer.id) {
                     do {
                         try await store.commit(author: settings.author, contextName: observer.name, write)
                     } catch {
@@ -310,7 +310,7 @@ extension TrackerCore {
         try await attempts {
             let context = store.makeContext(author: settings.author, name: Self.deduplicatorName)
             defer { context.close() }
-            try deduplicator(batch.transactions, context)
+            try call(deduplicator, batch.transactions, context)
             guard context.hasChanges else { return false }
             do {
                 try context.save(advancing: settings.consumer, from: start, to: batch.end)
@@ -318,6 +318,19 @@ extension TrackerCore {
                 throw StoreFailure(error: error)
             }
             return true
+        }
+    }
+
+    /// Throws if the deduplicator has closed the context, which would have nothing to save then.
+    func call(
+        _ deduplicator: HistoryTracker.Deduplicator, _ transactions: [HistoryTransaction], _ context: Context
+    ) throws {
+        try deduplicator(transactions, context)
+        do {
+            _ = try context.token
+        } catch {
+            throw StoreError(
+                .contextClosed, "The deduplicator has closed its context, so nothing of it is saved: leave it open.")
         }
     }
 

@@ -1,0 +1,139 @@
+// Bodies that fail all the time, and what makes no sense but throws nothing.
+
+import Annals
+import FoundationEssentials
+import Synchronization
+import Testing
+
+/// Its waits end only when they are cut short.
+private final class StandingClock: HistoryTrackerClock {
+    private let counts = Mutex<(begun: Int, cut: Int)>((0, 0))
+    var begun: Int { counts.withLock { $0.begun } }
+    var cut: Int { counts.withLock { $0.cut } }
+    var now: Date { Date() }
+    var uptime: Duration { .zero }
+
+    func sleep(for duration: Duration) async throws {
+        counts.withLock { $0.begun += 1 }
+        do {
+            try await Task.sleep(for: .seconds(60))
+        } catch {
+            counts.withLock { $0.cut += 1 }
+            throw error
+        }
+    }
+}
+
+@Suite struct TrackerFailureTests {
+    let folder: StoreFolder
+    let store: Store
+    let calls = Calls()
+    let messages = Calls()
+    let clock = ManualClock()
+
+    init() throws {
+        folder = try StoreFolder()
+        store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+    }
+
+    private func end() throws {
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    private func tracker(
+        _ authors: [String] = ["app", "share"], batch: [String] = [],
+        deduplicator: HistoryTracker.Deduplicator? = nil, clock: (any HistoryTrackerClock)? = nil
+    ) throws -> HistoryTracker {
+        try HistoryTracker(
+            store: store, currentAuthor: "app", allAuthors: authors, batchAuthors: batch,
+            logger: Messages(calls: messages), logLevel: 2, autoStart: false, deduplicator: deduplicator,
+            clock: clock ?? self.clock)
+    }
+
+    private func insert(_ titles: String...) throws {
+        for title in titles { try store.write(author: "share") { try $0.insert(Note(title: title)) } }
+    }
+
+    /// Runs a tracker until it has read everything.
+    private func run(_ tracker: HistoryTracker) async throws {
+        let newest = try store.currentToken.number
+        tracker.start()
+        try await eventually { try store.consumer("app").map { $0.cursor.number >= newest } ?? false }
+        await tracker.stop()
+    }
+
+    @Test func anObserverThatFailsAllTheTimeHoldsUpLittle() async throws {
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert], name: "mail") { [calls] changes in
+            let title = changes[0].after?.title ?? "-"
+            calls.note(title)
+            if title.hasPrefix("bad") { throw BodyFailure() }
+        }
+        try insert("bad 1", "bad 2", "bad 3", "good", "bad 4")
+        try await run(tracker)
+        let four = [("bad 1", 4), ("bad 2", 4), ("bad 3", 4), ("good", 1), ("bad 4", 4)]
+        #expect(calls.all == four.flatMap { Array(repeating: $0.0, count: $0.1) })
+        #expect(try tracker.parked.map(\.attempts) == [4, 4, 4, 4])
+        let (patient, impatient) = ([100, 400, 1600], [1, 4, 16])
+        #expect(clock.slept == (patient + impatient + impatient + patient).map { .milliseconds($0) })
+        try end()
+    }
+
+    @Test func stoppingDoesNotWaitForTheNextAttempt() async throws {
+        let clock = StandingClock()
+        let tracker = try tracker(clock: clock)
+        tracker.observe(Note.self, [.insert], name: "mail") { [calls] _ in
+            calls.note("mail")
+            throw BodyFailure()
+        }
+        try insert("bad")
+        tracker.start()
+        try await eventually { clock.begun == 1 }
+        await tracker.stop()
+        #expect(clock.begun == 1 && clock.cut == 1 && calls.count == 4)
+        #expect(try tracker.parked.map(\.attempts) == [4])
+        try end()
+    }
+
+    @Test func aDeduplicatorThatClosesItsContextIsToldSo() async throws {
+        let tracker = try tracker { _, context in
+            context.insert(Label(name: "new"))
+            context.close()
+        }
+        try insert("one")
+        try await run(tracker)
+        let work = try #require(try tracker.parked.first)
+        #expect(work.body == .deduplicator && work.error.contains("leave it open"))
+        let error = await #expect(throws: StoreError.self) { try await tracker.replay(work) }
+        #expect(error?.code == .contextClosed)
+        #expect(try tracker.parked.map(\.attempts) == [5])
+        #expect(try store.snapshot().count(Label.self) == 0)
+        try end()
+    }
+
+    @MainActor @Test func aClosedContextDoesNotFollow() async throws {
+        let context = store.makeContext()
+        context.close()
+        expect(.contextClosed) { try context.token }
+        expect(.contextClosed) { try context.snapshot }
+        expect(.contextClosed) {
+            try HistoryTracker(store: store, contexts: [context], currentAuthor: "app", allAuthors: [])
+        }
+        try tracker().attach(context)
+        #expect(messages.all.contains { $0.hasPrefix("error: A context does not follow") })
+        try end()
+    }
+
+    @Test func whatCanNeverBeObservedIsLogged() async throws {
+        let tracker = try tracker(["app", "share"], batch: ["share", "import"])
+        tracker.observe(Note.self, [], name: "mail") { [calls] _ in calls.note("mail") }
+        #expect(messages.all.contains { $0.hasPrefix("error: Observer “mail” gets nothing") })
+        #expect(tracker.metrics.lastError?.code == .invalidArgument)
+        try insert("one")
+        try await run(tracker)
+        #expect(messages.all.contains { $0.hasPrefix("notice: The batch author “import” is not in `allAuthors`") })
+        #expect(!messages.all.contains { $0.contains("batch author “share”") } && calls.count == 0)
+        try end()
+    }
+}
