@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct InMemoryStoreTests {
+@Suite(.timeLimit(.minutes(20))) struct InMemoryStoreTests {
     /// The checker, on the file in memory itself.
     private func expectIntact(_ store: Store, sourceLocation: SourceLocation = #_sourceLocation) throws {
         let report = try Checker.check(store.path, files: try Store.files(for: store.path))

@@ -4,7 +4,7 @@ import Annals
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct OwnSignalTests {
+@Suite(.timeLimit(.minutes(20))) struct OwnSignalTests {
     let folder: StoreFolder
 
     init() throws { folder = try StoreFolder() }

@@ -22,7 +22,7 @@ struct Pin: Entity, Equatable {
     }
 }
 
-@Suite(.timeLimit(.minutes(10))) struct StoreResultsTests {
+@Suite(.timeLimit(.minutes(20))) struct StoreResultsTests {
     static let entities: [any Entity.Type] = [Group.self, Note.self, Label.self, Visit.self, Pin.self]
     let folder: StoreFolder
     let store: Store

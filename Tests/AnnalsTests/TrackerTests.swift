@@ -58,7 +58,7 @@ func eventually(
     _ condition: () throws -> Bool, isolation: isolated (any Actor)? = #isolation,
     _ location: SourceLocation = #_sourceLocation
 ) async throws {
-    let deadline = ContinuousClock.now + .seconds(600)
+    let deadline = ContinuousClock.now + .seconds(1200)
     while ContinuousClock.now < deadline {
         if try condition() { return }
         try await Task.sleep(for: .milliseconds(1))
