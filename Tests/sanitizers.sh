@@ -4,16 +4,18 @@
 # Tests/sanitizers.sh [thread|address] [FILTER]: both and everything if they are not given. A FILTER is one of the test
 # runner. Exit status 1 if a test fails or a sanitizer reports something; then its reports are printed. The suite starts
 # the tools and helpers, which are built the same way and reported as well.
-# What the thread sanitizer takes for a race and is none: each empty array that is made writes to the same words, always
-# the same; and a view that nobody else has any more is advanced behind a fence, which the sanitizer does not know.
+# What the thread sanitizer takes for a race and is none is not reported: each empty array that is made writes the same
+# into the same words; a view that nobody else has any more is advanced behind a fence, which the sanitizer does not
+# know; nor does it know Mutex, whose value is reached nowhere but in the bodies of `withLock`.
 # Left out under the thread sanitizer: the tests that fork, because the child of a process with threads hangs in its
-# runtime; and the one that counts system calls, because the sanitizer's own thread makes some.
+# runtime; and those that count system calls, descriptors and memory, because the sanitizer and the process that finds
+# names for it have some.
 # SCRATCH names the build folder (.build), SECONDS_EACH how long a run may take (3600).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 kinds=(thread address)
 case ${1:-} in thread | address) kinds=("$1") && shift ;; esac
-left='ForkTests|aChildIsToldThatTheWatcherIsItsParents|TrackerIdleTests'
+left='ForkTests|aChildIsToldThatTheWatcherIsItsParents|TrackerIdleTests|ContextLeakTests'
 status=0
 for kind in "${kinds[@]}"; do
     scratch=${SCRATCH:-.build}/$kind
@@ -21,7 +23,8 @@ for kind in "${kinds[@]}"; do
     swift build --build-tests --sanitize "$kind" -Xswiftc -O -Xswiftc -assert-config -Xswiftc Debug \
         --scratch-path "$scratch" || exit 1
     reports=$(mktemp -d)
-    printf 'race:_swiftEmptyArrayStorage\nrace:View.advance(to:\n' >"$reports/suppressions"
+    # Names as the compiler writes them; the last one is what each closure of the type of `withLock`'s body ends with.
+    printf 'race:%s\n' _swiftEmptyArrayStorage 6Annals4ViewC7advance2to zYuYTXEfU >"$reports/suppressions"
     options=(--testing-library swift-testing)
     if [ $# -gt 0 ]; then options+=(--filter "$1"); fi
     if [ "$kind" = thread ]; then options+=(--skip "$left"); fi
