@@ -26,12 +26,16 @@ package struct LogLimits: Equatable, Sendable {
 
     package init() {}
 
-    /// Takes addresses for reading a file of that size, by a function that may refuse. If a process may not have as
-    /// many as requested (`ulimit -v`, valgrind), a quarter of what there is: other stores and the program need some
-    /// too; and at least twice what the file needs.
+    /// Takes addresses for reading a file of that size, by a function that may refuse. Other stores and the program
+    /// need some, too: if a process has many stores open, a sixteenth of what is wanted, and at least twice what the
+    /// file needs. If a process may not have many (`ulimit -v`, valgrind), a quarter of what there is, and at least
+    /// that.
     func reserve<Memory>(fileBytes: UInt64, _ take: (Int) -> Memory?) -> Memory? {
-        if let all = take(mappingReserveBytes) { return all }
+        if SystemCalls.hasAddresses(mappingReserveBytes * 64), let all = take(mappingReserveBytes) { return all }
         let least = Int(clamping: min(max(fileBytes, expectedFileBytes, 8 << 20), 1 << 60)) * 2
+        if SystemCalls.hasAddresses(mappingReserveBytes), let part = take(max(mappingReserveBytes / 16, least)) {
+            return part
+        }
         var bytes = mappingReserveBytes / 2
         while bytes >= least {
             // What shows how much there is is returned at once; another thread may take it meanwhile.

@@ -10,6 +10,15 @@ extension SystemCalls {
         return UnsafeMutableRawBufferPointer(start: base, count: count)
     }
 
+    /// Whether the process has so many addresses left in one piece. It has them again when this returns.
+    static func hasAddresses(_ count: Int) -> Bool {
+        guard let base = mmap(nil, count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+            base != MAP_FAILED
+        else { return false }
+        munmap(base, count)
+        return true
+    }
+
     static func releaseMemory(_ memory: UnsafeMutableRawBufferPointer) {
         guard let base = memory.baseAddress else { return }
         munmap(base, memory.count)
