@@ -31,6 +31,7 @@ package struct LogLimits: Equatable, Sendable {
     /// file needs. If a process may not have many (`ulimit -v`, valgrind), a quarter of what there is, and at least
     /// that.
     func reserve<Memory>(fileBytes: UInt64, _ take: (Int) -> Memory?) -> Memory? {
+        if mappingReserveBytes == 0 { return take(0) }
         if SystemCalls.hasAddresses(mappingReserveBytes * 64), let all = take(mappingReserveBytes) { return all }
         let least = Int(clamping: min(max(fileBytes, expectedFileBytes, 8 << 20), 1 << 60)) * 2
         if SystemCalls.hasAddresses(mappingReserveBytes), let part = take(max(mappingReserveBytes / 16, least)) {
