@@ -71,7 +71,7 @@ import Testing
         try expectIntact()
     }
 
-    @Test(.timeLimit(.minutes(20))) func aSessionFollowsTheStore() async throws {
+    @Test(.timeLimit(.minutes(10))) func aSessionFollowsTheStore() async throws {
         let (lines, output) = AsyncStream.makeStream(of: String.self)
         let session = try Session(store) { output.yield($0) }
         session.run("open Swift")
