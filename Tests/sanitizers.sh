@@ -19,7 +19,7 @@ left='ForkTests|aChildIsToldThatTheWatcherIsItsParents|TrackerIdleTests|ContextL
 status=0
 for kind in "${kinds[@]}"; do
     scratch=${SCRATCH:-.build}/$kind
-    # Optimised, because the interleavings would take hours otherwise. Assertions stay.
+    # Optimised, because the interleavings take too long otherwise. Assertions stay.
     swift build --build-tests --sanitize "$kind" -Xswiftc -O -Xswiftc -assert-config -Xswiftc Debug \
         --scratch-path "$scratch" || exit 1
     reports=$(mktemp -d)

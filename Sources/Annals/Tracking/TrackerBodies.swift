@@ -139,8 +139,8 @@ extension HistoryTracker {
     /// closure. A hook that throws is called again up to three times, then parked, and the round goes on.
     ///
     /// - Parameters:
-    ///   - hook: The ID of a hook before which it is called; nil for the last place, as for one that
-    ///     is not registered.
+    ///   - hook: The ID of a hook before which it is called; nil for the last place, as for one that is not
+    ///     registered.
     ///   - body: Decides.
     /// - Returns: The ID for `removeMergeHook`.
     @discardableResult

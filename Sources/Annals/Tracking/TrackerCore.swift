@@ -198,8 +198,8 @@ final class TrackerCore: Sendable {
         for author in settings.batchAuthors where settings.observedAuthors?.contains(author) == false {
             log(
                 1, .notice,
-                "The batch author “\(author)” is not in `allAuthors`, so it is not observed: add it there, or leave "
-                    + "it out of `batchAuthors`.")
+                "The batch author “\(author)” is not in `allAuthors`, so it is not observed: add it there, or "
+                    + "leave it out of `batchAuthors`.")
         }
         var delay = Duration.milliseconds(50)
         var lost: StoreError?
