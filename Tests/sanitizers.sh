@@ -29,7 +29,7 @@ for kind in "${kinds[@]}"; do
     if [ $# -gt 0 ]; then options+=(--filter "$1"); fi
     if [ "$kind" = thread ]; then options+=(--skip "$left"); fi
     # A report ends no process: so one run has them all, and what a process returns is what the test expects.
-    export TSAN_OPTIONS="exitcode=0 log_path=$reports/report suppressions=$reports/suppressions"
+    export TSAN_OPTIONS="exitcode=0 memory_limit_mb=6000 log_path=$reports/report suppressions=$reports/suppressions"
     # Leaks are not looked for: what the runtime keeps until the end of a process counts as one.
     export ASAN_OPTIONS="detect_leaks=0 log_path=$reports/report"
     # The bundle itself and not `swift test`, which leaves its child running when its time is over.

@@ -2,6 +2,7 @@
 
 import Annals
 import FoundationEssentials
+import Glibc
 import Observation
 import TestSupport
 import Testing
@@ -55,6 +56,61 @@ struct Label: Entity, Equatable {
     private func end() throws {
         try store.close()
         try folder.expectIntact()
+    }
+
+    // MARK: What a property cannot throw
+
+    @Test func whatCannotBeReadIsSaidAndNotKept() throws {
+        // Two megabytes below a checkpoint: opening does not read the first row.
+        let first = try store.write { transaction in
+            try (0..<2000).map {
+                try transaction.insert(Note(title: "\($0)", text: String(repeating: "text ", count: 200)))
+            }
+        }.result[0]
+        try store.compact()
+        try store.close()
+        let store = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self])
+        let context = store.makeContext()
+        let note = try context.object(first)
+        #expect(context.deferredError == nil)
+        let bytes = try [UInt8](Data(contentsOf: URL(filePath: folder.path)))
+        let place = try #require(bytes.firstRange(of: Array("text text".utf8))).lowerBound
+        try overwrite(place, [bytes[place] ^ 1])
+        #expect(note.title == "")
+        #expect(context.deferredError?.code == .damaged)
+        note.rank = 7
+        expect(.damaged) { try context.save() }
+        #expect(context.deferredError == nil)
+        // Once it can be read again, it is, and nothing was saved over it.
+        try overwrite(place, [bytes[place]])
+        #expect(note.title == "0" && note.rank == 0)
+        note.rank = 8
+        try context.save()
+        #expect(try store.snapshot().fetch(Note.self).first?.rank == 8)
+        #expect(try store.snapshot().fetch(Note.self).first?.title == "0")
+        let last = try #require(try context.fetch(Note.self).last)
+        try store.close()
+        #expect(last.title == "" && context.deferredError?.code == .closed)
+        try folder.expectIntact()
+    }
+
+    private func overwrite(_ place: Int, _ bytes: [UInt8]) throws {
+        let file = open(folder.path, O_WRONLY)
+        defer { close(file) }
+        try #require(pwrite(file, bytes, bytes.count, place) == bytes.count)
+    }
+
+    @Test func aMistakeDropsNoOtherChange() throws {
+        let reference = try store.write { try $0.insert(Note(title: "a")) }.result
+        let (context, other) = (store.makeContext(), store.makeContext())
+        let group = other.insert(Group(name: "unsaved"))
+        let (first, second) = (context.insert(Note(title: "b")), try context.object(reference))
+        first.group = group
+        second.rank = 7
+        expect(.wrongContext) { try context.save() }
+        try context.save()
+        #expect(try store.snapshot().fetch(Note.self).map(\.rank).sorted() == [0, 7])
+        try end()
     }
 
     // MARK: The first steps

@@ -59,9 +59,8 @@ public final class Object<E: Entity> {
 
     @inline(never) @usableFromInline @discardableResult
     func load() -> E {
-        let value = source.value(reference) ?? E()
-        loaded = value
-        return value
+        loaded = source.value(reference)
+        return loaded ?? E()
     }
 
     /// Compiled with the code that reads: there the type and the key path are known, and so the place in memory.

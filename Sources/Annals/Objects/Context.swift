@@ -125,6 +125,14 @@ public final class Context {
                 + "after the state of the context; then merge.", ObjectFacts(E.model.name, object: reference.id))
     }
 
+    /// What a property could not throw, the first such error; nil if there is none.
+    ///
+    /// Properties cannot throw. An object that cannot be read, for instance because the store was closed, shows initial
+    /// values and no objects at its other sides, and cannot be changed. A change that is a mistake changes nothing. The
+    /// reason is here until a call throws it, `save()` at the latest, or `rollback()` forgets it: `closed`, `damaged`,
+    /// `inputOutput`, and the other errors of reading; `wrongContext`; `objectGone`.
+    public var deferredError: StoreError? { core.failure }
+
     // MARK: What is unsaved
 
     /// Whether anything is unsaved: an object is inserted or deleted, or has a property that differs from the saved
@@ -211,11 +219,7 @@ extension ContextCore {
     // MARK: Deleting
 
     func delete<E: Entity>(_ object: Object<E>) {
-        guard object.isShown else { return }
-        if object.loaded == nil {
-            object.load()
-            if failure != nil { return }
-        }
+        guard object.isShown, canRead(object) else { return }
         delete([object])
     }
 

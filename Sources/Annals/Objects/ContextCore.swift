@@ -265,16 +265,20 @@ final class ContextCore: ObjectSource {
         noteOtherSides(of: object, from: nil, to: value)
     }
 
+    /// Whether the properties of an object that is shown are known by now. If they cannot be read, that is noted.
+    func canRead<E: Entity>(_ object: Object<E>) -> Bool {
+        if object.loaded == nil { object.load() }
+        if object.loaded == nil { note(.objectGone(object.reference.id, E.model.name)) }
+        return object.loaded != nil
+    }
+
     override func willEdit<E: Entity>(_ object: Object<E>) -> Bool {
         precondition(!isClosed, "An object is changed after its context has ended: keep the context.")
         guard object.isShown else {
             note(.objectGone(object.reference.id, E.model.name))
             return false
         }
-        if object.loaded == nil {
-            object.load()
-            if failure != nil { return false }
-        }
+        guard canRead(object) else { return false }
         recorder?.willChange(object)
         if object.phase == .stored, object.saved == nil {
             object.saved = shownValue(of: object)
