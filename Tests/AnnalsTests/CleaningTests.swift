@@ -218,6 +218,7 @@ import Testing
         #expect(try store.cleaningPlan().transactions == 0)
         let seconds = Store.Retention(age: .seconds(3600), bytes: 5000)
         try store.setRetention(seconds)
+        expect(.invalidArgument) { try store.setRetention(Store.Retention(age: .microseconds(-1), bytes: nil)) }
         let other = try folder.open()
         #expect(try other.retention == seconds)
         // Whoever commits applies it.

@@ -104,6 +104,19 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// Then every store is newer than the program.
+    @Test func whoForgetsTheMigrationsIsTold() throws {
+        _ = try makeOld()
+        try openNew().close()
+        let store = try Store(at: folder.path, entities: [Old.Clip.self, Old.Person.self])
+        let error = expect(.schemaMismatch) { try store.snapshot().fetch(Old.Clip.self) }
+        #expect(error?.message.contains("“rank” of “Clip” is of the type double in the store") == true)
+        #expect(error?.message.contains("`migrations:`") == true)
+        #expect(error?.attributes == ["rank"])
+        try store.close()
+        try folder.expectIntact()
+    }
+
     @Test func aMigrationThatFailsChangesNothing() throws {
         let old = try makeOld()
         struct Failure: Error {}

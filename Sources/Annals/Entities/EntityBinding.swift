@@ -41,6 +41,12 @@ final class EntityBinding: @unchecked Sendable {
     /// references to what was deleted.
     let readsOtherValues: Bool
 
+    private static func mismatch(
+        _ property: EntityModel.Property, _ model: EntityModel, _ message: String
+    ) -> StoreError {
+        StoreError(.schemaMismatch, message, ObjectFacts(model.name, [property.name]))
+    }
+
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
     init(_ model: EntityModel, _ layout: RowLayout, _ catalog: SchemaCatalog) throws(StoreError) {
         self.model = model
@@ -59,14 +65,19 @@ final class EntityBinding: @unchecked Sendable {
             let attributes = layout.entity.attributes
             let named = attributes.firstIndex { isSameName($0.name.text, property.name) }
             let former = catalog.attribute(formerly: property.name, of: layout.number)
-            guard let position = named ?? former.flatMap({ layout.position(ofAttribute: $0) }),
-                attributes[position].type == property.codec.attributeType
-            else {
-                throw StoreError(
-                    .schemaMismatch,
-                    "The store has no attribute “\(property.name)” of “\(model.name)” of the type "
-                        + "\(property.codec.attributeType): open it with this entity in `entities:`.",
-                    ObjectFacts(model.name, [property.name]))
+            guard let position = named ?? former.flatMap({ layout.position(ofAttribute: $0) }) else {
+                throw Self.mismatch(
+                    property, model,
+                    "The store has no attribute “\(property.name)” of “\(model.name)”: open it with this entity in "
+                        + "`entities:`. If that is so, another version of the program has removed the attribute.")
+            }
+            guard attributes[position].type == property.codec.attributeType else {
+                throw Self.mismatch(
+                    property, model,
+                    "“\(property.name)” of “\(model.name)” is of the type \(attributes[position].type) in the store, and "
+                        + "of the type \(property.codec.attributeType) in the program. The store has had migrations that "
+                        + "the program does not name: open it with all its `migrations:`, or declare the type of the "
+                        + "store.")
             }
             placed.append((position, property))
         }

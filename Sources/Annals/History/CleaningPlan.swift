@@ -60,8 +60,13 @@ extension Store {
     /// lasted an hour. Then the next commit removes it. If the clock is set back before, the jump has no effect. A
     /// clock that stays wrong for more than an hour is believed. `clean` always believes the clock.
     ///
-    /// Throws `StoreError`, as `commit`.
+    /// Throws `StoreError`: `invalidArgument` for an age below zero; and as `commit`.
     public func setRetention(_ retention: Retention) throws {
+        guard retention.age.map({ $0 >= .zero }) ?? true else {
+            throw StoreError(
+                .invalidArgument,
+                "History cannot be kept for less than no time: give an age of zero or more, or nil for no limit.")
+        }
         try generations.onNewest { (engine) throws(StoreError) in
             try engine.setRetention(retention.file, durability: options.durability)
         }
