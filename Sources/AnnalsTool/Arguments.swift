@@ -25,7 +25,9 @@ package struct Arguments: Sendable {
             }
             let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             let name = String(parts[0].dropFirst(2))
-            guard argument.hasPrefix("--"), let option = command.options.first(where: { $0.name == name }) else {
+            guard argument.hasPrefix("--"),
+                let option = (command.options + [Self.formatOfErrors]).first(where: { $0.name == name })
+            else {
                 throw refusal("“annals \(command.name)” has no option “\(parts[0])”.")
             }
             guard values[name] == nil || option.isRepeatable else {
@@ -42,6 +44,11 @@ package struct Arguments: Sendable {
                 throw refusal("The option “--\(name)” needs a value.")
             }
         }
+        if let format = value(of: "format"), !command.options.contains(where: { $0.name == "format" }),
+            !Self.isJSON(format)
+        {
+            throw refusal("“annals \(command.name)” has one format, and takes “--format json” for its errors only.")
+        }
         if operands.count < command.requiredOperands {
             throw refusal("“annals \(command.name)” needs \(command.operands[operands.count]).")
         }
@@ -49,6 +56,12 @@ package struct Arguments: Sendable {
             throw refusal("“annals \(command.name)” takes no operand “\(operands[command.operands.count])”.")
         }
     }
+
+    /// Every command takes it: with JSON, errors are JSON too.
+    private static let formatOfErrors = Command.Option("format", value: "FORMAT", "")
+
+    /// One JSON object, or one on each line: what a command does not distinguish, nobody needs to.
+    static func isJSON(_ format: String) -> Bool { ["json", "jsonl"].contains(format) }
 
     /// Whether an option, with or without a value, was given.
     package func has(_ option: String) -> Bool { values[option] != nil }

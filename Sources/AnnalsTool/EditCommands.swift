@@ -6,6 +6,7 @@ extension Command {
     private static let origin = [
         Option("author", value: "A", "who makes the change, for the history"),
         Option("context", value: "C", "what they were doing, or where"),
+        Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
     ]
 
     static let insert = Command(
@@ -31,6 +32,7 @@ extension Command {
 
 enum EditCommands {
     static func insert(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(["text", "json"], for: .insert)
         let assignments = try parse(arguments.operands.dropFirst(2), for: .insert)
         let (object, token) = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
@@ -39,12 +41,12 @@ enum EditCommands {
             }
         }
         output.hasChanges = true
-        try output.line(object.description)
-        try print(token, &output)
+        try print(token, object, format, &output)
         return .done
     }
 
     static func set(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(["text", "json"], for: .set)
         let assignments = try parse(arguments.operands.dropFirst(3), for: .set)
         let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
@@ -54,11 +56,12 @@ enum EditCommands {
             }.token
         }
         output.hasChanges = token != nil
-        try print(token, &output)
+        try print(token, nil, format, &output)
         return .done
     }
 
     static func delete(_ arguments: Arguments, _ output: inout Output) throws(ToolFailure) -> ExitStatus {
+        let format = try arguments.format(["text", "json"], for: .delete)
         let token = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try commit(store, arguments) { transaction in
                 let entity = try transaction.entity(arguments.operands[1])
@@ -66,7 +69,7 @@ enum EditCommands {
             }.token
         }
         output.hasChanges = token != nil
-        try print(token, &output)
+        try print(token, nil, format, &output)
         return .done
     }
 
@@ -79,9 +82,19 @@ enum EditCommands {
         }
     }
 
-    /// Prints nothing if nothing was written.
-    private static func print(_ token: HistoryToken?, _ output: inout Output) throws(ToolFailure) {
-        if let token { try output.line(token.description) }
+    /// As text, prints nothing if nothing was written.
+    private static func print(
+        _ token: HistoryToken?, _ object: ObjectID?, _ format: String, _ output: inout Output
+    ) throws(ToolFailure) {
+        guard format == "json" else {
+            if let object { try output.line(object.description) }
+            if let token { try output.line(token.description) }
+            return
+        }
+        var line = JSONLine()
+        if let object { line.add("_id", object.description) }
+        if let token { line.add("token", token.description) } else { line.addRaw("token", "null") }
+        try output.line(line.text)
     }
 
     // MARK: NAME=JSON

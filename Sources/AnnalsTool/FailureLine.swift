@@ -40,7 +40,7 @@ extension ToolFailure {
         let options = arguments.prefix { $0 != "--" }
         for (option, next) in zip(options, options.dropFirst() + [""]) {
             let value = option == "--format" ? next : option.hasPrefix("--format=") ? String(option.dropFirst(9)) : ""
-            if value.hasPrefix("json") { return true }
+            if Arguments.isJSON(value) { return true }
         }
         return false
     }

@@ -25,7 +25,7 @@ enum HelpCommand {
         try output.line()
         try output.line("After “--”, everything is an operand, even if it begins with a dash.")
         try output.line("If an option's value begins with a dash, write --OPTION=VALUE.")
-        try output.line("With --format json, an error is one JSON object on standard error.")
+        try output.line("With --format json, any command prints an error as one JSON object.")
         try output.line("“annals --version” prints the version.")
         try output.line()
         try output.line("exit status:")

@@ -134,6 +134,19 @@ import Testing
         try folder.expectIntact()
     }
 
+    @Test func editsAnswerInJSON() throws {
+        #expect(try load("{\"name\":\"a\",\"n\":1}").status == 0)
+        func answer(_ arguments: String...) throws -> (status: Int32?, output: Substring) {
+            let run = try runTool([arguments[0], store, "Item"] + arguments.dropFirst() + ["--format", "json"])
+            return (run.status, run.output.prefix { $0 != "A" })
+        }
+        #expect(try answer("insert", "n=2") == (0, "{\"_id\":\"1:2\",\"token\":\""))
+        #expect(try answer("set", "2", "n=3") == (0, "{\"token\":\""))
+        #expect(try answer("set", "2", "n=3") == (0, "{\"token\":null}\n"))
+        #expect(try answer("delete", "2") == (0, "{\"token\":\""))
+        try folder.expectIntact()
+    }
+
     @Test func objectsAreEditedOneByOne() throws {
         #expect(try load("{\"name\":\"a\",\"n\":1}").status == 0)
         let inserted = try runTool(["insert", store, "Item", "name=\"b=c\"", "n=2", "--author", "me"])

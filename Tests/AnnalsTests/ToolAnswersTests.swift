@@ -169,6 +169,20 @@ import annals
         #expect(missing.status == 1 && missing.error["code"] as? String == "notFound", "\(missing)")
         let usage = try failure(["info", "--format", "json"])
         #expect(usage.status == 64 && usage.error["code"] as? String == "usage", "\(usage)")
+        // All commands have it, and one JSON object and JSON in lines are the same.
+        let missingPath = folder.path + "x"
+        for command in [
+            ["get", missingPath, "Clip", "1"], ["count", missingPath], ["insert", missingPath, "Clip"],
+            ["set", missingPath, "Clip", "1", "a=1"], ["delete", missingPath, "Clip", "1"], ["export", missingPath],
+            ["revert", missingPath, "1"], ["history", missingPath], ["dump", missingPath], ["consumers", missingPath],
+        ] {
+            for format in ["json", "jsonl"] {
+                let (status, error) = try failure(command + ["--format", format])
+                #expect(status == 1 && error["code"] as? String == "notFound", "\(command): \(error)")
+            }
+        }
+        let one = try runTool(["get", folder.path, "Clip", "1", "--format", "csv"])
+        #expect(one.status == 64 && one.errors.contains("one format"), "\(one)")
         let text = try runTool(["history", folder.path, "--after", foreign.description, "--format", "text"])
         #expect(text.status == 1 && text.errors.hasPrefix("annals: "))
         try folder.expectIntact()
