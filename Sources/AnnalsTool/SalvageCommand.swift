@@ -25,8 +25,14 @@ enum SalvageCommand {
         let target = arguments.operands[1]
         let ending = try Ending.onSignals()
         ending.holdBack()
-        let report = try storing {
-            try Store.salvage(from: arguments.operands[0], to: target) { (_) in !ending.isAsked }
+        let report: Store.SalvageReport
+        do {
+            report = try Store.salvage(from: arguments.operands[0], to: target) { (_) in !ending.isAsked }
+        } catch {
+            var failure = ToolFailure(error)
+            // The advice for damage is this command.
+            failure.hint = nil
+            throw failure
         }
         output.hasChanges = true
         if format == "json" {

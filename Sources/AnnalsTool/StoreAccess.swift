@@ -130,10 +130,11 @@ package enum HistoryPlace: Equatable, Sendable {
         do {
             self = .token(try HistoryToken(text))
         } catch {
+            let isDate = text.prefixMatch(of: /\d{4}-/) != nil
             throw ToolFailure(
                 .usage,
                 "\(name) takes a transaction number, a token, or a moment, such as 2026-01-02 or 2026-01-02T03:04:05Z. "
-                    + ToolFailure(error).message,
+                    + (isDate ? "“\(text)” is no moment that there is." : ToolFailure(error).message),
                 hint: "Try: annals help \(command.name)")
         }
     }

@@ -74,10 +74,10 @@ final class EntityBinding: @unchecked Sendable {
             guard attributes[position].type == property.codec.attributeType else {
                 throw Self.mismatch(
                     property, model,
-                    "“\(property.name)” of “\(model.name)” is of the type \(attributes[position].type) in the store, and "
-                        + "of the type \(property.codec.attributeType) in the program. The store has had migrations that "
-                        + "the program does not name: open it with all its `migrations:`, or declare the type of the "
-                        + "store.")
+                    "“\(property.name)” of “\(model.name)” is of the type \(attributes[position].type) in the store, "
+                        + "and of the type \(property.codec.attributeType) in the program. The store has had "
+                        + "migrations that the program does not name: open it with all its `migrations:`, or declare "
+                        + "the type of the store.")
             }
             placed.append((position, property))
         }

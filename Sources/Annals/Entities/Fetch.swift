@@ -400,8 +400,8 @@ extension Snapshot {
     ///   - type: The entity.
     ///   - predicate: Which objects; nil for all. Import FoundationEssentials to write one.
     ///   - sort: Their order; if there is none, that of their insertion, or of the index through which they are found.
-    ///   - limit: How many objects to return at most; nil for all.
-    ///   - offset: How many objects to skip first.
+    ///   - limit: How many objects to return at most; nil for all. A number below zero is as zero.
+    ///   - offset: How many objects to skip first. A number below zero is as zero.
     ///
     /// Throws `StoreError`: `unknownEntity`, `schemaMismatch`, `invalidArgument` (a key without an order),
     /// `valueOutOfRange`, `damaged`, `closed`; and what evaluating the predicate throws, as `invalidArgument`.

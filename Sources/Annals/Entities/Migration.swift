@@ -296,10 +296,12 @@ extension Store {
             guard
                 isBody || Self.errorsOfMigrations.contains(where: { $0 == known?.code })
             else { throw error }
-            throw StoreError(
+            var failed = StoreError(
                 .migrationFailed,
                 "The migration “\(migration.name)” failed, and nothing of it has happened: "
                     + (known?.message ?? "\(error)."), path: path)
+            failed.facts = known?.facts
+            throw failed
         }
     }
 }
