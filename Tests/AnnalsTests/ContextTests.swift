@@ -82,7 +82,16 @@ struct Label: Entity, Equatable {
         expect(.damaged) { try context.save() }
         #expect(context.deferredError == nil)
         // Once it can be read again, it is, and nothing was saved over it.
+        try note.update { value in
+            value.rank = 9
+            try overwrite(place, [bytes[place]])
+        }
+        expect(.damaged) { try context.save() }
+        try overwrite(place, [bytes[place] ^ 1])
+        let number = note.rank
         try overwrite(place, [bytes[place]])
+        note.rank = number + 1
+        expect(.damaged) { try context.save() }
         #expect(note.title == "0" && note.rank == 0)
         note.rank = 8
         try context.save()

@@ -156,7 +156,7 @@ public final class Context {
 
     /// Forgets everything that is unsaved. Inserted objects are gone, deleted ones are there again.
     public func rollback() {
-        _ = core.takeFailure()
+        _ = core.takeFailures()
         core.batch { for object in core.pending.values { object.forgetEdits() } }
     }
 

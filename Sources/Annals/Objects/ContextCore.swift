@@ -43,6 +43,9 @@ final class ContextCore: ObjectSource {
     // the caller, so that nothing is released meanwhile.
     @exclusivity(unchecked) private var registry = ObjectIDTable<Registered>()
     @exclusivity(unchecked) private(set) var pending = ObjectIDTable<any LiveObject>()
+    /// Why objects could not be read since the last save. What their properties showed may be in an edit to come, so
+    /// they cannot be changed until saving has thrown.
+    private var unreadable: [ObjectID: StoreError] = [:]
     /// IDs that were reserved for objects that are not saved yet.
     private var reservedIDs: Set<ObjectID> = []
     private(set) var isClosed = false
@@ -168,8 +171,19 @@ final class ContextCore: ObjectSource {
     }
 
     override func value<E: Entity>(_ reference: Reference<E>) -> E? {
-        do throws(StoreError) { return try snapshot.value(reference) } catch { note(error) }
-        return nil
+        do throws(StoreError) {
+            return try snapshot.value(reference)
+        } catch {
+            note(error)
+            unreadable[reference.id] = error
+            return nil
+        }
+    }
+
+    /// Takes what was noted, for a save to tell or a rollback to forget, and lets unreadable objects be changed again.
+    func takeFailures() -> StoreError? {
+        unreadable.removeAll()
+        return takeFailure()
     }
 
     /// Gives an object that was saved its permanent ID.
@@ -267,6 +281,10 @@ final class ContextCore: ObjectSource {
 
     /// Whether the properties of an object that is shown are known by now. If they cannot be read, that is noted.
     func canRead<E: Entity>(_ object: Object<E>) -> Bool {
+        if let error = unreadable.isEmpty ? nil : unreadable[object.id] {
+            note(error)
+            return false
+        }
         if object.loaded == nil { object.load() }
         if object.loaded == nil { note(.objectGone(object.reference.id, E.model.name)) }
         return object.loaded != nil
