@@ -32,6 +32,8 @@ for kind in "${kinds[@]}"; do
     if [ "$kind" = thread ]; then options+=(--skip "$left"); fi
     # A report ends no process: so one run has them all, and what a process returns is what the test expects.
     export TSAN_OPTIONS="exitcode=0 memory_limit_mb=6000 log_path=$reports/report suppressions=$reports/suppressions"
+    # Some tests let a process crash, and the toolchain's backtrace reads its stack as nothing else may.
+    export SWIFT_BACKTRACE=enable=no
     # Leaks are not looked for: what the runtime keeps until the end of a process counts as one.
     export ASAN_OPTIONS="detect_leaks=0 log_path=$reports/report"
     # The bundle itself and not `swift test`, which leaves its child running when its time is over.
