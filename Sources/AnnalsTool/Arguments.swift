@@ -60,7 +60,7 @@ package struct Arguments: Sendable {
     /// Every command takes it: with JSON, errors are JSON too.
     private static let formatOfErrors = Command.Option("format", value: "FORMAT", "")
 
-    /// One JSON object, or one on each line: what a command does not distinguish, nobody needs to.
+    /// Both words mean the one form of JSON that a command has.
     static func isJSON(_ format: String) -> Bool { ["json", "jsonl"].contains(format) }
 
     /// Whether an option, with or without a value, was given.

@@ -58,7 +58,7 @@ struct Label: Entity, Equatable {
         try folder.expectIntact()
     }
 
-    // MARK: What a property cannot throw
+    // MARK: Errors of properties
 
     @Test func whatCannotBeReadIsSaidAndNotKept() throws {
         // Two megabytes below a checkpoint: opening does not read the first row.

@@ -75,9 +75,9 @@ final class EntityBinding: @unchecked Sendable {
                 throw Self.mismatch(
                     property, model,
                     "“\(property.name)” of “\(model.name)” is of the type \(attributes[position].type) in the store, "
-                        + "and of the type \(property.codec.attributeType) in the program. The store has had "
-                        + "migrations that the program does not name: open it with all its `migrations:`, or declare "
-                        + "the type of the store.")
+                        + "and of the type \(property.codec.attributeType) in the program. Perhaps the store has had "
+                        + "a migration that the program does not name: open it with all its `migrations:`, or "
+                        + "declare the type of the store.")
             }
             placed.append((position, property))
         }

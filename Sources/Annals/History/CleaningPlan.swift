@@ -65,7 +65,7 @@ extension Store {
         guard retention.age.map({ $0 >= .zero }) ?? true else {
             throw StoreError(
                 .invalidArgument,
-                "History cannot be kept for less than no time: give an age of zero or more, or nil for no limit.")
+                "The age of history to keep is below zero: give zero or more, or nil for no limit.")
         }
         try generations.onNewest { (engine) throws(StoreError) in
             try engine.setRetention(retention.file, durability: options.durability)

@@ -125,7 +125,7 @@ public final class Context {
                 + "after the state of the context; then merge.", ObjectFacts(E.model.name, object: reference.id))
     }
 
-    /// What a property could not throw, the first such error; nil if there is none.
+    /// The first error of a property that no call has thrown yet; nil if there is none.
     ///
     /// Properties cannot throw. An object that cannot be read, for instance because the store was closed, shows initial
     /// values and no objects at its other sides, and cannot be changed. A change that is a mistake changes nothing. The

@@ -43,8 +43,8 @@ final class ContextCore: ObjectSource {
     // the caller, so that nothing is released meanwhile.
     @exclusivity(unchecked) private var registry = ObjectIDTable<Registered>()
     @exclusivity(unchecked) private(set) var pending = ObjectIDTable<any LiveObject>()
-    /// Why objects could not be read since the last save. What their properties showed may be in an edit to come, so
-    /// they cannot be changed until saving has thrown.
+    /// The objects that could not be read since the last save, with the reasons. They showed initial values, from which
+    /// the program may work out a change. So they cannot be changed until saving has thrown.
     private var unreadable: [ObjectID: StoreError] = [:]
     /// IDs that were reserved for objects that are not saved yet.
     private var reservedIDs: Set<ObjectID> = []
@@ -279,7 +279,8 @@ final class ContextCore: ObjectSource {
         noteOtherSides(of: object, from: nil, to: value)
     }
 
-    /// Whether the properties of an object that is shown are known by now. If they cannot be read, that is noted.
+    /// Whether the properties of an object that is shown are known. If not, or if reading them has failed since the
+    /// last save, the reason is noted.
     func canRead<E: Entity>(_ object: Object<E>) -> Bool {
         if let error = unreadable.isEmpty ? nil : unreadable[object.id] {
             note(error)
