@@ -118,7 +118,10 @@ import Testing
         // A backup to that name has another file.
         let engine = try machine.open(3)
         _ = try StoreFiles(engine).backUp(to: Self.path, newIdentity: false, .lowered)
-        #expect(code { try first.publish() } == .alreadyExists)
+        let written = try first.open(
+            FileHeader(storeID: UUIDBytes(high: 1, low: 2), salt: 3, created: 4), machine.options)
+        #expect(code { try first.publish(written, try written.view()) } == .alreadyExists)
+        try written.close()
         first.close()
         #expect(machine.machine.disk.names(in: "/data") == ["new", "s.annals"])
         try engine.close()

@@ -54,6 +54,40 @@ import Testing
         for file in sources { #expect(Self.foreignImports(in: file) == [], "\(file.path)") }
     }
 
+    /// A path that is cut by counting leads to another file as soon as a name has more bytes than characters.
+    @Test func onlyTheirOwnTypePutsPathsTogetherAndTakesThemApart() {
+        let others = sources.filter {
+            !["Entities", "Objects"].contains($0.folder) && !Self.cutsPaths.contains($0.name)
+        }
+        #expect(others.count > 200)
+        for file in others { #expect(Self.pathSurgery(in: file.text) == [], "\(file.path)") }
+        let planted = """
+            let parent = path.dropLast(name.utf8.count + 1)
+            let inside = directoryPath + "/" + name
+            let last = url.path.split(separator: "/")
+            let end = log.path.utf8.lastIndex(of: slash)
+            // path.dropLast(1)
+            let name = StorePlace.path(of: name, in: path)
+            """
+        #expect(Self.pathSurgery(in: planted) == [1, 2, 3, 4])
+    }
+
+    private static let cutsPaths = [
+        "StorePlace.swift", "RealFileSystem.swift", "MemoryFolder.swift", "RealEnvironment.swift",
+    ]
+
+    private static func pathSurgery(in text: String) -> [Int] {
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        // Otherwise “log.path” is one word.
+        let cut = /\b([pP]ath|directory|folder)(\.utf8)?\.(drop|prefix|suffix|split|(last|first)Index|remove)/
+            .wordBoundaryKind(.simple)
+        let join = /\b(\w*[pP]ath|directory|folder) \+ "\//.wordBoundaryKind(.simple)
+        return lines.indices.filter { index in
+            let isComment = lines[index].drop { $0 == " " }.hasPrefix("//")
+            return !isComment && (lines[index].contains(cut) || lines[index].contains(join))
+        }.map { $0 + 1 }
+    }
+
     /// `swift build -c release --build-tests`, as the scripts for longer runs build them, makes no module testable.
     @Test func noTestImportsWhatOnlySomeBuildsHave() {
         let tests = SourceFile.all(under: "Tests")

@@ -5,7 +5,7 @@ internal import Glibc
 
 /// Which method of the seam was called.
 package enum CallKind: String, Sendable, CaseIterable {
-    case resolve, openDirectory, open, createUnnamed, publish, createExclusively, rename, unlink, close
+    case resolve, openDirectory, duplicate, open, createUnnamed, publish, createExclusively, rename, unlink, close
     case read, write, allocate, setSize, size, content, synchronize, synchronizeDirectory, status, identity
     case setPermissions
     case tryLock, unlock, map, unmap
@@ -25,6 +25,7 @@ package enum CallKind: String, Sendable, CaseIterable {
         switch self {
         case .resolve: "realpath"
         case .openDirectory, .open, .createUnnamed, .createExclusively: "open"
+        case .duplicate: "fcntl"
         case .publish: "linkat"
         case .rename: "renameat"
         case .unlink: "unlinkat"

@@ -9,6 +9,10 @@ extension SimulatedDisk: FileSystem {
 
     package func openDirectory(_ path: String) throws(StoreError) -> Descriptor { try ownProcess.openDirectory(path) }
 
+    package func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor {
+        try ownProcess.duplicate(directory)
+    }
+
     package func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
         try ownProcess.open(name, in: directory, access: access)
     }

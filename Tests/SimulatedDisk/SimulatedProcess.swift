@@ -81,6 +81,13 @@ extension SimulatedProcess: FileSystem {
         }
     }
 
+    package func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor {
+        try perform(.duplicate) { machine throws(StoreError) in
+            let index = try machine.directoryIndex(directory, life: life, .duplicate)
+            return try machine.addOpenFile(.directory(index), access: .readOnly, life: life, .duplicate)
+        }
+    }
+
     package func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
         try perform(.open) { machine throws(StoreError) in
             let inode = try find(name, in: directory, .open, machine)

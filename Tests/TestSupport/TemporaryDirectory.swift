@@ -40,7 +40,7 @@ package final class TemporaryDirectory: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    private static func names(in path: String) -> [String] {
+    package static func names(in path: String) -> [String] {
         guard let directory = opendir(path) else { return [] }
         defer { closedir(directory) }
         var names: [String] = []

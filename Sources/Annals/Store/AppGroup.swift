@@ -4,8 +4,8 @@ public import FoundationEssentials
 
 /// A folder for the stores of several programs of one user.
 ///
-/// The folder is in the user's data folder (`$XDG_DATA_HOME`, otherwise `~/.local/share`) under `app-groups`. Whichever
-/// program is first creates it, for this user alone (mode 0700).
+/// The folder is in the user's data folder under `app-groups`: in `$XDG_DATA_HOME`, otherwise in `$HOME/.local/share`.
+/// The first program creates it, for this user alone (mode 0700).
 public struct AppGroup: Hashable, Sendable {
     /// The identifier, such as `org.example.notes`.
     public let identifier: String
@@ -19,7 +19,7 @@ public struct AppGroup: Hashable, Sendable {
     ///   - dataFolder: Where the folder of groups is; nil for the user's data folder.
     ///
     /// Throws `StoreError`: `invalidArgument` for another identifier, `notARegularFile` if the name is taken by a file,
-    /// `permissionDenied`.
+    /// `permissionDenied`, `noSpace`, `readOnly`; `systemCall` if the folder cannot be created for another reason.
     public init(_ identifier: String, in dataFolder: String? = nil) throws {
         let isAllowed = identifier.utf8.allSatisfy { byte in
             switch byte {
@@ -36,28 +36,31 @@ public struct AppGroup: Hashable, Sendable {
                     + "not begin with a dot.")
         }
         self.identifier = identifier
-        path = (dataFolder ?? Self.userDataFolder) + "/app-groups/" + identifier
-        try create()
+        let groups = StorePlace.path(of: "app-groups", in: dataFolder ?? Self.userDataFolder)
+        path = StorePlace.path(of: identifier, in: groups)
+        try create(in: groups)
     }
 
     /// The path for a store of that name in the group's folder.
-    public func storePath(named name: String) -> String { path + "/" + name + ".annals" }
+    public func storePath(named name: String) -> String { StorePlace.path(of: name + ".annals", in: path) }
 
     /// The same as a URL.
     public func storeURL(named name: String) -> URL { URL(filePath: storePath(named: name)) }
 
     private static var userDataFolder: String {
         if let folder = ProcessInfo.processInfo.environment["XDG_DATA_HOME"], folder.hasPrefix("/") { return folder }
-        return FileManager.default.homeDirectoryForCurrentUser.path + "/.local/share"
+        // Foundation prefers the system's list of users, which a program's environment cannot change.
+        let home = ProcessInfo.processInfo.environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        return StorePlace.path(
+            of: ".local/share", in: home ?? FileManager.default.homeDirectoryForCurrentUser.path(percentEncoded: false))
     }
 
-    private func create() throws {
+    private func create(in groups: String) throws {
         let files = FileManager.default
         var isDirectory = false
         if files.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory { return }
         do {
-            let parent = String(path.dropLast(identifier.count + 1))
-            try files.createDirectory(atPath: parent, withIntermediateDirectories: true)
+            try files.createDirectory(atPath: groups, withIntermediateDirectories: true)
             try files.createDirectory(
                 atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
         } catch {
@@ -68,9 +71,20 @@ public struct AppGroup: Hashable, Sendable {
                     .notARegularFile, "The name of the group's folder is taken by a file: remove it, or rename it.",
                     path: path)
             }
-            throw StoreError(
-                .permissionDenied, "The folder of the group cannot be created: look at the folders above it.",
-                path: path)
+            throw Self.refusal(error, path)
         }
+    }
+
+    private static func refusal(_ error: any Error, _ path: String) -> StoreError {
+        let (code, reason): (StoreError.Code, String) =
+            switch (error as? CocoaError)?.code {
+            case .fileWriteNoPermission?, .fileReadNoPermission?:
+                (.permissionDenied, "this user may not write to a folder above it: change its mode or owner")
+            case .fileWriteOutOfSpace?: (.noSpace, "the disk is full: free space on it")
+            case .fileWriteVolumeReadOnly?: (.readOnly, "its file system can only be read: mount it for writing")
+            case .fileWriteFileExists?: (.notARegularFile, "a file has the name of a folder above it: rename that file")
+            default: (.systemCall, "\(error)")
+            }
+        return StoreError(code, "The folder of the group cannot be created, because \(reason).", path: path)
     }
 }

@@ -11,7 +11,7 @@ extension Store {
     /// Throws `StoreError`: `notFound`; `notAStore` for another kind of file; `busy` while another process writes; and
     /// errors of the system.
     public static func destroy(at path: String) throws {
-        _ = try destroy(path) { (_) in true }
+        _ = try destroy(path) { (_, _, _) in true }
     }
 
     /// Closes the store. Also removes it if this handle created it and nobody else has written to it. It is for a
@@ -34,11 +34,11 @@ extension Store {
     }
 
     private func removeUnlessUsed(_ ownTransactions: UInt64) throws(StoreError) -> Bool {
-        try Self.destroy(path) { (header) throws(StoreError) in
+        try Self.destroy(path) { (header, place, files) throws(StoreError) in
             guard UUID(header.storeID) == identifier else { return false }
             // Under the writer lock, so the number cannot change before the file is removed.
             let engine = try Engine.open(
-                path, access: .readOnly, files: try Self.files(for: path), environment: RealEnvironment())
+                at: files.reopen(place), access: .readOnly, files: files, environment: RealEnvironment())
             defer { try? engine.close() }
             let tracking = engine.tracking
             return try engine.view().number == ownTransactions && tracking.consumers.isEmpty
@@ -48,24 +48,23 @@ extension Store {
 
     /// Removes the store at a path if `condition` is true. The condition is evaluated under the writer lock.
     private static func destroy(
-        _ path: String, if condition: (FileHeader) throws(StoreError) -> Bool
+        _ path: String, if condition: (FileHeader, StorePlace, any FileSystem) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
         let files = try files(for: path)
         do throws(StoreError) {
-            let place = try files.resolve(path)
-            let directory = try files.openDirectory(place.directory)
-            defer { files.close(directory) }
-            let file = try files.open(place.name, in: directory, access: .readWrite)
+            let place = try files.openPlace(path)
+            defer { files.close(place.directory) }
+            let file = try files.open(place.name, in: place.directory, access: .readWrite)
             defer { files.close(file) }
-            return try destroy(file, place.name, in: directory, files, condition)
+            return try destroy(file, place, files, condition)
         } catch {
             throw error.at(path: path)
         }
     }
 
     private static func destroy(
-        _ file: Descriptor, _ name: String, in directory: Descriptor, _ files: any FileSystem,
-        _ condition: (FileHeader) throws(StoreError) -> Bool
+        _ file: Descriptor, _ place: StorePlace, _ files: any FileSystem,
+        _ condition: (FileHeader, StorePlace, any FileSystem) throws(StoreError) -> Bool
     ) throws(StoreError) -> Bool {
         guard try files.status(file).isRegularFile else {
             throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
@@ -77,12 +76,12 @@ extension Store {
             files, environment, file, processID: environment.processID(), timeoutMicroseconds: 100_000,
             longestPause: WriterLock.eagerPause)
         // The lock ends with the descriptor. The name may refer to another file by now.
-        guard try files.identity(of: name, in: directory).isSameFile(as: files.status(file).identity) else {
+        guard try files.identity(of: place.name, in: place.directory).isSameFile(as: files.status(file).identity) else {
             throw StoreError(.storeReplaced, "Another file has taken the place of the store just now: look again.")
         }
-        guard try condition(header) else { return false }
-        try files.unlink(name, in: directory)
-        try files.synchronizeDirectory(directory)
+        guard try condition(header, place, files) else { return false }
+        try files.unlink(place.name, in: place.directory)
+        try files.synchronizeDirectory(place.directory)
         return true
     }
 }

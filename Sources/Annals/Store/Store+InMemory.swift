@@ -54,8 +54,8 @@ extension Store {
     /// The file system that a path belongs to.
     package static func files(for path: String) throws(StoreError) -> any FileSystem {
         guard MemoryFolder.isPath(path) else { return RealFileSystem() }
-        let end = path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex
-        if let folder = memoryFolders.value.withLock({ $0.folder(at: String(path[..<end])) }) { return folder }
+        let folderPath = MemoryFolder.folderPath(of: path)
+        if let folder = memoryFolders.value.withLock({ $0.folder(at: folderPath) }) { return folder }
         throw StoreError(
             .notFound,
             "This process has no such store in memory: it vanished with the last handle on it, or it is another "

@@ -71,6 +71,11 @@ final class InterleavedFiles: FileSystem {
         return keep(try process.openDirectory(path))
     }
 
+    func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor {
+        baton.countCall()
+        return keep(try process.duplicate(directory))
+    }
+
     func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
         let isStore = Machine.path.hasSuffix("/" + name)
         if isStore { try step(.open) } else { baton.countCall() }

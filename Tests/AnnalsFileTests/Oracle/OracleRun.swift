@@ -379,7 +379,7 @@ final class OracleRun {
         counts.kills += 1
         try settle(atLeast: model.number)
         try writer().engine.writeCheckpoint()
-        guard !disk.names(in: "/data").contains(Log.temporaryName(of: "s.annals")) else {
+        guard !disk.names(in: "/data").contains(TemporaryName.compaction.of("s.annals")) else {
             throw OracleFailure("what a compactor that died has left is still there")
         }
     }

@@ -137,6 +137,7 @@ final class CountingFileSystem: FileSystem {
 
     func resolve(_ path: String) throws(StoreError) -> (directory: String, name: String) { try base.resolve(path) }
     func openDirectory(_ path: String) throws(StoreError) -> Descriptor { try base.openDirectory(path) }
+    func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor { try base.duplicate(directory) }
     func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
         try base.open(name, in: directory, access: access)
     }

@@ -16,10 +16,9 @@ package enum Checker {
         progress: ((_ done: UInt64, _ total: UInt64) -> Void)? = nil
     ) throws(StoreError) -> CheckReport {
         do throws(StoreError) {
-            let place = try files.resolve(path)
-            let directory = try files.openDirectory(place.directory)
-            defer { files.close(directory) }
-            let file = try files.open(place.name, in: directory, access: .readOnly)
+            let place = try files.openPlace(path)
+            defer { files.close(place.directory) }
+            let file = try files.open(place.name, in: place.directory, access: .readOnly)
             defer { files.close(file) }
             guard try files.status(file).isRegularFile else {
                 throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")

@@ -39,10 +39,9 @@ package final class FrameLister {
     /// is none.
     package init(_ path: String, files: any FileSystem, windowBytes: Int = 1 << 20) throws(StoreError) {
         do throws(StoreError) {
-            let place = try files.resolve(path)
-            let directory = try files.openDirectory(place.directory)
-            defer { files.close(directory) }
-            let file = try files.open(place.name, in: directory, access: .readOnly)
+            let place = try files.openPlace(path)
+            defer { files.close(place.directory) }
+            let file = try files.open(place.name, in: place.directory, access: .readOnly)
             do throws(StoreError) {
                 window = ByteWindow(files, file, stepBytes: windowBytes)
                 state = LogState(header: try Log.readHeader(window).0)

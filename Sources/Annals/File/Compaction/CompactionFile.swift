@@ -1,28 +1,30 @@
-// The file that compaction writes. It is made beside the store under a fixed name, and renamed to the store's when
+// The file that compaction writes. It is created beside the store under a fixed name, and renamed to the store's when
 // complete.
 //
 // Invariants:
-// P1  Only the holder of the store's compaction lock makes, removes or renames the temporary file. The lock counts
+// P1  Only the holder of the store's compaction lock creates, removes or renames the temporary file. The lock counts
 //     while the store's name refers to the locked file. Once that was replaced, the temporary file belongs to the
 //     compactor of the new one.
 // P2  The lock is held on its own descriptor, because unlocking a commit unlocks everything that the descriptor holds.
+// P3  A file of the temporary name is removed only if it is what compaction of this store left there.
 
-/// Holds the compaction lock of a store, and the temporary file if there is one.
+/// Holds the compaction lock of a store, and the temporary file if it exists.
 struct CompactionFile {
     private let log: Log
     private let lock: Descriptor
     private let temporary: String
 
-    /// Takes the lock. Throws `busy` if another process compacts the store, `storeReplaced` if one just has.
+    /// Takes the lock. Throws `busy` if another process compacts the store, `storeReplaced` if one just has, and
+    /// `alreadyExists` if a foreign file has the temporary name.
     init(_ log: Log) throws(StoreError) {
         self.log = log
-        temporary = Log.temporaryName(of: log.name)
+        temporary = TemporaryName.compaction.of(log.name)
         lock = try log.files.open(log.name, in: log.directory, access: .readWrite)
         do throws(StoreError) {
             try lockFile()
-            // By name, and after locking: from here on nobody else gives the name to another file.
+            // By name, and after locking: from here on no compactor gives the name to another file.
             _ = try log.identityInPlace()
-            try removeTemporary()
+            try log.removeCompactionLeftover()
         } catch {
             log.files.close(lock)
             throw error.at(path: log.path)
@@ -49,7 +51,7 @@ struct CompactionFile {
 
     /// Releases the lock and removes a temporary file that was not renamed.
     func close() {
-        if !isReplaced { try? removeTemporary() }
+        if !isReplaced { try? log.removeCompactionLeftover() }
         log.files.close(lock)
     }
 
@@ -63,34 +65,37 @@ struct CompactionFile {
         }
     }
 
-    private func removeTemporary() throws(StoreError) {
-        do throws(StoreError) {
-            try log.files.unlink(temporary, in: log.directory)
-        } catch  where error.code == .notFound {
-        } catch  where error.code == .notARegularFile {
-            throw .nameTaken(temporary, by: "Compaction")
-        }
-    }
-
-    /// Makes the file with the store's mode and owner, and opens it.
+    /// Creates the file with the store's mode and owner, and opens it.
     func make(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
         let files = log.files
         let status = try files.status(lock)
-        let file = try files.createExclusively(temporary, in: log.directory, mode: 0o600)
-        defer { files.close(file) }
-        let made = try files.status(file)
-        if made.mode != status.mode || made.owner != status.owner || made.group != status.group {
-            try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
+        let place = try files.reopen(log.place, name: temporary)
+        let file: Descriptor
+        do throws(StoreError) {
+            file = try files.createExclusively(temporary, in: place.directory, mode: 0o600)
+        } catch {
+            files.close(place.directory)
+            throw error
         }
-        try files.write(header, to: file)
-        let directory = log.path.dropLast(log.name.utf8.count + 1)
-        return try Engine.open(
-            (directory.isEmpty ? "" : String(directory)) + "/" + temporary, options: options, files: files,
-            environment: log.environment)
+        do throws(StoreError) {
+            let made = try files.status(file)
+            if made.mode != status.mode || made.owner != status.owner || made.group != status.group {
+                try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
+            }
+            try files.write(header, to: file)
+        } catch {
+            files.close(file)
+            files.close(place.directory)
+            throw error
+        }
+        return try Engine.open(at: place, file: file, options: options, files: files, environment: log.environment)
     }
 
-    /// Gives the file the store's name.
-    func rename() throws(StoreError) { try log.files.rename(temporary, to: log.name, in: log.directory) }
+    /// Gives the complete file the store's name. `state` is the store's newest. Nobody writes meanwhile.
+    func rename(_ target: Engine, _ state: View) throws(StoreError) {
+        try WrittenStore(target, state).prove(temporary, in: log.place, of: target)
+        try log.files.rename(temporary, to: log.name, in: log.directory)
+    }
 
     /// Makes the name durable.
     func synchronizeDirectory() throws(StoreError) { try log.files.synchronizeDirectory(log.directory) }

@@ -125,7 +125,7 @@ final class Compactor {
             try compactor.buildIndexes()
             let bytes = target.log.current.end
             try target.log.close(isPublished: false)
-            try file.publish()
+            try file.publish(target, view)
             return BackupResult(storeID: storeID, number: view.number, tag: view.tag, bytes: bytes)
         } catch {
             target.log.retire()
@@ -406,13 +406,14 @@ final class Compactor {
             if appender.state.end - position > most { return nil }
             try copy(to: appender.state.end, othersWait: true)
             guard target.indexes.isComplete else { return nil }
+            let state = source.indexes.newest
             let end = target.log.current.end
             try target.log.close(isPublished: false)
             let record = ReplacingRecord(
                 generation: target.log.header.generation, salt: target.log.header.salt,
                 time: log.environment.wallClockMicroseconds())
             _ = try source.append(.replacing, record.encoded(), &appender)
-            try file.rename()
+            try file.rename(target, state)
             return end
         }
     }

@@ -4,7 +4,8 @@
 // SF1  `current` is of the newest generation that this handle has seen. Holders of an older engine keep reading with
 //     it.
 // SF2  A file replaces another one here only if it is of the same store, of a higher generation, and has the last known
-//     transaction of the other one. Otherwise: `storeReplaced`.
+//     transaction of the other one. Otherwise: `storeReplaced`. It is looked for in the directory that the handle
+//     holds, whatever that directory is called now.
 
 internal import Synchronization
 
@@ -176,6 +177,9 @@ package final class StoreFiles: @unchecked Sendable {
             defer { isClosed = true }
             return (self.engine, self.older.compactMap(\.engine), hasMoved && !isClosed)
         }
+        // Closing gives up the directory.
+        let place = try? engine.log.keepPlace()
+        defer { if let place { engine.log.files.close(place.directory) } }
         for engine in older { try? engine.log.closeReplaced() }
         var failure: StoreError?
         if asksForName, engine.log.access == .readWrite {
@@ -185,17 +189,21 @@ package final class StoreFiles: @unchecked Sendable {
         do throws(StoreError) {
             try engine.close()
         } catch  where error.code == .storeReplaced {
-            try closeBehindCompaction(of: engine, error)
+            guard let place else { throw error }
+            try closeBehindCompaction(of: engine, in: place, error)
         }
         if let failure { throw failure }
     }
 
     /// Others have compacted the store while it was being closed. This handle could not prove by itself that its data
     /// is durable.
-    private func closeBehindCompaction(of engine: Engine, _ error: StoreError) throws(StoreError) {
+    private func closeBehindCompaction(
+        of engine: Engine, in place: StorePlace, _ error: StoreError
+    ) throws(StoreError) {
         let log = engine.log
         let next = try Engine.open(
-            log.path, access: .readOnly, options: engine.options, files: log.files, environment: log.environment)
+            at: log.files.reopen(place), access: .readOnly, options: engine.options, files: log.files,
+            environment: log.environment)
         defer { try? next.close() }
         guard try Self.isCompacted(next, of: engine) else { throw error }
         try next.log.makeNameDurable()
@@ -210,10 +218,12 @@ package final class StoreFiles: @unchecked Sendable {
             let next: Engine
             do throws(StoreError) {
                 next = try Engine.open(
-                    old.log.path, access: old.log.access, options: old.options, files: old.log.files,
+                    at: old.log.keepPlace(), access: old.log.access, options: old.options, files: old.log.files,
                     environment: old.log.environment)
             } catch  where error.code == .notFound {
                 throw StoreError(.storeRemoved, StoreError.wasRemoved, path: old.log.path)
+            } catch {
+                throw error.at(path: old.log.path)
             }
             guard try Self.isCompacted(next, of: old) else {
                 try? next.log.closeReplaced()

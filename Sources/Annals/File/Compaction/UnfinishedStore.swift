@@ -1,45 +1,38 @@
 // The file of a backup or a salvage. It has a temporary name beside its final one until it is complete and durable.
 //
 // Invariants:
-// UF1  No file is replaced. Both names are taken only if they are free or those of a leftover.
+// UF1  No file is replaced. Both names are taken only if they are free or those of a leftover, and no store may get
+//      the name of a leftover (`TemporaryName`).
 // UF2  The writer of the temporary file holds its compaction lock. Without a holder the file is a leftover.
 
 package struct UnfinishedStore {
-    /// What is being written, as the suffix of the temporary name. Nobody uses such a name by chance, so a file that
-    /// has it is taken for a leftover.
-    package enum Purpose: String, Sendable {
-        case backup = ".annals-backup"
-        case salvage = ".annals-salvage"
-    }
-
     private let files: any FileSystem
     private let environment: any Environment
-    private let place: (directory: String, name: String)
+    private let place: StorePlace
     private let temporary: String
     private let model: FileStatus
-    private let directory: Descriptor
     private let file: Descriptor
-    private var path: String { place.directory + "/" + place.name }
     /// The final directory, with symbolic links resolved.
-    package var directoryPath: String { place.directory }
+    package var directoryPath: String { place.directoryPath }
 
     /// The file gets the mode, owner and group of `model`, as far as this process may set them.
     ///
     /// Throws `alreadyExists` if the name is taken, `busy` if another process writes there for the same purpose.
     package init(
-        _ purpose: Purpose, _ path: String, like model: FileStatus, files: any FileSystem, environment: any Environment
+        _ purpose: TemporaryName, _ path: String, like model: FileStatus, files: any FileSystem,
+        environment: any Environment
     ) throws(StoreError) {
         (self.files, self.environment, self.model) = (files, environment, model)
         do throws(StoreError) {
-            place = try files.resolve(path)
-            temporary = "." + place.name + purpose.rawValue
-            directory = try files.openDirectory(place.directory)
+            place = try files.openPlace(path)
+            temporary = purpose.of(place.name)
             do throws(StoreError) {
-                try Self.requireFree(place.name, files, directory)
+                try TemporaryName.requireNone(place.name)
+                try Self.requireFree(place.name, files, place.directory)
                 let range = WriterLock.compaction(processID: environment.processID())
-                file = try Self.make(temporary, model.mode & 0o707 | 0o600, range, purpose, files, directory)
+                file = try Self.make(temporary, model.mode & 0o707 | 0o600, range, purpose, files, place.directory)
             } catch {
-                files.close(directory)
+                files.close(place.directory)
                 throw error
             }
         } catch {
@@ -59,7 +52,7 @@ package struct UnfinishedStore {
     }
 
     private static func make(
-        _ name: String, _ mode: UInt32, _ range: LockRange, _ purpose: Purpose, _ files: any FileSystem,
+        _ name: String, _ mode: UInt32, _ range: LockRange, _ purpose: TemporaryName, _ files: any FileSystem,
         _ directory: Descriptor
     ) throws(StoreError) -> Descriptor {
         let busy = StoreError(.busy, "Another process is writing a \(purpose) to that name: give another name.")
@@ -86,6 +79,7 @@ package struct UnfinishedStore {
             guard try files.tryLock(file, range) == .acquired,
                 try files.identity(of: name, in: directory).isSameFile(as: files.status(file).identity)
             else { throw busy }
+            try files.letOwnerUse(file)
         } catch {
             files.close(file)
             throw error.code == .notFound ? busy : error
@@ -94,7 +88,7 @@ package struct UnfinishedStore {
     }
 
     private static func removeLeftover(
-        _ name: String, _ range: LockRange, _ purpose: Purpose, _ busy: StoreError, _ files: any FileSystem,
+        _ name: String, _ range: LockRange, _ purpose: TemporaryName, _ busy: StoreError, _ files: any FileSystem,
         _ directory: Descriptor
     ) throws(StoreError) {
         let file: Descriptor
@@ -114,7 +108,7 @@ package struct UnfinishedStore {
     package func open(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
         try files.write(header, to: file)
         let engine = try Engine.open(
-            place.directory + "/" + temporary, options: options, files: files, environment: environment)
+            at: files.reopen(place, name: temporary), options: options, files: files, environment: environment)
         // Only now: a mode without writing would keep this process from opening the file.
         try adoptPermissions()
         return engine
@@ -131,35 +125,27 @@ package struct UnfinishedStore {
         }
     }
 
-    /// Gives the complete file its final name, durably. Throws `alreadyExists` if somebody has taken the name
-    /// meanwhile.
-    package func publish() throws(StoreError) {
+    /// Gives the complete file its final name, durably. `engine` has written it, with the objects of `state`. Throws
+    /// `alreadyExists` if another file has taken the name by now.
+    package func publish(_ engine: Engine, _ state: View) throws(StoreError) {
         do throws(StoreError) {
-            try files.renameExclusively(temporary, to: place.name, in: directory)
-            try files.synchronizeDirectory(directory)
+            try WrittenStore(engine, state).prove(temporary, in: place, of: engine)
+            try files.renameExclusively(temporary, to: place.name, in: place.directory)
+            try files.synchronizeDirectory(place.directory)
         } catch {
-            throw error.at(path: path)
+            throw error.at(path: place.path)
         }
     }
 
     /// Removes a file that did not get its final name.
     package func close() {
-        if let named = try? files.identity(of: temporary, in: directory), let own = try? files.status(file).identity,
+        if let named = try? files.identity(of: temporary, in: place.directory),
+            let own = try? files.status(file).identity,
             named.isSameFile(as: own)
         {
-            try? files.unlink(temporary, in: directory)
+            try? files.unlink(temporary, in: place.directory)
         }
         files.close(file)
-        files.close(directory)
-    }
-}
-
-extension FileSystem {
-    /// Writes the header of an empty store, and its spare page.
-    func write(_ header: FileHeader, to file: Descriptor) throws(StoreError) {
-        let pages = header.encoded() + [UInt8](repeating: 0, count: FormatLimits.pageBytes)
-        try pages.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            try writeAll(file, at: 0, UnsafeRawBufferPointer(bytes))
-        }
+        files.close(place.directory)
     }
 }

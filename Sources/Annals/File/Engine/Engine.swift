@@ -45,7 +45,19 @@ package final class Engine: Sendable {
         return try start.engine(log)
     }
 
-    /// Makes an empty store and opens it. Throws `alreadyExists` if the name is taken.
+    /// Opens the store that has the name in a place, or `file`. Takes over both, as `Log.open(at:)`.
+    package static func open(
+        at place: StorePlace, file: Descriptor? = nil, access: FileAccess = .readWrite,
+        options: EngineOptions = EngineOptions(), files: any FileSystem, environment: any Environment
+    ) throws(StoreError) -> Engine {
+        let start = Start(options)
+        let log = try Log.open(
+            at: place, file: file, access: access, options: options.logOptions, files: files, environment: environment,
+            start: start.begin)
+        return try start.engine(log)
+    }
+
+    /// Creates an empty store and opens it. Throws `alreadyExists` if the name is taken.
     package static func create(
         _ path: String, storeID: UUIDBytes? = nil, options: EngineOptions = EngineOptions(), files: any FileSystem,
         environment: any Environment

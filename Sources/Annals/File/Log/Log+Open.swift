@@ -1,4 +1,4 @@
-// Making and opening a store file.
+// Creating and opening a store file.
 
 extension Log {
     /// Opens an existing store. Read-only opening writes nothing, makes nothing and takes no lock.
@@ -10,52 +10,60 @@ extension Log {
         files: any FileSystem, environment: any Environment, start: StartOfReading? = nil
     ) throws(StoreError) -> Log {
         do throws(StoreError) {
-            let place = try files.resolve(path)
-            let directory = try files.openDirectory(place.directory)
-            do throws(StoreError) {
-                return try open(place, in: directory, access, options, files, environment, start)
-            } catch {
-                files.close(directory)
-                throw error
-            }
+            return try open(
+                at: files.openPlace(path), access: access, options: options, files: files, environment: environment,
+                start: start)
         } catch {
             throw error.at(path: path)
         }
     }
 
-    private static func open(
-        _ place: (directory: String, name: String), in directory: Descriptor, _ access: FileAccess,
-        _ options: LogOptions, _ files: any FileSystem, _ environment: any Environment, _ start: StartOfReading?
+    /// Opens the store that has the name in a place. Or opens `file`, which was made in that directory and may have no
+    /// name yet. The handle takes over the place's directory and the file. If this throws, both are closed.
+    package static func open(
+        at place: StorePlace, file: Descriptor? = nil, access: FileAccess = .readWrite,
+        options: LogOptions = LogOptions(), files: any FileSystem, environment: any Environment,
+        start: StartOfReading? = nil
     ) throws(StoreError) -> Log {
-        let file = try files.open(place.name, in: directory, access: access)
         do throws(StoreError) {
-            let status = try files.status(file)
-            guard status.isRegularFile else {
-                throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
+            let file =
+                if let file { file } else { try files.open(place.name, in: place.directory, access: access) }
+            do throws(StoreError) {
+                return try open(file, place, access, options, files, environment, start)
+            } catch {
+                files.close(file)
+                throw error
             }
-            let path = place.directory + "/" + place.name
-            let window = ByteWindow(files, file, stepBytes: options.limits.windowBytes)
-            defer { withExtendedLifetime(window) {} }
-            let (header, hint) = try readHeaderAndHint(window.beside(stepBytes: FormatLimits.pageBytes))
-            let mapping =
-                options.maps
-                ? options.limits.reserve(fileBytes: status.size) { SharedMapping(files, file, reservedBytes: $0) } : nil
-            let first = try start?(
-                FileBeingOpened(
-                    files: files, environment: environment, file: file, path: path, header: header, hint: hint,
-                    mapping: mapping, size: status.size))
-            let read = try readOn(
-                files, file, window, from: first?.state ?? LogState(header: header), first?.follower)
-            let opened = OpenedFile(
-                files: files, environment: environment, path: path, name: place.name, access: access,
-                directory: directory, file: file, identity: status.identity, size: status.size, mapping: mapping,
-                follower: first?.follower, hintedCheckpoint: hint?.checkpoint ?? 0, state: read.state,
-                report: read.report)
-            return Log(opened, options: options)
         } catch {
-            files.close(file)
+            files.close(place.directory)
             throw error
         }
+    }
+
+    private static func open(
+        _ file: Descriptor, _ place: StorePlace, _ access: FileAccess, _ options: LogOptions, _ files: any FileSystem,
+        _ environment: any Environment, _ start: StartOfReading?
+    ) throws(StoreError) -> Log {
+        let status = try files.status(file)
+        guard status.isRegularFile else {
+            throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
+        }
+        let window = ByteWindow(files, file, stepBytes: options.limits.windowBytes)
+        defer { withExtendedLifetime(window) {} }
+        let (header, hint) = try readHeaderAndHint(window.beside(stepBytes: FormatLimits.pageBytes))
+        let mapping =
+            options.maps
+            ? options.limits.reserve(fileBytes: status.size) { SharedMapping(files, file, reservedBytes: $0) } : nil
+        let first = try start?(
+            FileBeingOpened(
+                files: files, environment: environment, file: file, path: place.path, header: header, hint: hint,
+                mapping: mapping, size: status.size))
+        let read = try readOn(files, file, window, from: first?.state ?? LogState(header: header), first?.follower)
+        let opened = OpenedFile(
+            files: files, environment: environment, place: place, access: access, file: file,
+            identity: status.identity, size: status.size, mapping: mapping, follower: first?.follower,
+            hintedCheckpoint: hint?.checkpoint ?? 0, state: read.state, report: read.report)
+        return Log(opened, options: options)
     }
 
     /// Chooses the follower of a file that is being opened, and where reading begins.
@@ -92,43 +100,60 @@ extension Log {
         return (header, HintSlot.decodeAll(page, salt: header.salt))
     }
 
-    /// Makes an empty store and opens it. Throws `alreadyExists` if the name is taken.
+    /// Creates an empty store and opens it. Throws `alreadyExists` if the name is taken.
     ///
-    /// A crash at any moment leaves no store or an empty one: the file gets its name when it is complete and durable.
+    /// The file gets its name when it is complete, durable and open. So neither a crash nor an error leaves a store
+    /// that nobody can use.
     package static func create(
         _ path: String, storeID: UUIDBytes? = nil, options: LogOptions = LogOptions(), files: any FileSystem,
         environment: any Environment, start: StartOfReading? = nil
     ) throws(StoreError) -> Log {
         do throws(StoreError) {
-            let place = try files.resolve(path)
-            let directory = try files.openDirectory(place.directory)
-            defer { files.close(directory) }
-            let header = FileHeader(
-                storeID: storeID ?? .random(environment), salt: environment.random(),
-                created: environment.wallClockMicroseconds())
-            let file = try files.createUnnamed(in: directory, mode: options.mode)
-            defer { files.close(file) }
-            let spare = [UInt8](repeating: 0, count: FormatLimits.pageBytes)
-            try writeAll(header.encoded() + spare, to: file, files)
-            try files.synchronize(file)
-            try files.publish(file, as: place.name, in: directory)
-            try files.synchronizeDirectory(directory)
+            let place = try files.openPlace(path)
+            let file: Descriptor
+            do throws(StoreError) {
+                try TemporaryName.requireNone(place.name)
+                file = try makeEmpty(in: place.directory, storeID, options, files, environment)
+            } catch {
+                files.close(place.directory)
+                throw error
+            }
+            let log = try open(
+                at: place, file: file, options: options, files: files, environment: environment, start: start)
+            do throws(StoreError) {
+                try files.publish(file, as: place.name, in: place.directory)
+                try files.synchronizeDirectory(place.directory)
+            } catch {
+                try? log.closeReplaced()
+                throw error
+            }
+            return log
         } catch {
             throw error.at(path: path)
         }
-        return try open(
-            path, access: .readWrite, options: options, files: files, environment: environment, start: start)
     }
 
-    private static func writeAll(_ bytes: [UInt8], to file: Descriptor, _ files: any FileSystem) throws(StoreError) {
-        var failure: StoreError?
-        bytes.withUnsafeBytes { bytes in
-            do throws(StoreError) { try files.writeAll(file, at: 0, bytes) } catch { failure = error }
+    /// An empty store without a name, durable.
+    private static func makeEmpty(
+        in directory: Descriptor, _ storeID: UUIDBytes?, _ options: LogOptions, _ files: any FileSystem,
+        _ environment: any Environment
+    ) throws(StoreError) -> Descriptor {
+        let header = FileHeader(
+            storeID: storeID ?? .random(environment), salt: environment.random(),
+            created: environment.wallClockMicroseconds())
+        let file = try files.createUnnamed(in: directory, mode: options.mode)
+        do throws(StoreError) {
+            try files.letOwnerUse(file)
+            try files.write(header, to: file)
+            try files.synchronize(file)
+        } catch {
+            files.close(file)
+            throw error
         }
-        if let failure { throw failure }
+        return file
     }
 
-    /// Opens the store, or makes it if there is none. Several processes may do so at once.
+    /// Opens the store, or creates a missing one. Several processes may do so at once.
     package static func openOrCreate(
         _ path: String, options: LogOptions = LogOptions(), files: any FileSystem, environment: any Environment,
         start: StartOfReading? = nil
@@ -142,6 +167,24 @@ extension Log {
                 return try open(path, options: options, files: files, environment: environment, start: start)
             }
         }
+    }
+}
+
+extension FileSystem {
+    /// Writes the header of an empty store, and its spare page.
+    func write(_ header: FileHeader, to file: Descriptor) throws(StoreError) {
+        let pages = header.encoded() + [UInt8](repeating: 0, count: FormatLimits.pageBytes)
+        try pages.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            try writeAll(file, at: 0, UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    /// Lets the owner read and write a file that was just made, whatever the process's file mode creation mask takes
+    /// away: a store that its owner cannot open is of no use.
+    func letOwnerUse(_ file: Descriptor) throws(StoreError) {
+        let status = try status(file)
+        if status.mode & 0o600 == 0o600 { return }
+        try setPermissions(file, mode: status.mode | 0o600, owner: status.owner, group: status.group)
     }
 }
 

@@ -1,10 +1,12 @@
 // Whether the store's name still stands for this file: asked by writers, and by those who wait for others.
 
 extension Log {
-    /// The directory, as the path names it.
-    package var directoryPath: String {
-        let directory = path.utf8.dropLast(name.utf8.count + 1)
-        return directory.isEmpty ? "/" : String(directory) ?? "/"
+    /// Where this handle finds its store, whatever its directory is called now. The descriptor is this handle's.
+    var place: StorePlace { StorePlace(directory: directory, directoryPath: directoryPath, name: name) }
+
+    /// The same, with a descriptor of its own for a caller that may outlive this handle.
+    func keepPlace() throws(StoreError) -> StorePlace {
+        try whileOpen { () throws(StoreError) in try files.reopen(place) }
     }
 
     /// Throws `storeRemoved` or `storeReplaced` if the name stands for nothing or for another file. One system call.

@@ -16,7 +16,10 @@ internal import Synchronization
 /// and the mapping there while a call uses them; everything else is constant or guards itself.
 package final class Log: @unchecked Sendable {
     package let header: FileHeader
+    /// The path of the file when this handle was opened: for messages.
     package let path: String
+    /// The path of its directory then.
+    package let directoryPath: String
     package let access: FileAccess
     package let limits: LogLimits
     /// What opening found at the end of the file.
@@ -80,7 +83,8 @@ package final class Log: @unchecked Sendable {
 
     init(_ opened: OpenedFile, options: LogOptions) {
         header = opened.state.header
-        path = opened.path
+        path = opened.place.path
+        directoryPath = opened.place.directoryPath
         access = opened.access
         limits = options.limits
         keeping = LockKeeping(options.limits.lockKeeping)
@@ -88,9 +92,9 @@ package final class Log: @unchecked Sendable {
         files = opened.files
         environment = opened.environment
         self.options = options
-        directory = opened.directory
+        directory = opened.place.directory
         file = opened.file
-        name = opened.name
+        name = opened.place.name
         identity = opened.identity
         mapping = opened.mapping
         follower = opened.follower
@@ -101,7 +105,8 @@ package final class Log: @unchecked Sendable {
         lookedAtPlace = opened.environment.coarseSeconds()
         processID = opened.environment.processID()
         ledger = DurabilityLedger(
-            opened.files, opened.environment, file: opened.file, directory: opened.directory, end: opened.state.end,
+            opened.files, opened.environment, file: opened.file, directory: opened.place.directory,
+            end: opened.state.end,
             durableMark: opened.state.durableMark, syncLagBytes: options.limits.syncLagBytes)
     }
 
@@ -203,10 +208,8 @@ package struct OpeningReport: Equatable, Sendable {
 struct OpenedFile {
     var files: any FileSystem
     var environment: any Environment
-    var path: String
-    var name: String
+    var place: StorePlace
     var access: FileAccess
-    var directory: Descriptor
     var file: Descriptor
     var identity: FileIdentity
     var size: UInt64

@@ -238,10 +238,10 @@ package final class View: @unchecked Sendable {
 }
 
 /// The state of an entity's object numbers.
-struct EntityTotals: Equatable, Sendable {
+package struct EntityTotals: Equatable, Sendable {
     /// One above the highest number ever used.
-    var nextNumber: UInt64 = 1
-    var live: UInt64 = 0
+    package var nextNumber: UInt64 = 1
+    package var live: UInt64 = 0
 }
 
 extension ReadCore {

@@ -53,9 +53,7 @@ package enum Salvage {
             throw error.at(path: source)
         }
         do throws(StoreError) {
-            let result = try salvage.write(to: unfinished, environment)
-            try unfinished.publish()
-            return result
+            return try salvage.write(to: unfinished, environment)
         } catch {
             // An offset refers to the source.
             throw error.at(path: error.offset == nil ? target : source)
@@ -64,10 +62,9 @@ package enum Salvage {
 
     private static func open(_ source: String, _ files: any FileSystem) throws(StoreError) -> Descriptor {
         do throws(StoreError) {
-            let place = try files.resolve(source)
-            let directory = try files.openDirectory(place.directory)
-            defer { files.close(directory) }
-            let file = try files.open(place.name, in: directory, access: .readOnly)
+            let place = try files.openPlace(source)
+            defer { files.close(place.directory) }
+            let file = try files.open(place.name, in: place.directory, access: .readOnly)
             do throws(StoreError) {
                 guard try files.status(file).isRegularFile else {
                     throw StoreError(.notARegularFile, "A store is a regular file, this is something else.")
@@ -174,6 +171,7 @@ private struct SalvageRun {
 
     // MARK: Writing
 
+    /// Writes the new store, and gives it its name.
     mutating func write(
         to unfinished: UnfinishedStore, _ environment: any Environment
     ) throws(StoreError) -> SalvageResult {
@@ -200,7 +198,9 @@ private struct SalvageRun {
             try engine.writeCheckpoint()
             report.storeID = engine.log.header.storeID
             completeReport(writer, rows, definitions)
+            let state = try engine.view()
             try engine.close()
+            try unfinished.publish(engine, state)
         } catch {
             try? engine.log.closeReplaced()
             throw error

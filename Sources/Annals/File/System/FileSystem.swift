@@ -90,6 +90,8 @@ package protocol FileSystem: Sendable {
     /// component need not exist.
     func resolve(_ path: String) throws(StoreError) -> (directory: String, name: String)
     func openDirectory(_ path: String) throws(StoreError) -> Descriptor
+    /// The same open directory under another number, to be closed by itself. Needs no name and no permission.
+    func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor
     /// Opens an existing file. Never follows a symbolic link in the last component, never waits (a FIFO), never gives a
     /// descriptor below 3, closes on exec.
     func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor

@@ -11,7 +11,7 @@ package final class InotifyWatch: ChangeWatch {
         /// nil while nothing has the name.
         var fileWatch: Int32?
 
-        var path: String { directory + "/" + name }
+        var path: String { StorePlace.path(of: name, in: directory) }
     }
 
     private struct State {

@@ -32,7 +32,12 @@ package final class MemoryFolder: FileSystem {
     package static func isPath(_ path: String) -> Bool { path.hasPrefix(scheme) }
 
     /// Where the folder's store is.
-    package var storePath: String { path + "/store" }
+    package var storePath: String { StorePlace.path(of: "store", in: path) }
+
+    /// The folder's own path, from that of a file in it.
+    package static func folderPath(of path: String) -> String {
+        String(path[..<(path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex)])
+    }
 
     deinit {
         // Closed in a child, where another thread may have held the lock when the process forked.
@@ -49,6 +54,8 @@ package final class MemoryFolder: FileSystem {
 
     /// The folder has no descriptor, and needs none.
     package func openDirectory(_ path: String) throws(StoreError) -> Descriptor { Descriptor(-1) }
+
+    package func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor { directory }
 
     package func open(_ name: String, in directory: Descriptor, access: FileAccess) throws(StoreError) -> Descriptor {
         try files.withLock { (files) throws(StoreError) in
@@ -123,12 +130,13 @@ package final class MemoryFolder: FileSystem {
 
     private func requireFree(_ name: String, _ files: [String: Entry]) throws(StoreError) {
         if files[name] != nil {
-            throw StoreError(.alreadyExists, "There is a file of this name already.", path: path + "/" + name)
+            throw StoreError(
+                .alreadyExists, "There is a file of this name already.", path: StorePlace.path(of: name, in: path))
         }
     }
 
     private func missing(_ name: String) -> StoreError {
-        StoreError(.notFound, "There is no file of this name in memory.", path: path + "/" + name)
+        StoreError(.notFound, "There is no file of this name in memory.", path: StorePlace.path(of: name, in: path))
     }
 
     /// For the system these files have no name at all.

@@ -109,7 +109,8 @@ extension RealFileSystem {
             return try body()
         } catch {
             let path = Self.path(of: descriptor)
-            throw StoreError(error, path: name.map { name in path.map { $0 + "/" + name } ?? name } ?? path)
+            throw StoreError(
+                error, path: name.map { name in path.map { StorePlace.path(of: name, in: $0) } ?? name } ?? path)
         }
     }
 

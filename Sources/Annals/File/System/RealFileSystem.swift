@@ -71,6 +71,12 @@ extension RealFileSystem {
         } catch { throw StoreError(error, path: path) }
     }
 
+    package func duplicate(_ directory: Descriptor) throws(StoreError) -> Descriptor {
+        try about(directory) { () throws(SystemError) in
+            Descriptor(try SystemCalls.duplicate(directory.number, minimum: Self.lowestDescriptor))
+        }
+    }
+
     package func open(
         _ name: String, in directory: Descriptor, access: FileAccess
     ) throws(StoreError) -> Descriptor {

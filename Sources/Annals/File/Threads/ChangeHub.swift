@@ -60,7 +60,7 @@ package final class ChangeHub: @unchecked Sendable {
     package func listen(
         directory: String, name: String, asynchronously: Bool
     ) throws(StoreError) -> ChangeListener {
-        if process.wasForked { throw process.refusal(path: directory + "/" + name) }
+        if process.wasForked { throw process.refusal(path: StorePlace.path(of: name, in: directory)) }
         return try monitor.withLock { () throws(StoreError) in
             let listener = ChangeListener(directory: directory, name: name, isAsynchronous: asynchronously)
             if asynchronously, !hasThread { try startThread() }

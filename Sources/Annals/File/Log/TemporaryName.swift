@@ -1,0 +1,29 @@
+// The names that files have until they are complete.
+
+/// What is being written beside a store, or where a store will be. Each has one name for each store, so that the next
+/// process that does the same finds what a killed one has left.
+package enum TemporaryName: String, CaseIterable, Sendable {
+    case compaction = ".compacting"
+    case backup = ".annals-backup"
+    case salvage = ".annals-salvage"
+
+    /// The name of the temporary file for the store of a name. Digits of a checksum stand for a name that would become
+    /// too long.
+    package func of(_ name: String) -> String {
+        let plain = (self == .compaction ? "" : ".") + name + rawValue
+        if plain.utf8.count <= RealFileSystem.maximumNameBytes { return plain }
+        let bytes = Array(name.utf8)
+        let digits = String(bytes.withUnsafeBytes { Checksum.hash($0, seed: 0) }, radix: 16)
+        return "." + String(repeating: "0", count: 16 - digits.utf8.count) + digits + rawValue
+    }
+
+    /// Throws `invalidArgument` if a new store would have a name of a temporary file, which the next compaction,
+    /// backup or salvage could remove.
+    static func requireNone(_ name: String) throws(StoreError) {
+        for suffix in allCases.map(\.rawValue) where name.hasSuffix(suffix) {
+            throw StoreError(
+                .invalidArgument,
+                "Names that end in “\(suffix)” belong to unfinished files, which may be removed: give another name.")
+        }
+    }
+}

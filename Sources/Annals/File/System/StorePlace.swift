@@ -1,0 +1,36 @@
+// Where a file is: an open directory, and a name in it.
+//
+// Invariants:
+// OD1  A handle does everything that it does with names in its open directory. So it stays with its store when the
+//      directory is renamed, and never reaches another store that was put at the old path.
+// OD2  Only this file puts paths together, and only `RealFileSystem.split` takes them apart.
+
+/// A name in an open directory. The holder closes the directory.
+package struct StorePlace: Sendable {
+    package let directory: Descriptor
+    /// The directory's real path when it was opened: for messages, and for the watch.
+    package let directoryPath: String
+    package let name: String
+
+    /// The path of the file when the directory was opened.
+    package var path: String { Self.path(of: name, in: directoryPath) }
+
+    package static func path(of name: String, in directory: String) -> String {
+        directory.utf8.last == UInt8(ascii: "/") ? directory + name : directory + "/" + name
+    }
+}
+
+extension FileSystem {
+    /// Opens the directory of a path, with symbolic links followed. The file need not exist.
+    package func openPlace(_ path: String) throws(StoreError) -> StorePlace {
+        let resolved = try resolve(path)
+        return StorePlace(
+            directory: try openDirectory(resolved.directory), directoryPath: resolved.directory, name: resolved.name)
+    }
+
+    /// Another name in the same directory, or the same name, with a descriptor of its own.
+    package func reopen(_ place: StorePlace, name: String? = nil) throws(StoreError) -> StorePlace {
+        StorePlace(
+            directory: try duplicate(place.directory), directoryPath: place.directoryPath, name: name ?? place.name)
+    }
+}

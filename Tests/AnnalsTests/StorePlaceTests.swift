@@ -1,0 +1,116 @@
+// Where a store is: odd names and paths, and directories that get other names or change places.
+
+import Annals
+import FoundationEssentials
+import Glibc
+import TestSupport
+import Testing
+
+@Suite struct StorePlaceTests {
+    /// Names of one file that a program, a person or another system may choose.
+    static let oddNames: [String] = [
+        "ä.annals", "a\u{308}.annals", "日本語.annals", "👩‍👩‍👧‍👦🇩🇪.annals", "\u{301}.annals", "e\u{301}\u{323}", "한글",
+        "\u{1112}\u{1161}\u{11AB}",
+        " leading and trailing ", "two  spaces.annals", "tab\tname", "new\nline.annals", "\r\n.annals", "-dash.annals",
+        "--help", "%41%00.annals", "100%.annals", "#1?x=y&z.annals", "a:b;c.annals", "back\\slash", "'quote'",
+        "\"double\"", "$HOME", "`id`", "*.annals", "[a]", "{a,b}", "~", "~root", ".hidden", "..two", "...", "a.", "a",
+        "\u{1}\u{7F}.annals", "\u{FEFF}bom", "\u{202E}gpj.annals", "ﷺ", "ß", "İ", "x.annals.compacting.annals",
+        String(repeating: "n", count: 244), String(repeating: "n", count: 245), String(repeating: "n", count: 255),
+        String(repeating: "ä", count: 127), String(repeating: "👍", count: 63),
+    ]
+
+    @Test(arguments: oddNames) func aStoreOfAnOddNameIsCompacted(_ name: String) throws {
+        let folder = try TemporaryDirectory()
+        let path = folder.path(name)
+        let store = try Store(at: path, entities: [SampleClip.self])
+        let other = try Store(at: path, entities: [SampleClip.self])
+        for rank in 1...20 { try other.write { try $0.insert(SampleClip(url: "\(rank)")) } }
+        for _ in 1...3 {
+            _ = try store.compact()
+            let (added, _) = try other.write { try $0.insert(SampleClip(url: "after")) }
+            try other.write { try $0.delete(added) }
+        }
+        #expect(folder.names == [name])
+        for store in [store, other] {
+            #expect(try store.snapshot().fetch(SampleClip.self).count == 20)
+            try store.close()
+        }
+        #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
+    }
+
+    /// The folder is named as the store's name has more bytes than characters.
+    @Test func twoStoresWhoseFoldersDifferByTheBytesOfTheirNameAreCompacted() throws {
+        let folder = try TemporaryDirectory()
+        let name = "ä.annals"
+        let stores = try ["1", "10"].map { directory in
+            mkdir(folder.path(directory), 0o700)
+            let store = try Store(at: folder.path(directory + "/" + name), entities: [SampleClip.self])
+            try store.write { try $0.insert(SampleClip(url: directory)) }
+            return store
+        }
+        // What a compactor that died has left in the other folder.
+        try folder.write("", to: "1/" + name + ".compacting")
+        _ = try stores[1].compact()
+        _ = try stores[0].compact()
+        for (directory, store) in zip(["1", "10"], stores) {
+            #expect(try store.snapshot().fetch(SampleClip.self).map(\.url) == [directory])
+            try store.close()
+            #expect(try Checker.check(store.path, files: RealFileSystem()).isIntact)
+        }
+        #expect(TemporaryDirectory.names(in: folder.path("1")) == [name])
+        #expect(TemporaryDirectory.names(in: folder.path("10")) == [name])
+    }
+
+    /// Two folders with a store of the same name change places while both stores are open.
+    @Test func storesOfSwappedDirectoriesAreCompactedWhereTheyAre() throws {
+        let folder = try TemporaryDirectory()
+        let stores = try ["a", "b"].map { directory in
+            mkdir(folder.path(directory), 0o700)
+            let store = try Store(at: folder.path(directory + "/s.annals"), entities: [SampleClip.self])
+            try store.write { try $0.insert(SampleClip(url: directory)) }
+            return store
+        }
+        for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] {
+            #expect(rename(folder.path(from), folder.path(to)) == 0)
+        }
+        for store in stores { _ = try store.compact() }
+        for (directory, store) in zip(["a", "b"], stores) {
+            try store.write { try $0.insert(SampleClip(url: directory + "2")) }
+            #expect(try store.snapshot().fetch(SampleClip.self).map(\.url) == [directory, directory + "2"])
+            try store.close()
+        }
+        for (directory, there) in [("a", "b"), ("b", "a")] {
+            let path = folder.path(there + "/s.annals")
+            let store = try Store(at: path, entities: [SampleClip.self])
+            #expect(try store.snapshot().fetch(SampleClip.self).map(\.url) == [directory, directory + "2"])
+            try store.close()
+            #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
+            #expect(TemporaryDirectory.names(in: folder.path(there)) == ["s.annals"])
+        }
+    }
+
+    /// A holder stays with its store, whatever is at the path by which it was opened.
+    @Test func aHolderFollowsACompactionInARenamedDirectory() throws {
+        let folder = try TemporaryDirectory()
+        mkdir(folder.path("old"), 0o700)
+        let path = folder.path("old/s.annals")
+        let holder = try Store(at: path, entities: [SampleClip.self])
+        try holder.write { try $0.insert(SampleClip(url: "1")) }
+        try holder.backup(to: folder.path("backup"))
+        #expect(rename(folder.path("old"), folder.path("new")) == 0)
+        mkdir(folder.path("old"), 0o700)
+        #expect(rename(folder.path("backup"), path) == 0)
+        let other = try Store(at: folder.path("new/s.annals"), entities: [SampleClip.self])
+        _ = try other.compact()
+        try other.write { try $0.insert(SampleClip(url: "2")) }
+        try holder.write { try $0.insert(SampleClip(url: "3")) }
+        #expect(try holder.snapshot().fetch(SampleClip.self).map(\.url) == ["1", "2", "3"])
+        #expect(try other.snapshot().fetch(SampleClip.self).map(\.url) == ["1", "2", "3"])
+        let backup = try Store(at: path, entities: [SampleClip.self])
+        #expect(try backup.snapshot().fetch(SampleClip.self).map(\.url) == ["1"])
+        for store in [holder, other, backup] { try store.close() }
+        for path in [path, folder.path("new/s.annals")] {
+            #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
+        }
+    }
+}
