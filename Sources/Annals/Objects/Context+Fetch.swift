@@ -141,7 +141,7 @@ struct ContextSearch<E: Entity> {
         let kept = E.model.properties.filter { $0.codec.target != nil && $0.deleteRule != .cascade }
         if kept.isEmpty { return false }
         return core.pending.values.contains { object in
-            object.phase == .deleted && kept.contains { $0.codec.target == object.model.type }
+            !object.isShown && kept.contains { $0.codec.target == object.model.type }
         }
     }
 

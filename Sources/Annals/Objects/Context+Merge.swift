@@ -112,36 +112,67 @@ extension Store {
 }
 
 extension ContextCore {
-    /// Moves to another state. If it throws, nothing has changed.
+    /// Moves to another state: the one way by which a commit reaches a context. If it throws, nothing has changed, but
+    /// that inserted objects may have their permanent IDs.
     ///
-    /// - Parameter saved: The objects that were just saved. They are newer than the context's place.
-    func move(to newer: Snapshot, saved: () -> Set<ObjectID> = { [] }) throws(StoreError) {
+    /// A save that the state contains lands: its objects are no longer under what was being saved.
+    func move(to newer: Snapshot) throws(StoreError) {
         let older = try snapshot
-        guard newer.token != older.token else { return }
-        let changed = try changes(from: older, to: newer)
+        let flight = inFlight
+        let landing = flight.flatMap { $0.isContained(in: newer) ? $0 : nil }
+        guard newer.token != older.token || landing != nil else { return }
+        landing?.adoptIDs(self)
+        let changed = newer.token == older.token ? [] : try changes(from: older, to: newer)
+        if landing != nil { inFlight = nil }
+        do throws(StoreError) {
+            let refreshments = try refreshments(from: older, to: newer, changed, landing)
+            let sides = try observedSideLists()
+            recorder?.isShowingEndedGroup = landing?.endsGroup ?? false
+            defer { recorder?.isShowingEndedGroup = false }
+            for refreshment in refreshments { refreshment.willChange() }
+            stand(at: newer)
+            for refreshment in refreshments { refreshment.apply() }
+            for refreshment in refreshments { refreshment.didChange() }
+            landing?.ending = .landed
+            if !pending.isEmpty { deleteNewReferrers() }
+            if !sides.isEmpty { try tellObservers(ofSides: sides) }
+        } catch {
+            // Only a move that has ended changes what is in flight.
+            if landing?.ending == nil { inFlight = flight }
+            throw error
+        }
+        if newer.token != older.token { noteMoved(from: older, changed) }
+    }
+
+    /// New values for the objects that may differ between two states. `changed` are those that history names; nil if
+    /// all are compared.
+    private func refreshments(
+        from older: Snapshot, to newer: Snapshot, _ changed: Set<ObjectID>?, _ landing: SaveInFlight?
+    ) throws(StoreError) -> [any ObjectRefreshment] {
         var refreshments: [any ObjectRefreshment] = []
-        if let changed {
-            for id in changed {
-                guard let object = registered(id) else { continue }
-                if let refreshment = try object.refreshment(newer) { refreshments.append(refreshment) }
-            }
-        } else {
-            // Others may have made an object what it was at the place. That is no difference between the states.
-            let saved = saved()
-            for object in storedObjects {
-                let isCompared = !object.mayBeOffPlace && !saved.contains(object.id)
-                if isCompared, try !newer.isOther(object.id, than: older) { continue }
-                if let refreshment = try object.refreshment(newer) { refreshments.append(refreshment) }
+        if let landing {
+            // Also those of which nothing was written.
+            for sent in landing.objects.values {
+                if let found = try sent.live.refreshment(newer, landing: landing) { refreshments.append(found) }
             }
         }
-        let sides = try observedSideLists()
-        for refreshment in refreshments { refreshment.willChange() }
-        stand(at: newer)
-        for refreshment in refreshments { refreshment.apply() }
-        for refreshment in refreshments { refreshment.didChange() }
-        if !pending.isEmpty { deleteNewReferrers() }
-        if !sides.isEmpty { try tellObservers(ofSides: sides) }
-        noteMoved(from: older, changed)
+        func refresh(_ object: any LiveObject) throws(StoreError) {
+            if landing?.objects[object.id] != nil { return }
+            if let found = try object.refreshment(newer, landing: nil) { refreshments.append(found) }
+        }
+        if let changed {
+            for id in changed {
+                if let object = registered(id) { try refresh(object) }
+            }
+        } else {
+            for object in storedObjects {
+                // An object under what is being saved, or with other edits, may differ from both states.
+                let isCompared = !object.mayBeOffPlace && inFlight?.objects[object.id] == nil
+                if isCompared, try !newer.isOther(object.id, than: older) { continue }
+                try refresh(object)
+            }
+        }
+        return refreshments
     }
 
     private func tellObservers(ofSides before: [ObjectID: [[ObjectID]]]) throws(StoreError) {

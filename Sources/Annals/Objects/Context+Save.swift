@@ -1,7 +1,7 @@
 // Saving: everything that is unsaved becomes one transaction.
 //
 // Invariants:
-// CS1  Until the transaction is committed nothing of the context has changed: after an error it is as it was.
+// CS1  If the transaction is not committed, everything is unsaved as it was.
 // CS2  No code of the program runs under the writer lock.
 // CS3  What is written was worked out for the versions that the transaction replaces. If another writer was faster, it
 //      is worked out again.
@@ -37,6 +37,7 @@ extension Context {
 
     private func save(_ addition: ((Transaction) throws -> Void)?) throws -> HistoryToken {
         let store = try core.requireStore()
+        let recalled = try core.endFlight(store)
         guard let plan = try SavePlan(core) else {
             if let addition { _ = try store.commit(author: author, contextName: name, addition) }
             core.recorder?.endSavedGroup()
@@ -45,12 +46,21 @@ extension Context {
         let deadline = Duration.deadline(after: store.options.lockTimeout)
         while true {
             let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy, upserts: upserts)
+            let outcome = SaveOutcome()
             do throws(StoreError) {
-                let (permanent, saved) = try store.save(ready, addition, author: author, contextName: name)
-                let place = core.finish(ready, permanent, saved, store)
+                let saved = try store.save(ready, outcome, addition, author: author, contextName: name)
+                core.land(core.send(plan, ready, outcome), in: store)
                 core.recorder?.endSavedGroup()
-                return place
+                recalled?.successor = saved
+                if let saved { return saved }
+                return try core.snapshot.token
             } catch {
+                if case .appended = outcome.state {
+                    // It is in the file, but may not be durable.
+                    core.land(core.send(plan, ready, outcome), in: store)
+                    core.recorder?.endSavedGroup()
+                    throw error
+                }
                 try ready.requireAnother(after: error, store, deadline, upserts: upserts)
             }
         }
@@ -58,26 +68,51 @@ extension Context {
 
     /// Saves as `save()` does, and waits for the writer lock and the sync without occupying the actor.
     ///
-    /// What is saved is what is unsaved when it is called. Edits made meanwhile stay unsaved.
+    /// The saves of a context run one after the other. A call saves what is unsaved when its turn comes; from then on
+    /// that counts as saved. So edits that are made while the transaction is written stay unsaved, and `rollback()` and
+    /// `discard(_:)` go back to what is being saved. If the save fails, its changes are unsaved again. A `save()` in
+    /// the meantime saves everything at once, if the transaction is not being appended yet.
     ///
     /// Throws as `save()`, and `CancellationError` if the task is cancelled before the transaction is appended.
     @discardableResult
     public func saveInBackground(isolation: isolated any Actor = #isolation) async throws -> HistoryToken {
-        let store = try core.requireStore()
-        guard let plan = try SavePlan(core) else { return try token }
-        let isEnded = core.recorder?.endSavedGroup() ?? false
-        let deadline = Duration.deadline(after: store.options.lockTimeout)
-        let (author, name) = (author, name)
+        await core.beginSaving()
+        defer { core.endSaving() }
         while true {
-            let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy, upserts: upserts)
-            do {
-                let (permanent, saved) = try await store.commit(author: author, contextName: name) { transaction in
-                    try ready.write(to: transaction)
+            let store = try core.requireStore()
+            try core.endFlight(store)
+            guard let plan = try SavePlan(core) else { return try token }
+            let endsGroup = core.recorder?.endSavedGroup() ?? false
+            let flight = core.send(plan, plan, SaveOutcome(), endsGroup: endsGroup)
+            if let token = try await save(plan, flight, store) { return token }
+        }
+    }
+
+    /// Writes a plan. Returns nil if another save has recalled it, and then failed.
+    private func save(
+        _ plan: SavePlan, _ flight: SaveInFlight, _ store: Store, isolation: isolated any Actor = #isolation
+    ) async throws -> HistoryToken? {
+        let deadline = Duration.deadline(after: store.options.lockTimeout)
+        do {
+            while true {
+                let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy, upserts: upserts)
+                do {
+                    let result = try await store.save(ready, in: flight, author: author, contextName: name)
+                    core.land(flight, in: store)
+                    if let token = result.token { return token }
+                    return try core.snapshot.token
+                } catch let error as StoreError where flight.ending == nil && !flight.isAppended {
+                    try ready.requireAnother(after: error, store, deadline, upserts: upserts)
                 }
-                return core.finish(ready, permanent, saved, store, groupIsEnded: isEnded)
-            } catch let error as StoreError {
-                try ready.requireAnother(after: error, store, deadline, upserts: upserts)
             }
+        } catch {
+            if flight.isAppended {
+                core.land(flight, in: store)
+                throw error
+            }
+            if flight.ending == .takenBack { return flight.successor }
+            core.takeBack(flight)
+            throw error
         }
     }
 
@@ -91,18 +126,42 @@ extension Context {
 
 extension Store {
     fileprivate func save(
-        _ plan: SavePlan, _ addition: ((Transaction) throws -> Void)?, author: String?, contextName: String?
-    ) throws(StoreError) -> (permanent: PermanentIDs, saved: HistoryToken?) {
+        _ plan: SavePlan, _ outcome: SaveOutcome, _ addition: ((Transaction) throws -> Void)?, author: String?,
+        contextName: String?
+    ) throws(StoreError) -> HistoryToken? {
         do {
-            let (permanent, token) = try commit(author: author, contextName: contextName) { transaction in
+            let token = try commit(author: author, contextName: contextName) { transaction in
                 let permanent = try plan.write(to: transaction)
                 try addition?(transaction)
-                return permanent
-            }
-            return (permanent, token)
+                transaction.afterAppending { outcome.append($0, permanent) }
+            }.token
+            outcome.end(isUnchanged: true)
+            return token
         } catch {
             guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
             throw error
+        }
+    }
+
+    /// The same on the store's thread for asynchronous writes.
+    fileprivate func save(
+        _ plan: SavePlan, in flight: SaveInFlight, author: String?, contextName: String?,
+        isolation: isolated any Actor = #isolation
+    ) async throws -> SaveResult {
+        let write = flight.begin(plan)
+        let outcome = flight.outcome
+        return try await write.run(in: asyncWrites) { write in
+            var isUnchanged = false
+            defer { outcome.end(isUnchanged: isUnchanged) }
+            let (permanent, token) = try self.commit(author: author, contextName: contextName) { transaction in
+                try write.run(transaction) { transaction in
+                    let permanent = try plan.write(to: transaction)
+                    transaction.afterAppending { outcome.append($0, permanent) }
+                    return permanent
+                }
+            }
+            isUnchanged = true
+            return SaveResult(permanent: permanent, token: token)
         }
     }
 }
@@ -112,12 +171,8 @@ struct SavePlan: Sendable {
     private let items: [any SaveItem]
     /// The state that the items were worked out for.
     fileprivate let base: Snapshot
-    /// What the merge policy has decided against.
-    private let dropped: [any SaveItem]
 
-    private init(_ items: [any SaveItem], dropped: [any SaveItem] = [], _ base: Snapshot) {
-        (self.items, self.dropped, self.base) = (items, dropped, base)
-    }
+    private init(_ items: [any SaveItem], _ base: Snapshot) { (self.items, self.base) = (items, base) }
 
     /// What is unsaved in a context; nil if nothing is. Throws what was noted since the last save.
     init?(_ core: ContextCore) throws(StoreError) {
@@ -139,26 +194,25 @@ struct SavePlan: Sendable {
         guard failures.isEmpty else { throw .validationFailed(failures) }
     }
 
-    /// The same for a newer state. Throws `mergeConflict`, `validationFailed`.
+    /// The same for a newer state, without what the policy has decided against. Throws `mergeConflict`,
+    /// `validationFailed`.
     func rebased(on newer: Snapshot, _ policy: MergePolicy, upserts: Bool) throws(StoreError) -> SavePlan {
         var conflicts: [MergeConflict] = []
         var rebased: [any SaveItem] = []
         rebased.reserveCapacity(items.count)
-        var dropped = dropped
         for item in items {
             var isSame = item.kind == .insert && !item.isAgain
             if item.kind != .insert, !item.isContested { isSame = try !newer.isOther(item.id, than: base) }
             if isSame {
                 rebased.append(item)
             } else if let item = try item.rebased(on: newer, policy, &conflicts) {
+                // Otherwise the policy has decided against it, and its object will show what the store has.
                 rebased.append(item)
-            } else {
-                dropped.append(item)
             }
         }
         guard conflicts.isEmpty else { throw .mergeConflict(conflicts) }
         if upserts { try Self.upsert(&rebased, newer) }
-        let plan = SavePlan(rebased, dropped: dropped, newer)
+        let plan = SavePlan(rebased, newer)
         try plan.requireValid()
         return plan
     }
@@ -204,13 +258,16 @@ struct SavePlan: Sendable {
         return permanent
     }
 
-    fileprivate func savedIDs(_ permanent: PermanentIDs) -> Set<ObjectID> {
-        Set(items.map { permanent[$0.id] ?? $0.id })
+    /// What lies over the store's values while this is being written.
+    func send(_ core: ContextCore) -> ObjectIDTable<any SentObject> {
+        var objects = ObjectIDTable<any SentObject>()
+        objects.reserveCapacity(items.count)
+        for item in items { objects[item.id] = item.send(core) }
+        return objects
     }
 
-    func finish(_ core: ContextCore, _ permanent: PermanentIDs, _ newer: Snapshot) {
-        for item in dropped { item.drop(core, newer) }
-        for item in items { item.finish(core, permanent) }
+    func adoptIDs(_ flight: SaveInFlight, _ core: ContextCore, _ permanent: PermanentIDs) {
+        for item in items { item.adoptID(flight, core, permanent) }
     }
 
     /// Throws the error, unless it says that another writer was faster and there is time left.
@@ -231,26 +288,49 @@ struct SavePlan: Sendable {
 }
 
 extension ContextCore {
-    /// Takes over what was saved, and moves to a state that contains it. What is committed must not look unsaved, so
-    /// nothing is thrown here: if the newest state cannot be read, the next call that reads says so.
-    fileprivate func finish(
-        _ plan: SavePlan, _ permanent: PermanentIDs, _ saved: HistoryToken?, _ store: Store,
-        groupIsEnded: Bool = false
-    ) -> HistoryToken {
-        recorder?.isShowingEndedGroup = groupIsEnded
-        defer { recorder?.isShowingEndedGroup = false }
-        batch {
-            var newer: Snapshot?
-            do throws(StoreError) { newer = try store.newestSnapshot() } catch { note(error) }
-            plan.finish(self, permanent, newer ?? plan.base)
-            if !permanent.isEmpty {
-                for object in pending.values { object.replaceReferences(permanent) }
-                recorder?.replaceReferences(permanent)
-            }
-            do throws(StoreError) {
-                if let newer { try move(to: newer) { plan.savedIDs(permanent) } }
-            } catch { note(error) }
+    /// The changes of a plan are on their way: they lie over the store's values from now on.
+    ///
+    /// - Parameter ready: The same plan for the state on which it is written.
+    func send(
+        _ plan: SavePlan, _ ready: SavePlan, _ outcome: SaveOutcome, endsGroup: Bool = false
+    ) -> SaveInFlight {
+        let flight = SaveInFlight(plan.send(self), ready, outcome, endsGroup: endsGroup)
+        inFlight = flight
+        return flight
+    }
+
+    /// Moves to a state that contains what was saved. What is committed must not look unsaved, so nothing is thrown
+    /// here. If the newest state cannot be read, the next call that reads says so, and the save lands later.
+    func land(_ flight: SaveInFlight, in store: Store) {
+        guard flight.ending == nil else { return }
+        do throws(StoreError) {
+            try batch { () throws(StoreError) in try move(to: try store.newestSnapshot()) }
+        } catch {
+            batch { flight.adoptIDs(self) }
+            note(error)
         }
-        return saved ?? (try? snapshot.token) ?? plan.base.token
+    }
+
+    /// The changes of a save that was not written are unsaved again.
+    func takeBack(_ flight: SaveInFlight) {
+        guard flight.ending == nil else { return }
+        flight.ending = .takenBack
+        inFlight = nil
+        batch { for object in flight.objects.values { object.takeBack(self) } }
+    }
+
+    /// For a save that begins: a save that is not being appended yet is recalled, and one that is written lands.
+    ///
+    /// - Returns: The recalled save.
+    @discardableResult
+    func endFlight(_ store: Store) throws(StoreError) -> SaveInFlight? {
+        guard let flight = inFlight else { return nil }
+        flight.recall()
+        guard flight.isAppended else {
+            takeBack(flight)
+            return flight
+        }
+        try batch { () throws(StoreError) in try move(to: try store.newestSnapshot()) }
+        return nil
     }
 }

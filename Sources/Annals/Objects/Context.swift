@@ -183,7 +183,9 @@ public final class Context {
             if !keepingEdits { core.batch { object.forgetEdits() } }
             return
         }
-        guard let theirs = try store.snapshot().value(object.reference) else {
+        let newest = try store.newestSnapshot()
+        if let flight = core.inFlight, flight.isContained(in: newest) { core.batch { flight.adoptIDs(core) } }
+        guard let theirs = try core.value(object.reference, in: newest) else {
             throw StoreError.objectGone(object.reference.id, E.model.name)
         }
         core.batch { core.rebase(object, on: object.kept(theirs), keepingEdits: keepingEdits) }
@@ -200,7 +202,7 @@ extension ContextCore {
         recorder?.willShow(theirs, of: object, own: [])
         var value = theirs
         if keepingEdits, let saved = object.saved {
-            E.model.copy(E.model.differences(saved.value, object.current), from: object.current, to: &value)
+            value = ThreeWayMerge(base: saved.value, mine: object.current, theirs: theirs).value
         }
         let before = object.current
         let slots = E.model.differences(before, value)

@@ -3,8 +3,9 @@
 // Invariants:
 // CX1  There is one object for each ID. `registry` has every object that somebody holds, and keeps none alive. It also
 //      has a saved object by the temporary ID that the object had before.
-// CX2  `pending` has every object with something unsaved, or with a newer version than the snapshot has, and keeps it
-//      alive. Without its context it is emptied, so that objects and their context do not keep each other alive.
+// CX2  `pending` has every object with something unsaved, being saved, or with a newer version than the snapshot has,
+//      and keeps it alive. Without its context it is emptied, so that objects and their context do not keep each other
+//      alive.
 // CX3  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
 //      snapshot, without the objects in `pending`, and those of them that refer.
 
@@ -49,6 +50,11 @@ final class ContextCore: ObjectSource {
     /// IDs that were reserved for objects that are not saved yet.
     private var reservedIDs: Set<ObjectID> = []
     private(set) var isClosed = false
+    /// The save whose changes lie over the store's values.
+    var inFlight: SaveInFlight?
+    private var isSaving = false
+    /// The background saves that wait for their turn.
+    private var waitingSaves: [CheckedContinuation<Void, Never>] = []
     var recorder: (any ChangeRecorder)?
     /// Objects whose other sides somebody observes.
     private var observedSides: Set<ObjectID> = []
@@ -94,8 +100,26 @@ final class ContextCore: ObjectSource {
         let kept = pending
         defer { withExtendedLifetime(kept) {} }
         pending = ObjectIDTable()
+        inFlight?.ending = .closed
+        inFlight = nil
         recorder = nil
         telling.removeAll()
+    }
+
+    // MARK: The turns of background saves
+
+    /// Waits until no other background save is under way.
+    func beginSaving(isolation: isolated any Actor = #isolation) async {
+        guard isSaving else {
+            isSaving = true
+            return
+        }
+        await withCheckedContinuation(isolation: isolation) { waitingSaves.append($0) }
+    }
+
+    /// Gives the turn to the next one.
+    func endSaving() {
+        if waitingSaves.isEmpty { isSaving = false } else { waitingSaves.removeFirst().resume() }
     }
 
     // MARK: Objects
@@ -172,12 +196,31 @@ final class ContextCore: ObjectSource {
 
     override func value<E: Entity>(_ reference: Reference<E>) -> E? {
         do throws(StoreError) {
-            return try snapshot.value(reference)
+            return try value(reference, in: snapshot)
         } catch {
             note(error)
             unreadable[reference.id] = error
             return nil
         }
+    }
+
+    /// An object's properties in a state, under what is being saved.
+    func value<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
+        let sent = inFlight.flatMap { $0.isContained(in: state) ? nil : $0.objects[reference.id] }
+        guard let sent = sent as? SentObjectOf<E> else { return try state.value(reference) }
+        return sent.overlay(reference.id.isTemporary ? nil : try state.value(reference))
+    }
+
+    /// Whether an object is in a state, or is being saved.
+    func has<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> Bool {
+        if inFlight?.objects[reference.id] != nil { return try value(reference, in: state) != nil }
+        return try state.has(reference)
+    }
+
+    /// What the store has of an object, where the context stands. What cannot be read is noted.
+    func storedValue<E: Entity>(of object: Object<E>) -> E? {
+        do throws(StoreError) { return try snapshot.value(object.reference) } catch { note(error) }
+        return nil
     }
 
     /// Takes what was noted, for a save to tell or a rollback to forget, and lets unreadable objects be changed again.
@@ -192,10 +235,12 @@ final class ContextCore: ObjectSource {
         guard temporary != reference.id else { return }
         // When it is released, it is taken out by its first ID and its last one.
         if temporary != object.firstID { registry.remove(temporary) }
-        pending[temporary] = nil
         if !observedSides.isEmpty, observedSides.remove(temporary) != nil { observedSides.insert(reference.id) }
+        let isPending = pending[temporary] != nil
+        pending[temporary] = nil
         object.reference = reference
         register(object)
+        if isPending { pending[reference.id] = object }
         noteRenamed(temporary, to: reference.id)
     }
 
@@ -249,8 +294,10 @@ final class ContextCore: ObjectSource {
         SavedValue(object.current, isContested: pending[object.id] != nil)
     }
 
-    /// An object has no edits any more. It stays in `pending` if it shows a newer version than the snapshot has.
+    /// An object has no edits any more. It stays in `pending` if it is being saved, or shows a newer version than the
+    /// snapshot has.
     func removeUnlessNewer<E: Entity>(_ object: Object<E>) {
+        if inFlight?.objects[object.id] != nil { return addPending(object) }
         let here = (try? snapshot)?.valueIfReadable(object.reference)
         if let here, E.model.firstDifference(here, object.current) == nil {
             removePending(object)

@@ -6,6 +6,8 @@ internal import FoundationEssentials
 protocol LiveObject: AnyObject {
     var id: ObjectID { get }
     var phase: ObjectPhase { get }
+    /// Whether it is shown: related objects and results leave out the others.
+    var isShown: Bool { get }
     var model: EntityModel { get }
     /// Whether it is inserted, deleted, or a stored property differs from the saved one.
     var hasChanges: Bool { get }
@@ -22,7 +24,8 @@ protocol LiveObject: AnyObject {
     /// Tells those who observe these slots that they have changed; nil for all.
     func notify(_ slots: [Int]?)
     /// What becomes of it in another state; nil if nothing does.
-    func refreshment(_ newer: Snapshot) throws(StoreError) -> (any ObjectRefreshment)?
+    /// `landing` is the save that the state contains, and the context's state does not.
+    func refreshment(_ newer: Snapshot, landing: SaveInFlight?) throws(StoreError) -> (any ObjectRefreshment)?
     /// What is to be saved of it; nil if nothing is.
     func saveItem(runsHooks: Bool, _ snapshot: Snapshot) throws(StoreError) -> (any SaveItem)?
     /// Replaces temporary references in its properties.
@@ -40,7 +43,6 @@ extension Object: LiveObject {
         return core
     }
 
-    /// Whether it is shown: related objects and results leave out the others.
     var isShown: Bool { phase == .stored || phase == .inserted }
 
     var hasChanges: Bool {

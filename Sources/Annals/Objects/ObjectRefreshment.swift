@@ -10,45 +10,52 @@ protocol ObjectRefreshment {
 }
 
 extension Object {
-    func refreshment(_ newer: Snapshot) throws(StoreError) -> (any ObjectRefreshment)? {
+    func refreshment(
+        _ newer: Snapshot, landing: SaveInFlight?
+    ) throws(StoreError) -> (any ObjectRefreshment)? {
+        let sent = landing.flatMap { $0.objects[id] as? SentObjectOf<E> }
         switch phase {
         case .inserted: return nil
         case .gone:
-            // Only an object that was deleted in the store can be there again.
-            guard !id.isTemporary, let theirs = try newer.value(reference) else { return nil }
-            return Refreshment(object: self, value: kept(theirs), saved: nil, phase: .stored)
+            // Only an object that was deleted in the store, or that the store has kept, can be there again.
+            guard !id.isTemporary, let theirs = try core.value(reference, in: newer) else {
+                return sent == nil ? nil : Refreshment(object: self, value: current, saved: nil, phase: .gone, sent)
+            }
+            return Refreshment(object: self, value: kept(theirs), saved: nil, phase: .stored, sent)
         case .deleted:
-            guard try newer.has(reference) else {
-                return Refreshment(object: self, value: current, saved: nil, phase: .gone)
+            guard try core.has(reference, in: newer) else {
+                return Refreshment(object: self, value: current, saved: nil, phase: .gone, sent)
             }
             // Saving finds out whether anything in it has changed.
             return Refreshment(
-                object: self, value: current, saved: saved.map { SavedValue($0.value, isContested: true) },
-                phase: .deleted)
+                object: self, value: current,
+                saved: saved.map { SavedValue((sent?.rebased($0) ?? $0).value, isContested: true) }, phase: .deleted,
+                sent)
         case .stored: break
         }
         guard let saved, let mine = loaded, hasChanges else {
             guard loaded != nil || registrar != nil else {
                 // Read when it is asked for, unless there will be nothing to read.
-                if try newer.has(reference) { return nil }
-                return Refreshment(object: self, value: current, saved: nil, phase: .gone)
+                if try core.has(reference, in: newer) { return nil }
+                return Refreshment(object: self, value: current, saved: nil, phase: .gone, sent)
             }
-            guard let theirs = try newer.value(reference) else {
-                return Refreshment(object: self, value: current, saved: nil, phase: .gone)
+            guard let theirs = try core.value(reference, in: newer) else {
+                return Refreshment(object: self, value: current, saved: nil, phase: .gone, sent)
             }
-            return Refreshment(object: self, value: kept(theirs), saved: nil, phase: .stored)
+            return Refreshment(object: self, value: kept(theirs), saved: nil, phase: .stored, sent)
         }
+        let base = sent?.rebased(saved) ?? saved
         // Saving finds that the object is gone: until then the edits stay.
-        guard let theirs = try newer.value(reference) else {
+        guard let theirs = try core.value(reference, in: newer) else {
             return Refreshment(
-                object: self, value: mine, saved: SavedValue(saved.value, isContested: true), phase: .stored)
+                object: self, value: mine, saved: SavedValue(base.value, isContested: true), phase: .stored, sent)
         }
-        let merge = ThreeWayMerge(base: saved.value, mine: mine, theirs: theirs)
+        let merge = ThreeWayMerge(base: base.value, mine: mine, theirs: theirs)
         let isEdited = E.model.firstDifference(merge.base, merge.value) != nil
         return Refreshment(
             object: self, value: merge.value,
             saved: isEdited ? SavedValue(merge.base, isContested: !merge.conflicts.isEmpty) : nil,
-            phase: .stored)
+            phase: .stored, sent)
     }
 
     /// A value from the store, with what the object has of properties that are not kept.
@@ -64,10 +71,14 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
     let value: E
     let saved: SavedValue<E>?
     let phase: ObjectPhase
+    /// What has landed of the object's save; nil if nothing has.
+    private let sent: SentObjectOf<E>?
     private let slots: [Int]
 
-    init(object: Object<E>, value: E, saved: SavedValue<E>?, phase: ObjectPhase) {
-        (self.object, self.value, self.saved, self.phase) = (object, value, saved, phase)
+    init(
+        object: Object<E>, value: E, saved: SavedValue<E>?, phase: ObjectPhase, _ sent: SentObjectOf<E>?
+    ) {
+        (self.object, self.value, self.saved, self.phase, self.sent) = (object, value, saved, phase, sent)
         if object.registrar == nil {
             slots = []
         } else if object.phase == phase {
@@ -78,15 +89,25 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
     }
 
     func willChange() {
-        object.core.recorder?.willShow(value, of: object, own: [])
+        object.core.recorder?.willShow(value, of: object, own: sent?.own(in: value) ?? [])
         if !slots.isEmpty { object.willChange(slots) }
     }
 
     func apply() {
+        let core = object.core
+        if sent != nil, core.hasListeners {
+            // Nothing is written of a conflict that is settled as the store has it, so history does not tell of it.
+            if object.phase != phase {
+                core.noteTouched(object.id)
+            } else {
+                let settled = E.model.differences(object.current, value)
+                if !settled.isEmpty { core.noteTouched(object.id, TouchedSlots(slots: settled)) }
+            }
+        }
         object.loaded = value
         object.saved = saved
         object.phase = phase
-        if saved == nil, phase != .deleted { object.core.removePending(object) }
+        if saved == nil, phase != .deleted, core.inFlight?.objects[object.id] == nil { core.removePending(object) }
     }
 
     func didChange() { if !slots.isEmpty { object.didChange(slots) } }

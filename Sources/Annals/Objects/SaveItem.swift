@@ -31,10 +31,11 @@ protocol SaveItem: AnyObject, Sendable {
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
     /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
     func write(to transaction: Transaction, _ permanent: PermanentIDs) throws(StoreError)
-    /// The policy has decided against it: the object shows what the store has.
-    func drop(_ core: ContextCore, _ newer: Snapshot)
-    /// Takes over what was saved.
-    func finish(_ core: ContextCore, _ permanent: PermanentIDs)
+    /// What lies over the store's value of its object until the save lands; nil if the object is no longer there.
+    func send(_ core: ContextCore) -> (any SentObject)?
+    /// Gives its object the ID that the transaction has given it. `permanent` has the IDs of the inserted objects by
+    /// their temporary ones.
+    func adoptID(_ flight: SaveInFlight, _ core: ContextCore, _ permanent: PermanentIDs)
 }
 
 final class SaveItemOf<E: Entity>: SaveItem {
@@ -264,100 +265,30 @@ final class SaveItemOf<E: Entity>: SaveItem {
 
     // MARK: Afterwards
 
-    func drop(_ core: ContextCore, _ newer: Snapshot) {
-        guard let object = core.registered(reference) else { return }
-        let theirs: E?
-        // What cannot be read stays unsaved.
-        do throws(StoreError) { theirs = try newer.value(reference) } catch { return core.note(error) }
-        core.recorder?.willShow(theirs ?? object.current, of: object, own: [])
-        object.saved = nil
-        object.phase = theirs == nil ? .gone : .stored
-        if let theirs { object.show(object.kept(theirs)) } else { object.notify(nil) }
-        core.removePending(object)
-        core.noteTouched(object.id)
+    func send(_ core: ContextCore) -> (any SentObject)? {
+        guard let object = core.registered(reference) else { return nil }
+        return SentObjectOf(object, kind, base: base?.value, sent: shown)
     }
 
-    func finish(_ core: ContextCore, _ permanent: PermanentIDs) {
-        guard let object = core.registered(inserted ?? reference) else { return }
-        let saved = Reference<E>(permanent[id] ?? id)
-        if isFinishedAsShown(object, core, permanent) {
-            if kind == .insert { core.didInsert(id) }
-            core.rename(object, to: saved)
-            object.phase = .stored
-            object.saved = nil
-            return core.removePending(object)
-        }
-        finish(object, as: saved, core, permanent)
-    }
-
-    /// The object shows something other than was saved, or somebody is told.
-    @inline(never)
-    private func finish(
-        _ object: Object<E>, as saved: Reference<E>, _ core: ContextCore, _ permanent: PermanentIDs
-    ) {
-        if inserted != nil, let former = core.registered(reference) { core.replace(former) }
-        var value = value
-        if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &value) }
-        if kind == .delete {
-            if object.phase == .deleted {
-                object.phase = .gone
-                object.saved = nil
-                core.removePending(object)
-            }
-            return
-        }
-        if kind == .insert { core.didInsert(id) }
-        core.rename(object, to: saved)
-        // Edits since saving began stay unsaved.
-        var shown = shown
-        if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &shown) }
-        var now = object.current
-        if !permanent.isEmpty { _ = E.model.replaceReferences(permanent, in: &now) }
-        let later = E.model.differences(shown, now)
-        var next = value
-        if E.model.hasTransients {
-            next = now
-            E.model.copy(E.model.properties.indices, from: value, to: &next)
-        }
-        E.model.copy(later, from: now, to: &next)
-        if let recorder = core.recorder {
-            // What hooks and derivations have computed, and nobody else has changed since.
-            let first = first ?? self
-            let others = first === self ? [] : E.model.differences(first.value, self.value)
-            let own = E.model.differences(first.shown, first.value).filter {
-                !others.contains($0) && !later.contains($0)
-            }
-            recorder.willShow(next, of: object, own: own)
-        }
-        if inserted != nil, let base = base?.value { core.recorder?.didUpdateExisting(object.kept(base), with: object) }
-        if core.hasListeners {
-            // Nothing is written of a conflict that is settled as the store has it, so history does not tell of it.
-            let settled = E.model.differences(now, next)
-            if !settled.isEmpty { core.noteTouched(object.id, TouchedSlots(slots: settled)) }
-        }
-        object.show(next)
-        switch object.phase {
-        case .inserted, .stored:
-            object.phase = .stored
-            object.saved = later.isEmpty ? nil : SavedValue(value)
-            if later.isEmpty { core.removePending(object) } else { core.addPending(object) }
-        case .deleted, .gone:
-            // Deleted since saving began.
-            object.phase = .deleted
-            object.saved = SavedValue(value)
-            core.addPending(object)
-        }
-    }
-
-    /// Whether the object shows already what was saved, and nobody needs to be told. So it mostly is.
-    private func isFinishedAsShown(
-        _ object: Object<E>, _ core: ContextCore, _ permanent: PermanentIDs
-    ) -> Bool {
+    func adoptID(_ flight: SaveInFlight, _ core: ContextCore, _ permanent: PermanentIDs) {
+        guard let sent = flight.objects[insertedID ?? id] as? SentObjectOf<E> else { return }
         let model = E.model
-        guard kind != .delete, inserted == nil, object.isShown, core.recorder == nil,
-            permanent.isEmpty || model.referringSlots.isEmpty, let loaded = object.loaded
-        else { return false }
-        return model.firstDifference(value, loaded) == nil
+        if kind == .insert { core.didInsert(id) }
+        if inserted != nil, let former = core.registered(reference), former !== sent.object { core.replace(former) }
+        core.rename(sent.object, to: Reference(permanent[id] ?? id))
+        if kind == .delete { return }
+        // What the policy has taken from other writers is not computed here.
+        let first = first ?? self
+        var computed = model.differences(first.shown, first.value)
+        if first !== self, !computed.isEmpty {
+            let others = model.differences(first.value, value)
+            computed.removeAll { others.contains($0) }
+        }
+        let slots = base.map { model.differences($0.value, value) } ?? Array(model.properties.indices)
+        sent.land(value, slots: slots, computed: computed)
+        if inserted != nil, let base {
+            core.recorder?.didUpdateExisting(sent.object.kept(base.value), with: sent.object)
+        }
     }
 }
 

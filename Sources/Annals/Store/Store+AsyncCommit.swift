@@ -53,7 +53,7 @@ extension Store {
 }
 
 extension AsyncWrite {
-    fileprivate func run<Value>(_ transaction: Transaction, _ body: (Transaction) throws -> Value) throws -> Value {
+    func run<Value>(_ transaction: Transaction, _ body: (Transaction) throws -> Value) throws -> Value {
         transaction.beforeAppending { () throws(StoreError) in
             // The task has resumed already, so nobody sees this error.
             do { try self.beginAppending() } catch { throw StoreError(.cancelled, "The task was cancelled.") }

@@ -57,6 +57,10 @@ public final class Transaction {
     /// written.
     func beforeAppending(_ act: @escaping () throws(StoreError) -> Void) { open().beforeAppending = act }
 
+    /// `act` is called under the writer lock when the transaction is appended, with its number, before any snapshot of
+    /// this store contains it.
+    func afterAppending(_ act: @escaping (UInt64) -> Void) { open().afterAppending = { act($0.number) } }
+
     private func open() -> PendingTransaction {
         precondition(!isOver, "A transaction is used after its body has returned.")
         return pending

@@ -71,11 +71,14 @@ final class AsyncWrite<Result: Sendable>: Sendable {
 
     private let state = Guarded(State())
 
-    /// Queues the write, and waits for its result. Calls `body` once on the queue's thread, unless the task is
-    /// cancelled first.
-    func run(in queue: WriteQueue, _ body: @escaping @Sendable (AsyncWrite) throws -> Result) async throws -> Result {
+    /// Queues the write before it gives the caller's actor away, and waits for its result. Calls `body` once on the
+    /// queue's thread, unless the task is cancelled first.
+    func run(
+        in queue: WriteQueue, isolation: isolated (any Actor)? = #isolation,
+        _ body: @escaping @Sendable (AsyncWrite) throws -> Result
+    ) async throws -> Result {
         try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
+            try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
                 state.withLock { $0.continuation = continuation }
                 do throws(StoreError) {
                     if state.withLock({ $0.isCancelled }) { return end(with: .failure(CancellationError())) }
@@ -114,6 +117,17 @@ final class AsyncWrite<Result: Sendable>: Sendable {
             return state.phase == .waiting
         }
         if isWaiting { end(with: .failure(CancellationError())) }
+    }
+
+    /// Keeps the write from being appended. False if it is being appended, or is over. The task then gets
+    /// `CancellationError`.
+    func recall() -> Bool {
+        let phase = state.withLock { state in
+            if state.phase != .appending { state.isCancelled = true }
+            return state.phase
+        }
+        if phase == .waiting { end(with: .failure(CancellationError())) }
+        return phase != .appending
     }
 
     // MARK: What the transaction tells

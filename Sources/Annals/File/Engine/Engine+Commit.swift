@@ -147,6 +147,7 @@ extension Engine {
         }
         log.hintIfDue(appender.state)
         expectedChanges.store(Int(clamping: builder.changes), ordering: .relaxed)
+        pending.afterAppending?(appended)
         // A checkpoint with a new index spares others building it.
         return Appended(
             transaction: appended,

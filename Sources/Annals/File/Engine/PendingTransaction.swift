@@ -38,6 +38,8 @@ package final class PendingTransaction {
 
     /// Called with the writer lock, just before the transaction is appended. If it throws, nothing is written.
     @exclusivity(unchecked) package var beforeAppending: (() throws(StoreError) -> Void)?
+    /// Called with the writer lock when the transaction is appended, before any view of this handle contains it.
+    @exclusivity(unchecked) package var afterAppending: ((AppendedTransaction) -> Void)?
 
     struct DrawnNumbers {
         let first: UInt64
@@ -73,6 +75,7 @@ package final class PendingTransaction {
         if !reserved.isEmpty { reserved = [] }
         if !deleted.isEmpty { (deleted, deletedSet) = ([], []) }
         if beforeAppending != nil { beforeAppending = nil }
+        if afterAppending != nil { afterAppending = nil }
         areRulesApplied = false
         needsNewestState = false
     }

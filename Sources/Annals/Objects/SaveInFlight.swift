@@ -1,0 +1,160 @@
+// A save between the moment in which its contents are fixed and the moment in which the context stands at a state with
+// its transaction.
+//
+// What is being saved lies over the store's values: an object shows the value that a state has, with the changes that
+// are on their way (`SentObject.overlay`). So edits, merges, undo and the rest treat them as saved. When the context
+// moves to a state that contains the transaction, the overlay goes, and the objects are refreshed as after any other
+// commit. If the transaction is not written, the changes are unsaved again.
+//
+// The states of a save, and what each operation does (`SaveInFlightTests` enumerates the table):
+//
+// | operation                   | on its way                       | written, context behind | over                |
+// |-----------------------------|----------------------------------|-------------------------|---------------------|
+// | edit, insert, delete        | relative to what is being saved  | the same                | relative to the store |
+// | undo, rollback, discard     | back to what is being saved      | the same                | back to the store   |
+// | merge, follow, tracker      | moves under the overlay          | lands                   | moves               |
+// | refresh                     | reads under the overlay          | reads the store         | reads the store     |
+// | fetch                       | finds what is being saved        | the same                | finds the store's   |
+// | save                        | recalls it, and saves all at once | lands, saves the rest  | saves               |
+// | saveInBackground            | waits for its turn               | waits for its turn      | saves               |
+// | the task is cancelled       | the changes are unsaved again    | nothing                 | nothing             |
+// | the transaction fails       | the changes are unsaved again    | (cannot fail any more)  |                     |
+// | close                       | the transaction is written       | nothing                 | nothing             |
+//
+// Invariants:
+// SV1  A commit reaches a context in one way, whoever made it: `ContextCore.move(to:)`.
+// SV2  A context has at most one save in flight.
+// SV3  A context never writes an attribute that it never set: an overlay changes only what was edited before the save
+//      began, and an edit is compared with the value that was shown when it was made.
+
+internal import FoundationEssentials
+
+/// What the writing thread tells of a transaction. Any thread may call it.
+///
+/// Sound although it is shared: `state` is touched only with `monitor` locked.
+final class SaveOutcome: @unchecked Sendable {
+    enum State {
+        case waiting
+        /// Another writer was faster, or it failed: this attempt writes nothing.
+        case ended
+        /// There was nothing to write.
+        case unchanged
+        /// It is the transaction of this number. `permanent` has the inserted objects' IDs by their temporary ones.
+        case appended(number: UInt64, permanent: PermanentIDs)
+    }
+
+    private let monitor = Monitor()
+    private var known = State.waiting
+
+    var state: State { monitor.withLock { known } }
+
+    /// Called under the writer lock, before any snapshot of the store contains the transaction.
+    func append(_ number: UInt64, _ permanent: PermanentIDs) {
+        monitor.withLock { known = .appended(number: number, permanent: permanent) }
+    }
+
+    /// The attempt is over. Wakes those who wait.
+    func end(isUnchanged: Bool) {
+        monitor.withLock {
+            if case .waiting = known { known = isUnchanged ? .unchanged : .ended }
+            monitor.signalAll()
+        }
+    }
+
+    /// Waits until the transaction is appended, or the attempt is over.
+    func wait() {
+        monitor.withLock { while case .waiting = known { monitor.wait() } }
+    }
+
+    /// Whether a state of the context's store contains what was saved.
+    func isContained(in snapshot: Snapshot) -> Bool {
+        switch state {
+        case .waiting, .ended: false
+        case .unchanged: true
+        case .appended(let number, _): snapshot.token.number >= number
+        }
+    }
+}
+
+/// What a save returns.
+struct SaveResult: Sendable {
+    var permanent: PermanentIDs
+    var token: HistoryToken?
+}
+
+/// A save of a context whose changes lie over the store's values.
+final class SaveInFlight {
+    /// How it came to its end; nil while it is on its way.
+    enum Ending {
+        /// The context stands at a state with its transaction.
+        case landed
+        /// It was not written. Its changes are unsaved again.
+        case takenBack
+        /// The context was closed.
+        case closed
+    }
+
+    /// By the IDs that the objects have now.
+    private(set) var objects = ObjectIDTable<any SentObject>()
+    /// What is being written: the plan for the newest state that was known.
+    private(set) var plan: SavePlan
+    private(set) var outcome: SaveOutcome
+    private var write: AsyncWrite<SaveResult>?
+    private var hasAdopted = false
+    var ending: Ending?
+    /// Whether its changes were an undo group that ended when it began.
+    let endsGroup: Bool
+    /// What came of the save that took this one's place.
+    var successor: HistoryToken?
+
+    init(_ objects: ObjectIDTable<any SentObject>, _ plan: SavePlan, _ outcome: SaveOutcome, endsGroup: Bool) {
+        (self.objects, self.plan, self.outcome, self.endsGroup) = (objects, plan, outcome, endsGroup)
+    }
+
+    /// Begins an attempt to write a plan.
+    func begin(_ plan: SavePlan) -> AsyncWrite<SaveResult> {
+        let write = AsyncWrite<SaveResult>()
+        (self.plan, self.write, outcome) = (plan, write, SaveOutcome())
+        return write
+    }
+
+    /// Keeps the transaction from being written, unless it is being appended: then waits for that. Afterwards it is
+    /// written or will not be.
+    func recall() {
+        if case .waiting = outcome.state, write?.recall() == false { outcome.wait() }
+    }
+
+    /// Whether a state contains what was saved.
+    func isContained(in snapshot: Snapshot) -> Bool { outcome.isContained(in: snapshot) }
+
+    /// Whether it is written, or there was nothing to write.
+    var isAppended: Bool {
+        switch outcome.state {
+        case .waiting, .ended: false
+        case .unchanged, .appended: true
+        }
+    }
+
+    /// Gives the objects the IDs that the transaction has given them. Does nothing before it is written.
+    func adoptIDs(_ core: ContextCore) {
+        guard !hasAdopted else { return }
+        var permanent: PermanentIDs = [:]
+        switch outcome.state {
+        case .waiting, .ended: return
+        case .unchanged: break
+        case .appended(_, let found): permanent = found
+        }
+        hasAdopted = true
+        plan.adoptIDs(self, core, permanent)
+        var renamed = ObjectIDTable<any SentObject>()
+        renamed.reserveCapacity(objects.count)
+        for object in objects.values {
+            if !permanent.isEmpty { object.replaceReferences(permanent) }
+            renamed[object.live.id] = object
+        }
+        objects = renamed
+        guard !permanent.isEmpty else { return }
+        for object in core.pending.values { object.replaceReferences(permanent) }
+        core.recorder?.replaceReferences(permanent)
+    }
+}

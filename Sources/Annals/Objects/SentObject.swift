@@ -1,0 +1,126 @@
+// One object of a save in flight: what lies over the store's value until the save lands.
+
+internal import FoundationEssentials
+
+/// An object that is being saved, whatever its type.
+protocol SentObject: AnyObject {
+    var live: any LiveObject { get }
+    func replaceReferences(_ permanent: PermanentIDs)
+    /// The save was not written: the changes are unsaved again.
+    func takeBack(_ core: ContextCore)
+}
+
+final class SentObjectOf<E: Entity>: SentObject {
+    let object: Object<E>
+    private let kind: HistoryChange.Kind
+    /// What the changes are relative to; nil for an inserted object.
+    private var base: E?
+    /// What was shown when the save began.
+    private var sent: E
+    /// What the transaction has written, and the slots that it has changed. Known when the save lands.
+    private(set) var written: (value: E, slots: [Int])?
+    /// The slots that hooks and derivations have computed. Known when the save lands.
+    private var computed: [Int] = []
+
+    /// The object has no edits from now on: they are on their way.
+    init(_ object: Object<E>, _ kind: HistoryChange.Kind, base: E?, sent: E) {
+        (self.object, self.kind, self.base, self.sent) = (object, kind, base, sent)
+        object.phase = kind == .delete ? .gone : .stored
+        object.saved = nil
+    }
+
+    var live: any LiveObject { object }
+
+    /// What a state's value looks like with the changes that are being saved. A deletion by another writer counts when
+    /// the save lands.
+    func overlay(_ stored: E?) -> E? {
+        switch kind {
+        case .delete: nil
+        case .insert: sent
+        case .update:
+            if let stored, let base { ThreeWayMerge(base: base, mine: sent, theirs: stored).value } else { sent }
+        }
+    }
+
+    func replaceReferences(_ permanent: PermanentIDs) {
+        _ = E.model.replaceReferences(permanent, in: &sent)
+        if var value = base, E.model.replaceReferences(permanent, in: &value) { base = value }
+        if var value = written?.value, E.model.replaceReferences(permanent, in: &value) { written?.value = value }
+    }
+
+    // MARK: Landing
+
+    func land(_ value: E, slots: [Int], computed: [Int]) { (written, self.computed) = ((value, slots), computed) }
+
+    /// What later edits are relative to once the save has landed: to what it has written, where it has changed
+    /// something.
+    func rebased(_ saved: SavedValue<E>) -> SavedValue<E> {
+        guard let written, !written.slots.isEmpty else { return saved }
+        var value = saved.value
+        E.model.copy(written.slots, from: written.value, to: &value)
+        return SavedValue(value, isContested: saved.isContested)
+    }
+
+    /// The slots that saving has computed, where the object shows that.
+    func own(in shown: E) -> [Int] {
+        guard let written, !computed.isEmpty else { return [] }
+        let others = Set(E.model.differences(written.value, shown))
+        return computed.filter { !others.contains($0) }
+    }
+
+    // MARK: Failing
+
+    func takeBack(_ core: ContextCore) {
+        switch kind {
+        case .insert: takeBackInsertion(core)
+        case .update: takeBackUpdate(core)
+        case .delete: takeBackDeletion(core)
+        }
+    }
+
+    private func takeBackInsertion(_ core: ContextCore) {
+        switch object.phase {
+        case .stored, .inserted: object.phase = .inserted
+        case .deleted, .gone:
+            // Another writer may have inserted it again, too.
+            let theirs = object.id.isTemporary || core.isReserved(object.id) ? nil : core.storedValue(of: object)
+            object.phase = theirs == nil ? .gone : .deleted
+            object.saved = theirs.map { SavedValue($0, isContested: true) }
+            return object.phase == .gone ? core.removePending(object) : core.addPending(object)
+        }
+        object.saved = nil
+        core.addPending(object)
+    }
+
+    private func takeBackUpdate(_ core: ContextCore) {
+        guard let base else { return }
+        let model = E.model
+        var before = base
+        if let theirs = core.storedValue(of: object) {
+            before = ThreeWayMerge(base: base, mine: sent, theirs: theirs).base
+        }
+        if let saved = object.saved {
+            // Later edits of properties that were not being saved stay relative to what they were relative to.
+            let being = Set(model.differences(base, sent))
+            let later = model.differences(saved.value, object.current).filter { !being.contains($0) }
+            model.copy(later, from: saved.value, to: &before)
+        }
+        object.saved = SavedValue(before, isContested: true)
+        guard object.isShown, model.firstDifference(before, object.current) == nil else {
+            return core.addPending(object)
+        }
+        object.saved = nil
+        core.removeUnlessNewer(object)
+    }
+
+    private func takeBackDeletion(_ core: ContextCore) {
+        guard let base else { return }
+        guard core.storedValue(of: object) != nil else {
+            // Another writer has deleted it. If it was restored here, saving inserts it again.
+            return object.phase == .inserted ? core.addPending(object) : core.removePending(object)
+        }
+        object.saved = SavedValue(base, isContested: true)
+        object.phase = object.isShown ? .stored : .deleted
+        core.addPending(object)
+    }
+}
