@@ -82,7 +82,7 @@ public final class MigrationContext {
             do {
                 let reference = Reference<E>(row.id)
                 let old = try row.row(entity: entity.name, names: entity.attributes)
-                guard var value = try transaction[reference] else { return true }
+                guard var value = try transaction.valueToChange(reference, binding, layout) else { return true }
                 let read = transaction.mayReadOtherValues(row.id, binding) ? value : nil
                 for conversion in conversions where conversion.entity == layout.number {
                     try conversion.apply(old, binding, layout, to: &value)

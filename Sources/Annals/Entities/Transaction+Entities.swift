@@ -69,26 +69,33 @@ extension Transaction {
     /// Changes an object: `change` gets its properties as this transaction sees them. Attributes that the type does not
     /// know stay as they are.
     ///
+    /// References to what this transaction has deleted are still in the properties that `change` gets. Take them away
+    /// if the delete rules must not see them: rules are evaluated when the body has ended.
+    ///
     /// - Returns: Whether any property differs. If none does, nothing is written.
     ///
     /// Throws `StoreError`: `objectNotFound`, and as `insert(_:)`; and what `change` throws.
     @discardableResult
     public func update<E: Entity>(_ reference: Reference<E>, _ change: (inout E) throws -> Void) throws -> Bool {
         let (binding, layout) = try binding(E.self)
-        guard var value = try self.value(reference, binding, layout) else { throw Self.notFound(reference, binding) }
+        guard var value = try valueToChange(reference, binding, layout) else {
+            throw Self.notFound(reference, binding)
+        }
         let read = mayReadOtherValues(reference.id, binding) ? value : nil
         try change(&value)
         return try write(&value, to: reference.id, binding, layout, asRead: read)
     }
 
-    /// Whether values may be read that the object's row does not have: also nothing instead of references to what this
-    /// transaction has deleted. A row that it has written itself may also refer to an object that it has reserved and
-    /// not inserted yet, or to one that does not exist, which the commit refuses.
+    /// Whether `valueToChange` may have values that the object's row does not have. A row that this transaction has
+    /// written itself may refer to an object that it has reserved and not inserted yet, or to one that does not exist,
+    /// which the commit refuses.
     func mayReadOtherValues(_ object: ObjectID, _ binding: EntityBinding) -> Bool {
-        binding.readsOtherValues || binding.hasReferences && (draft.deletesAnything || draft.isChangedHere(object))
+        binding.readsOtherValues || binding.hasReferences && draft.isChangedHere(object)
     }
 
-    /// Gives an object the properties of a value. As `update(_:_:)` with a closure.
+    /// Gives an object the properties of a value, all of them. As `update(_:_:)` with a closure.
+    ///
+    /// A value that was read after its target was deleted refers to nothing, and so does the object then.
     @discardableResult
     public func update<E: Entity>(_ reference: Reference<E>, to value: E) throws -> Bool {
         let (binding, layout) = try binding(E.self)
@@ -151,14 +158,24 @@ extension Transaction {
         }
     }
 
-    private func value<E: Entity>(
+    /// The object for a change: with references to what this transaction has deleted, which it may take away. Without
+    /// them nobody could tell a property that is set to nothing from one that is left alone.
+    func valueToChange<E: Entity>(
         _ reference: Reference<E>, _ binding: EntityBinding, _ layout: RowLayout
+    ) throws(StoreError) -> E? {
+        try value(reference, binding, layout, keepingDeleted: true)
+    }
+
+    private func value<E: Entity>(
+        _ reference: Reference<E>, _ binding: EntityBinding, _ layout: RowLayout, keepingDeleted: Bool = false
     ) throws(StoreError) -> E? {
         guard reference.id.entityNumber == layout.number else { return nil }
         var value = E()
         let isFound = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
             try draft.withRow(reference.id) { (row) throws(StoreError) in
-                try readDraft(row, reference.id, binding, layout, into: UnsafeMutableRawPointer(value))
+                try readDraft(
+                    row, reference.id, binding, layout, keepingDeleted: keepingDeleted,
+                    into: UnsafeMutableRawPointer(value))
             }
         }
         return isFound ? value : nil
@@ -167,16 +184,17 @@ extension Transaction {
     /// Reads a row that may be one of this transaction, and so may have values that are not in the file yet.
     func readDraft(
         _ row: RowImage, _ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout,
-        into value: UnsafeMutableRawPointer
+        keepingDeleted: Bool = false, into value: UnsafeMutableRawPointer
     ) throws(StoreError) {
-        guard draft.isChangedHere(object) || draft.deletesAnything else {
+        guard draft.isChangedHere(object) || !keepingDeleted && draft.deletesAnything else {
             return try binding.read(row, object, draft.base, layout, into: value)
         }
         for index in binding.properties.indices {
             let number = layout.entity.attributes[binding.position(of: index)].number
             let stored: Value
             if let place = row.layout.position(ofAttribute: number) {
-                stored = try Value(try draft.withoutMissing(try draft.value(row, at: place)))
+                let value = try draft.value(row, at: place)
+                stored = try Value(try draft.withoutMissing(value, keepingDeleted: keepingDeleted))
             } else {
                 stored = try Value(layout.entity.attributes[binding.position(of: index)].valueBeforeItExisted)
             }

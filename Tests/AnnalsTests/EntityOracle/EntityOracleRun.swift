@@ -325,7 +325,7 @@ final class EntityOracleRun {
         _ reference: Reference<E>, _ transaction: Transaction, _ draft: inout TownDraft,
         _ change: (EntityOracleRun, inout E) -> Void
     ) throws {
-        guard let wanted = draft.read(reference) else { return }
+        guard let wanted = draft.toChange(reference) else { return }
         var difference: OracleDifference?
         let isDifferent = try transaction.update(reference) { value in
             if !value.isSame(as: wanted) {

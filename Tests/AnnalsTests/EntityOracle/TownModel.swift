@@ -128,6 +128,13 @@ struct TownDraft {
         return value
     }
 
+    /// What is given to be changed: with references to what was deleted here.
+    func toChange<E: TownEntity>(_ reference: Reference<E>) -> E? {
+        guard !gone.contains(reference.id), var value = raw[keyPath: E.objects][reference] else { return nil }
+        for link in E.links { link.clean(&value, raw.has) }
+        return value
+    }
+
     /// Writes all properties.
     mutating func write<E: TownEntity>(_ value: E, _ reference: Reference<E>) {
         if !value.isValid { refusals.insert(.validationFailed) }
@@ -139,7 +146,7 @@ struct TownDraft {
 
     /// Writes what `change` changes. Returns whether anything differs.
     mutating func update<E: TownEntity>(_ reference: Reference<E>, _ change: (inout E) -> Void) -> Bool {
-        guard let read = read(reference), let before = raw[keyPath: E.objects][reference] else { return false }
+        guard let read = toChange(reference), let before = raw[keyPath: E.objects][reference] else { return false }
         var value = read
         change(&value)
         trace.append("update \(reference)")

@@ -367,24 +367,30 @@ package final class PendingTransaction {
     }
 
     /// The value without references to objects that do not exist for this transaction.
-    package func withoutMissing(_ value: StoredValue) throws(StoreError) -> StoredValue {
+    ///
+    /// - Parameter keepingDeleted: Whether to keep references to what it has deleted itself: until its body has ended
+    ///   and the delete rules are carried out, they are there to be taken away.
+    package func withoutMissing(
+        _ value: StoredValue, keepingDeleted: Bool = false
+    ) throws(StoreError) -> StoredValue {
         switch value {
-        case .object(let object): try has(object) ? value : .absent
-        case .orderedObjects(let objects): .orderedObjects(try existing(objects))
-        case .objects(let objects): .objects(try existing(objects))
+        case .object(let object): try has(object, keepingDeleted) ? value : .absent
+        case .orderedObjects(let objects): .orderedObjects(try existing(objects, keepingDeleted))
+        case .objects(let objects): .objects(try existing(objects, keepingDeleted))
         default: value
         }
     }
 
-    private func existing(_ objects: [ObjectID]) throws(StoreError) -> [ObjectID] {
+    private func existing(_ objects: [ObjectID], _ keepingDeleted: Bool) throws(StoreError) -> [ObjectID] {
         var existing: [ObjectID] = []
-        for object in objects where try has(object) { existing.append(object) }
+        for object in objects where try has(object, keepingDeleted) { existing.append(object) }
         return existing
     }
 
     /// Only of objects that others may refer to.
-    private func has(_ object: ObjectID) throws(StoreError) -> Bool {
+    private func has(_ object: ObjectID, _ keepingDeleted: Bool) throws(StoreError) -> Bool {
         guard isChangedHere(object) else { return try base.has(object) }
+        if keepingDeleted { return !reserved.contains(object.rawValue) }
         return !deletedSet.contains(object.rawValue) && !vanished.contains(object.rawValue)
             && !reserved.contains(object.rawValue)
     }
