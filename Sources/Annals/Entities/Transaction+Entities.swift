@@ -145,8 +145,13 @@ extension Transaction {
     // MARK: Deleting
 
     /// Deletes an object, and does what the rules of the relationships say with those that refer to it. Throws
-    /// `StoreError`: `objectNotFound`. The commit throws `deleteDenied` if a rule denies it.
-    public func delete<E: Entity>(_ reference: Reference<E>) throws { try delete(reference.id) }
+    /// `StoreError`: `objectNotFound`, also if the ID is one of another entity. The commit throws `deleteDenied` if a
+    /// rule denies it.
+    public func delete<E: Entity>(_ reference: Reference<E>) throws {
+        let (binding, layout) = try binding(E.self)
+        guard reference.id.entityNumber == layout.number else { throw Self.notFound(reference, binding) }
+        try delete(reference.id)
+    }
 
     // MARK: Reading
 
