@@ -61,12 +61,12 @@ extension AttributeOption {
         Self(.pattern(pattern) { value in (value as? String)?.wholly(matches: pattern) ?? true })
     }
 
-    /// A relationship must have so many objects.
+    /// A relationship must have so many objects. If deleting one of them leaves too few, the deletion is denied.
     public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == [Reference<T>] {
         check(countMessage(range)) { range.contains($0.count) }
     }
 
-    /// A relationship must have so many objects.
+    /// A relationship must have so many objects. If deleting one of them leaves too few, the deletion is denied.
     public static func count<T: Entity>(_ range: ClosedRange<Int>) -> Self where V == Set<Reference<T>> {
         check(countMessage(range)) { range.contains($0.count) }
     }

@@ -1,4 +1,5 @@
-// Keeps what objects derive from those that refer to them, when the body of a transaction has ended.
+// Keeps what objects derive from those that refer to them, when the body of a transaction has ended, and holds what
+// delete rules have changed to the rules of its type.
 //
 // Invariants:
 // DU1  In the state that a transaction leaves, a derived attribute is what the other side gives, for each object that
@@ -10,17 +11,23 @@ internal import FoundationEssentials
 /// Done for every transaction of a store that was opened with types that derive values from others.
 final class DerivedUpkeep: TransactionUpkeep {
     private let models: [EntityModel]
+    private let derivesAnything: Bool
     /// The plan for the schema that was met last.
     private let known = Guarded<(shape: StoreShape, plan: DerivedPlan)?>(nil)
 
-    /// Nil if nothing is derived from others.
+    /// Nil if there is nothing to do.
     init?(_ declaration: EntityDeclaration) {
-        guard declaration.models.contains(where: \.needsUpkeep) else { return nil }
+        derivesAnything = declaration.models.contains(where: \.needsUpkeep)
+        guard derivesAnything || declaration.models.contains(where: \.mayLoseWhatItNeeds) else { return nil }
         models = declaration.models
     }
 
-    func bodyHasEnded(_ pending: PendingTransaction, _ transaction: Transaction?) throws(StoreError) {
+    func bodyHasEnded(
+        _ pending: PendingTransaction, _ transaction: Transaction?, validates: Bool
+    ) throws(StoreError) {
         try pending.applyDeleteRules()
+        if !pending.losses.isEmpty { try LossRules(pending, validates).hold(models) }
+        if !derivesAnything { return }
         let plan = plan(pending)
         var work = DerivedWork(plan, pending)
         try work.collect()
@@ -28,7 +35,11 @@ final class DerivedUpkeep: TransactionUpkeep {
         try work.compute()
         if work.hasLimits {
             pending.needsNewestState = true
-            transaction?.noteFailures(work.failures)
+            if let transaction {
+                transaction.noteFailures(work.failures)
+            } else if validates, !work.failures.isEmpty {
+                throw .validationFailed(work.failures)
+            }
         }
         try pending.amend(work.amendments)
     }

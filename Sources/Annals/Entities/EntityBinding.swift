@@ -277,6 +277,24 @@ final class EntityBinding: @unchecked Sendable {
         }
     }
 
+    /// The same for a row that a transaction may have written itself, with values that are not in the file yet.
+    func read(
+        _ row: RowImage, _ draft: PendingTransaction, _ layout: RowLayout, keepingDeleted: Bool,
+        into value: UnsafeMutableRawPointer
+    ) throws(StoreError) {
+        for index in properties.indices {
+            let attribute = layout.entity.attributes[columns[index].position]
+            let stored: Value
+            if let place = row.layout.position(ofAttribute: attribute.number) {
+                let value = try draft.value(row, at: place)
+                stored = try Value(try draft.withoutMissing(value, keepingDeleted: keepingDeleted))
+            } else {
+                stored = try Value(attribute.valueBeforeItExisted)
+            }
+            try store(stored, index, into: value)
+        }
+    }
+
     /// Sets a property to a stored value. Null leaves a property that is not optional as it is.
     func store(_ stored: Value, _ index: Int, into value: UnsafeMutableRawPointer) throws(StoreError) {
         let property = properties[index]
@@ -437,6 +455,9 @@ final class EntityBinding: @unchecked Sendable {
         guard lastChange >= 0, row.isNew || row.differs, let now = Microseconds.from(.now) else { return }
         try row.set(microseconds: now, at: lastChange)
     }
+
+    /// Whether the program requires a value that the store does not.
+    func isRequired(at position: Int) -> Bool { required.contains(position) }
 
     /// Throws `requiredMissing` if the program requires a value that the store does not.
     func requireNone(at position: Int) throws(StoreError) {

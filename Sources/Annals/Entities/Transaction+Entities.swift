@@ -194,17 +194,7 @@ extension Transaction {
         guard draft.isChangedHere(object) || !keepingDeleted && draft.deletesAnything else {
             return try binding.read(row, object, draft.base, layout, into: value)
         }
-        for index in binding.properties.indices {
-            let number = layout.entity.attributes[binding.position(of: index)].number
-            let stored: Value
-            if let place = row.layout.position(ofAttribute: number) {
-                let value = try draft.value(row, at: place)
-                stored = try Value(try draft.withoutMissing(value, keepingDeleted: keepingDeleted))
-            } else {
-                stored = try Value(layout.entity.attributes[binding.position(of: index)].valueBeforeItExisted)
-            }
-            try binding.store(stored, index, into: value)
-        }
+        try binding.read(row, draft, layout, keepingDeleted: keepingDeleted, into: value)
     }
 
     // MARK: Before writing
@@ -230,8 +220,19 @@ extension Transaction {
         _ value: UnsafeMutablePointer<E>, _ binding: EntityBinding
     ) throws(StoreError) {
         guard binding.model.hasRules else { return }
-        binding.model.rules.derive(UnsafeMutableRawPointer(value))
-        noteFailures(binding.model.rules.failures(UnsafeRawPointer(value)))
+        let model = binding.model
+        model.rules.derive(UnsafeMutableRawPointer(value))
+        var failures = model.rules.failures(UnsafeRawPointer(value))
+        if !failures.isEmpty, draft.deletesAnything, binding.hasReferences {
+            // What is deleted by now will not be referred to in the end.
+            var left = value.pointee
+            let inTheEnd = withUnsafeMutablePointer(to: &left) { left in
+                model.removeReferences(at: UnsafeMutableRawPointer(left)) { draft.deletes($0) }
+                return model.rules.failures(UnsafeRawPointer(left))
+            }
+            failures.removeAll { failure in !inTheEnd.contains { $0.attribute == failure.attribute } }
+        }
+        noteFailures(failures)
     }
 
     private static func notFound<E: Entity>(_ reference: Reference<E>, _ binding: EntityBinding) -> StoreError {

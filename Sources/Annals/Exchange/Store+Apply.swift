@@ -46,7 +46,7 @@ extension Store {
         }
         do {
             let (result, token) = try writePending(
-                author ?? transaction.author, contextName ?? transaction.contextName, durability
+                author ?? transaction.author, contextName ?? transaction.contextName, durability, validates: false
             ) { pending, engine in
                 let base = Snapshot(pending.base, engine, identifier)
                 let result = try Self.apply(transaction, policy, base, pending)

@@ -84,7 +84,8 @@ extension Store {
     ) throws -> RevertOutcome {
         try requireRevertible(number)
         do {
-            let (conflicts, token) = try writePending(author, contextName, durability) { pending, engine in
+            let (conflicts, token) = try writePending(author, contextName, durability, validates: true) {
+                pending, engine in
                 let plan = try self.plan(number, pending.base, engine)
                 // Derived values change with others, and are worked out again.
                 let obstacles = plan.obstacles.filter { obstacle in

@@ -57,16 +57,17 @@ extension Store {
         }
     }
 
-    /// `write` for code that needs the file layer's transaction and its engine.
+    /// `write` for code that needs the file layer's transaction and its engine. What `body` leaves is held to the rules
+    /// of types if `validates` is true.
     func writePending<Result>(
-        _ author: String?, _ context: String?, _ durability: Durability?,
+        _ author: String?, _ context: String?, _ durability: Durability?, validates: Bool,
         _ body: (PendingTransaction, Engine) throws -> Result
     ) throws -> (result: Result, token: HistoryToken?) {
         let (result, appended) = try generations.write(
             author: author, context: context, durability: (durability ?? options.durability)
         ) { pending in
             let result = try body(pending, engine(of: pending.base))
-            if let upkeep, pending.hasChanges { try upkeep.bodyHasEnded(pending, nil) }
+            if let upkeep, pending.hasChanges { try upkeep.bodyHasEnded(pending, nil, validates: validates) }
             return result
         }
         return (result, appended.map(token))

@@ -11,7 +11,10 @@ class TransactionAttachment {
 /// What a layer above does when the body of each transaction of a store has ended. It may change objects.
 protocol TransactionUpkeep: Sendable {
     /// `transaction` is nil if the changes are not those of a body: a revert, or a transaction of another store.
-    func bodyHasEnded(_ pending: PendingTransaction, _ transaction: Transaction?) throws(StoreError)
+    /// `validates` is false for that one, which must be applied as it is.
+    func bodyHasEnded(
+        _ pending: PendingTransaction, _ transaction: Transaction?, validates: Bool
+    ) throws(StoreError)
     /// Whether an attribute of an entity has no value of its own, but one that is worked out again here.
     func isDerived(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool
 }
@@ -38,7 +41,7 @@ public final class Transaction {
         let result = try body(transaction)
         // Asked for first, because most stores have none: taking it out costs each transaction 200 instructions.
         if store.upkeep != nil, pending.hasChanges || transaction.attachment != nil, let upkeep = store.upkeep {
-            try upkeep.bodyHasEnded(pending, transaction)
+            try upkeep.bodyHasEnded(pending, transaction, validates: true)
         }
         if let failure = transaction.failure() { throw failure }
         return result

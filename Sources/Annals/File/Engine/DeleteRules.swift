@@ -116,6 +116,7 @@ extension PendingTransaction {
             }
             try update(object, values)
         }
+        losses = rules.nullified
     }
 
     /// What the attributes with losses are without them. Throws `requiredMissing`.
@@ -140,7 +141,7 @@ extension PendingTransaction {
         return values
     }
 
-    private static func required(_ position: Int, _ layout: RowLayout) -> StoreError {
+    static func required(_ position: Int, _ layout: RowLayout) -> StoreError {
         let name = layout.entity.attributes[position].name.text
         return StoreError(
             .requiredMissing,

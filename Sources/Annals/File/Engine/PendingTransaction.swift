@@ -32,6 +32,8 @@ package final class PendingTransaction {
 
     /// Whether the rules of references to deleted objects have been carried out: once, when the body has ended.
     @exclusivity(unchecked) var areRulesApplied = false
+    /// The references that objects have lost to these rules: by object and attribute.
+    @exclusivity(unchecked) var losses: [ObjectID: [UInt16: Set<ObjectID>]] = [:]
     /// Whether it must not follow any transaction that its base does not have: it has checked what others may change
     /// without changing the same objects.
     @exclusivity(unchecked) package var needsNewestState = false
@@ -77,6 +79,7 @@ package final class PendingTransaction {
         if beforeAppending != nil { beforeAppending = nil }
         if afterAppending != nil { afterAppending = nil }
         areRulesApplied = false
+        if !losses.isEmpty { losses = [:] }
         needsNewestState = false
     }
 
@@ -295,6 +298,9 @@ package final class PendingTransaction {
 
     /// Whether it has deleted an object that others may refer to.
     var deletesAnything: Bool { !deleted.isEmpty }
+
+    /// Whether it has deleted this object, which others may refer to.
+    func deletes(_ object: ObjectID) -> Bool { deletedSet.contains(object.rawValue) }
 
     private func noteDeleted(_ object: ObjectID) {
         if !shape.hasReferences || shape.referring(to: object.entityNumber).isEmpty { return }

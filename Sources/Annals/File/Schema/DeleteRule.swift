@@ -8,7 +8,8 @@ public enum DeleteRule: String, CaseIterable, Sendable, Hashable, Codable {
     /// They stay as they are. Their reference leads to nothing, and reads as null.
     case noAction
     /// Their reference becomes null, or their list loses the object. If the attribute is required, the commit throws
-    /// `requiredMissing`.
+    /// `requiredMissing`. If a type's validation needs the object, such as a smallest `count`, it throws
+    /// `deleteDenied`.
     case nullify
     /// They are deleted too, and what refers to them follows its own rules.
     case cascade

@@ -28,8 +28,8 @@ extension StoreError {
     /// for `referenceMissing`; the first one that refers, for `deleteDenied`. Nil for other errors.
     public var object: ObjectID? { objects.first }
 
-    /// The objects that the error is about. For `deleteDenied`, those that refer to a deleted object and deny that, at
-    /// most 100.
+    /// The objects that the error is about. For `deleteDenied`, those that refer to a deleted object and deny that, or
+    /// are not valid without it, at most 100.
     public var objects: [ObjectID] { (facts as? ObjectFacts)?.objects ?? [] }
 
     package init(_ code: Code, _ message: String, _ facts: ObjectFacts) {

@@ -1,0 +1,118 @@
+// What objects have lost to delete rules is held to the rules of their types, as if a program had changed it.
+//
+// Invariants:
+// LO1  After a transaction, no object lacks a reference that its type needs because a delete rule has taken it away.
+//      Transactions of other stores are applied as they are.
+// LO2  What an object derives from its own properties fits what delete rules have left.
+
+/// Looks at the objects of one transaction that have lost references.
+struct LossRules {
+    private let pending: PendingTransaction
+    private let validates: Bool
+
+    init(_ pending: PendingTransaction, _ validates: Bool) { (self.pending, self.validates) = (pending, validates) }
+
+    /// Works out anew what the objects derive, and throws `deleteDenied` or `requiredMissing` if one needs what it has
+    /// lost.
+    func hold(_ models: [EntityModel]) throws(StoreError) {
+        var byEntity: [UInt16: EntityModel] = [:]
+        for model in models where model.mayLoseWhatItNeeds {
+            if let number = pending.catalog.number(ofEntity: model.name) { byEntity[number] = model }
+        }
+        var needs: [Need] = []
+        // In an order that does not depend on the process.
+        for object in pending.losses.keys.sorted() {
+            guard let model = byEntity[object.entityNumber] else { continue }
+            needs += try hold(object, model.type)
+        }
+        if validates, let first = needs.first { throw denied(first, needs) }
+    }
+
+    /// A property that is not as its type asks for without what it has lost.
+    private struct Need {
+        let object: ObjectID
+        let lost: ObjectID
+        let failure: ValidationFailure
+    }
+
+    private func hold<E: Entity>(_ object: ObjectID, _ type: E.Type) throws(StoreError) -> [Need] {
+        guard let layout = pending.newestLayout(object.entityNumber), let losses = pending.losses[object] else {
+            return []
+        }
+        let binding = try layout.binding(type, pending.catalog)
+        var value = E()
+        _ = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            try pending.withRow(object) { (row) throws(StoreError) in
+                try binding.read(row, pending, layout, keepingDeleted: false, into: UnsafeMutableRawPointer(value))
+            }
+        }
+        return try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            let before = try binding.changes(UnsafeRawPointer(value))
+            binding.model.rules.derive(UnsafeMutableRawPointer(value))
+            let after = try binding.changes(UnsafeRawPointer(value))
+            let derived = zip(before, after).filter { $0.value != $1.value }.map { $1 }
+            if !derived.isEmpty { try pending.update(object, derived) }
+            if !validates { return [] }
+            // By name: what it has lost there; nil if only what is derived from it differs.
+            var changed: [String: ObjectID?] = [:]
+            for (index, property) in binding.properties.enumerated() {
+                let position = binding.position(of: index)
+                let lost = losses[layout.entity.attributes[position].number]?.min()
+                if lost != nil, binding.isRequired(at: position),
+                    after.contains(where: { $0.position == position && $0.value == .absent })
+                {
+                    throw PendingTransaction.required(position, layout)
+                }
+                if lost != nil || derived.contains(where: { $0.position == position }) {
+                    changed[property.name] = .some(lost)
+                }
+            }
+            let some = losses.values.lazy.compactMap { $0.min() }.min()
+            return binding.model.rules.failures(UnsafeRawPointer(value)).compactMap { failure in
+                guard let named = changed[failure.attribute], let lost = named ?? some else { return nil }
+                return Need(object: object, lost: lost, failure: failure)
+            }
+        }
+    }
+
+    private func denied(_ first: Need, _ needs: [Need]) -> StoreError {
+        let (entity, attribute) = (first.failure.entity, first.failure.attribute)
+        var objects: [ObjectID] = []
+        for need in needs where need.failure.entity == entity && need.failure.attribute == attribute {
+            if objects.last != need.object { objects.append(need.object) }
+        }
+        return StoreError(
+            .deleteDenied,
+            "\(first.lost) cannot be deleted: without it, “\(attribute)” of “\(entity)” \(first.object.number) is not "
+                + "valid: it \(first.failure.message). Change or delete that object first, in the same transaction if "
+                + "you like.",
+            ObjectFacts(entity, [attribute], objects: Array(objects.prefix(100))))
+    }
+}
+
+extension EntityModel {
+    /// Whether delete rules may take away references that a type needs, or from which it derives something.
+    var mayLoseWhatItNeeds: Bool {
+        referringSlots.contains { slot in
+            let property = properties[slot]
+            return (property.deleteRule == .nullify || property.deleteRule == .noAction)
+                && (hasRules || property.isRequired)
+        }
+    }
+
+    /// Takes references out of the value at an address.
+    func removeReferences(at address: UnsafeMutableRawPointer, where isGone: (ObjectID) -> Bool) {
+        for slot in referringSlots {
+            let (codec, place) = (properties[slot].codec, address + properties[slot].offset)
+            guard let value = try? codec.value(at: place) else { continue }
+            let left: Value =
+                switch value {
+                case .object(let object): isGone(object) ? .null : value
+                case .orderedObjects(let objects): .orderedObjects(objects.filter { !isGone($0) })
+                case .objects(let objects): .objects(objects.filter { !isGone($0) })
+                default: value
+                }
+            if left != value { _ = codec.store(left, at: place) }
+        }
+    }
+}
