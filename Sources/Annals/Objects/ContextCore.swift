@@ -49,6 +49,8 @@ final class ContextCore: ObjectSource {
     private var unreadable: [ObjectID: StoreError] = [:]
     /// IDs that were reserved for objects that are not saved yet.
     private var reservedIDs: Set<ObjectID> = []
+    /// Objects that were deleted before they were saved, and that unsaved objects may still refer to.
+    var deletedUnsaved: Set<ObjectID> = []
     private(set) var isClosed = false
     /// The save whose changes lie over the store's values.
     var inFlight: SaveInFlight?
@@ -266,7 +268,10 @@ final class ContextCore: ObjectSource {
 
     func isReserved(_ object: ObjectID) -> Bool { !reservedIDs.isEmpty && reservedIDs.contains(object) }
 
-    func didInsert(_ object: ObjectID) { reservedIDs.remove(object) }
+    func didInsert(_ object: ObjectID) {
+        reservedIDs.remove(object)
+        deletedUnsaved.remove(object)
+    }
 
     /// Another object has its ID from now on.
     func replace<E: Entity>(_ former: Object<E>) {

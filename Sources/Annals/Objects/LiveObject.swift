@@ -79,6 +79,7 @@ extension Object: LiveObject {
                 // It is not in the store.
                 phase = .gone
                 core.removePending(self)
+                core.noteDeletedUnsaved(id)
             }
         case .stored:
             // Its last values stay readable.

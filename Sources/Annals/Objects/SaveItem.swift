@@ -349,6 +349,7 @@ extension Object {
             if runsHooks { value.willSave() }
             kind = .update
         }
+        if kind != .delete { try core.followRulesOfUnsaved(in: &value, of: id) }
         return try SaveItemOf(
             reference, kind, shown: consume shown, value: consume value, base: phase == .inserted ? nil : saved,
             isAgain: phase == .inserted && !id.isTemporary && !core.isReserved(id),

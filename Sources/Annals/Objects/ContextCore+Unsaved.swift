@@ -1,0 +1,49 @@
+// Objects of a context that are deleted before they were ever saved: delete rules are those of saved ones.
+
+internal import FoundationEssentials
+
+extension ContextCore {
+    func noteDeletedUnsaved(_ object: ObjectID) {
+        // If nothing is unsaved, nothing refers to the earlier ones.
+        if pending.isEmpty { deletedUnsaved.removeAll() }
+        deletedUnsaved.insert(object)
+    }
+
+    /// Undo may have brought one back, and another writer may have inserted one again that was in the store before.
+    private func isDeletedUnsaved(_ object: ObjectID) -> Bool {
+        deletedUnsaved.contains(object) && pending[object] == nil && (object.isTemporary || isMissing(object))
+    }
+
+    /// Does with a value that is about to be saved what the rules say about references to objects that were deleted
+    /// unsaved. Rules that act when the object is deleted have done so. Throws `deleteDenied`.
+    func followRulesOfUnsaved<E: Entity>(in value: inout E, of object: ObjectID) throws(StoreError) {
+        if deletedUnsaved.isEmpty { return }
+        let model = E.model
+        for slot in model.referringSlots {
+            let targets = model.references(at: slot, in: value)
+            let left = targets.filter { !isDeletedUnsaved($0) }
+            if left.count == targets.count { continue }
+            let property = model.properties[slot]
+            switch property.deleteRule {
+            case .noAction, .nullify: model.setReferences(left, at: slot, in: &value)
+            case .deny: throw .deletedUnsaved(property, of: object, model)
+            // What refers was deleted with it. Whoever refers to it since is told when it is written.
+            case .cascade: continue
+            }
+        }
+    }
+}
+
+extension StoreError {
+    fileprivate static func deletedUnsaved(
+        _ property: EntityModel.Property, of object: ObjectID, _ model: EntityModel
+    ) -> StoreError {
+        let target = property.codec.target?.model.name ?? model.name
+        return StoreError(
+            .deleteDenied,
+            "“\(property.name)” of an object of “\(model.name)” refers to an object of “\(target)” that was deleted "
+                + "before it was saved, and the rule of “\(property.name)” denies that. Let it refer to another object "
+                + "or to none, or delete it too.",
+            ObjectFacts(model.name, [property.name], objects: [object]))
+    }
+}
