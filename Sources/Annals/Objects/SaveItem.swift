@@ -87,7 +87,13 @@ final class SaveItemOf<E: Entity>: SaveItem {
         encoded =
             try withUnsafePointer(to: self.value) { (value) throws(StoreError) in
                 let isWrittenByAddress = binding.isWrittenByAddress && !binding.mayHaveLongValues(value)
-                return isWrittenByAddress ? nil : try binding.changes(value)
+                if isWrittenByAddress { return nil }
+                let values = try binding.changes(value)
+                guard kind == .update, let base else { return values }
+                // An equal value stays in the form in which the store has it.
+                return try withUnsafePointer(to: base.value) { (base) throws(StoreError) in
+                    zip(values, try binding.changes(base)).filter { $0.value != $1.value }.map(\.0)
+                }
             }
     }
 
