@@ -326,7 +326,7 @@ extension Snapshot {
         }
         var found: [Value: (count: Int, aggregates: [Aggregate])] = [:]
         try fetch.forEachMatch { (object, row) throws(StoreError) in
-            var key = try row.value(keyPosition, object, view, layout).withOneZero
+            var key = property.codec.canonical(try row.value(keyPosition, object, view, layout)).withOneZero
             // As it is read.
             if key.isNull { key = initial }
             var values: [Value] = []

@@ -40,6 +40,8 @@ final class EntityBinding: @unchecked Sendable {
     /// Whether values may be read that rows do not have: initial ones where a value is missing, and nothing instead of
     /// references to what was deleted.
     let readsOtherValues: Bool
+    /// Whether the store may have a property in several forms that are equal.
+    let hasForms: Bool
 
     private static func mismatch(
         _ property: EntityModel.Property, _ model: EntityModel, _ message: String
@@ -55,7 +57,7 @@ final class EntityBinding: @unchecked Sendable {
             properties = []
             count = 0
             columns = .allocate(capacity: 1)
-            (hasReferences, isWrittenByAddress, readsOtherValues) = (false, true, false)
+            (hasReferences, isWrittenByAddress, readsOtherValues, hasForms) = (false, true, false, false)
             lastChange = -1
             required = []
             return
@@ -85,6 +87,7 @@ final class EntityBinding: @unchecked Sendable {
         properties = placed.map(\.property)
         hasReferences = properties.contains { $0.codec.attributeType.isReference }
         isWrittenByAddress = !properties.contains { $0.codec.form == .other }
+        hasForms = properties.contains { $0.codec.attributeType == .json }
         readsOtherValues = placed.contains { (position, property) in
             let attribute = layout.entity.attributes[position]
             return property.codec.attributeType.isReference
@@ -405,6 +408,15 @@ final class EntityBinding: @unchecked Sendable {
             changes.append((columns[index].position, try self.value(of: value, index).storedValue()))
         }
         return changes
+    }
+
+    /// Whether two stored values of a property are equal, whatever their forms. The second is in the form of now.
+    func isSame(_ left: StoredValue, _ right: StoredValue, at position: Int) throws(StoreError) -> Bool {
+        if left == right { return true }
+        guard hasForms, left != .absent, right != .absent,
+            let index = (0..<count).first(where: { columns[$0].position == position })
+        else { return false }
+        return try properties[index].codec.canonical(Value(left)).storedValue() == right
     }
 
     /// Whether a property may be stored outside its row, where rows are not compared.

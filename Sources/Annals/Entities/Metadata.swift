@@ -1,7 +1,7 @@
 // Small values that belong to a store as a whole: settings of a group of programs, and which migrations it has had.
 //
 // Invariants:
-// MD1  There is one record for each key. Its value is JSON with sorted keys.
+// MD1  There is one record for each key. Its value is JSON, the same text for equal values.
 
 internal import FoundationEssentials
 
@@ -99,9 +99,7 @@ extension Transaction {
         var text: String?
         if let value {
             do {
-                let encoder = JSONEncoder()
-                encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-                text = String(decoding: try encoder.encode(value), as: UTF8.self)
+                text = try CanonicalJSON.text(value)
             } catch {
                 throw StoreError(.invalidArgument, "The metadata under “\(key)” cannot be encoded: \(error).")
             }

@@ -26,6 +26,9 @@ protocol PropertyCodec: Sendable {
     func value(of any: Any) throws -> Value?
     /// The property of a stored value, as `Any`; nil if there is none.
     func property(of value: Value) -> Any?
+    /// The form in which the property of a stored value is stored now. Equal properties have the same one. An older
+    /// version of the library stored sets in any order, and other programs may write JSON in another form.
+    func canonical(_ value: Value) -> Value
 }
 
 /// Types of properties that loops know by themselves.
@@ -39,6 +42,12 @@ private protocol PropertyType {
     associatedtype Property
     static func encode(_ property: Property) throws -> Value
     static func decode(_ value: Value) -> Property?
+    /// Whether the same property may be stored in several forms.
+    static var hasForms: Bool { get }
+}
+
+extension PropertyType {
+    static var hasForms: Bool { false }
 }
 
 /// The codec of a type, or of its optional.
@@ -115,6 +124,11 @@ private struct ValueCodec<Form: PropertyType>: PropertyCodec {
         guard let decoded = Form.decode(value) else { return nil }
         return isOptional ? V?.some(decoded) as Any : decoded
     }
+
+    func canonical(_ value: Value) -> Value {
+        guard Form.hasForms, let decoded = Form.decode(value) else { return value }
+        return (try? Form.encode(decoded)) ?? value
+    }
 }
 
 // MARK: Which codec a type has
@@ -184,12 +198,9 @@ private func jsonCodec<V: Codable>(_ type: V.Type, _ isOptional: Bool) -> any Pr
 }
 
 private enum JSONForm<V: Codable>: PropertyType {
-    static func encode(_ property: V) throws -> Value {
-        let encoder = JSONEncoder()
-        // The same value is always the same text.
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return .json(String(decoding: try encoder.encode(property), as: UTF8.self))
-    }
+    static var hasForms: Bool { true }
+
+    static func encode(_ property: V) throws -> Value { .json(try CanonicalJSON.text(property)) }
 
     static func decode(_ value: Value) -> V? {
         guard let text = value.json else { return nil }

@@ -33,7 +33,7 @@ extension Snapshot {
                 if distinct {
                     var values: [Value] = []
                     for column in repeat each columns {
-                        values.append(column.asRead(try row.value(at: column.position)).withOneZero)
+                        values.append(column.compared(try row.value(at: column.position)))
                     }
                     guard known.insert(values).inserted else { return }
                 }
@@ -121,6 +121,9 @@ private struct Column<P> {
 
     /// A property that always has a value has its initial one if there is none.
     func asRead(_ value: Value) -> Value { value.isNull && !property.codec.isOptional ? property.initial : value }
+
+    /// The same for all values that are equal.
+    func compared(_ value: Value) -> Value { property.codec.canonical(asRead(value)).withOneZero }
 
     /// Throws `valueOutOfRange`.
     func property(_ value: Value) throws(StoreError) -> P {

@@ -135,11 +135,33 @@ extension Transaction {
         _ object: ObjectID, _ changes: [(position: Int, value: StoredValue)], _ binding: EntityBinding
     ) throws(StoreError) -> Bool {
         for (position, value) in changes where value == .absent { try binding.requireNone(at: position) }
-        let different = try Self.withoutSameLargeValues(changes, object, draft)
+        let canonical = try withoutSameForms(changes, object, binding)
+        let different = try Self.withoutSameLargeValues(canonical, object, draft)
         return try draft.update(object) { (row) throws(StoreError) in
             for (position, value) in different { try row.set(stored: value, at: position) }
             try binding.writeLastChange(to: &row)
         }
+    }
+
+    /// Removes values that the object has in another form, such as a set in another order. They are equal.
+    private func withoutSameForms(
+        _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ binding: EntityBinding
+    ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
+        let draft = draft
+        guard binding.hasForms, let layout = draft.newestLayout(object.entityNumber) else { return changes }
+        var different: [(position: Int, value: StoredValue)] = []
+        let isThere = try draft.withRow(object) { (row) throws(StoreError) in
+            for change in changes {
+                if case .json = change.value,
+                    let place = row.layout.position(ofAttribute: layout.entity.attributes[change.position].number),
+                    try binding.isSame(try draft.value(row, at: place), change.value, at: change.position)
+                {
+                    continue
+                }
+                different.append(change)
+            }
+        }
+        return isThere ? different : changes
     }
 
     // MARK: Deleting
