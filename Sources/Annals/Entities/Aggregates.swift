@@ -4,44 +4,11 @@ public import FoundationEssentials
 
 /// What is known of the values of one property: null does not count.
 struct Aggregate {
-    private(set) var count = 0
-    private var integers: Int64 = 0
-    private var doubles = 0.0
-    private var decimals = Decimal(0)
-    private var type: AttributeType?
+    var sum = NumberSum()
     private(set) var least: Value = .null
     private(set) var greatest: Value = .null
-    private(set) var isOverflowed = false
 
-    @inline(__always)
-    mutating func add(int: Int64) {
-        count += 1
-        type = .int
-        let (sum, overflow) = integers.addingReportingOverflow(int)
-        integers = sum
-        if overflow { isOverflowed = true }
-    }
-
-    @inline(__always)
-    mutating func add(double: Double) {
-        count += 1
-        type = .double
-        doubles += double
-    }
-
-    mutating func add(_ value: Value) {
-        switch value {
-        case .null: return
-        case .int(let int): add(int: int)
-        case .double(let double): add(double: double)
-        case .decimal(let decimal):
-            count += 1
-            type = .decimal
-            decimals += decimal
-        default: count += 1
-        }
-    }
-
+    /// Values compare as they are sorted, so NaN is greater than every number.
     mutating func addExtremes(_ value: Value) {
         if value.isNull { return }
         if least.isNull || Self.isLess(value, least) { least = value }
@@ -51,7 +18,7 @@ struct Aggregate {
     private static func isLess(_ left: Value, _ right: Value) -> Bool {
         switch (left, right) {
         case (.int(let a), .int(let b)): return a < b
-        case (.double(let a), .double(let b)): return a < b
+        case (.double(let a), .double(let b)): return OrderedKey.orderedBits(of: a) < OrderedKey.orderedBits(of: b)
         default:
             guard let a = try? left.storedValue(), let b = try? right.storedValue() else { return false }
             var first = ByteWriter(capacity: 64)
@@ -62,30 +29,24 @@ struct Aggregate {
         }
     }
 
-    /// Null if there were no numbers. Throws `valueOutOfRange`.
-    func sum(_ name: String) throws(StoreError) -> Value {
-        guard !isOverflowed else {
+    /// The extreme as a property; nil if there is none. Of equal ones it is always the same.
+    static func property<V: AttributeValue>(_ extreme: Value) -> V? {
+        extreme.isNull ? nil : V(attributeValue: extreme.withOneZero)
+    }
+}
+
+extension NumberSum {
+    /// The sum as a property; nil if there were no numbers. Throws `valueOutOfRange`.
+    func property<V: AttributeValue>(_ name: String) throws(StoreError) -> V? {
+        guard let value else {
             throw StoreError(
                 .valueOutOfRange, "The sum of “\(name)” is larger than 64 bits hold: add it up in smaller groups.")
         }
-        return switch type {
-        case .int: .int(integers)
-        case .double: .double(doubles)
-        case .decimal: .decimal(decimals)
-        default: .null
+        if value.isNull { return nil }
+        guard let result = V(attributeValue: value) else {
+            throw StoreError(.valueOutOfRange, "The sum of “\(name)” is larger than \(V.self) holds: use a wider type.")
         }
-    }
-
-    /// Nil if there were no numbers.
-    var average: Double? {
-        guard count > 0 else { return nil }
-        switch type {
-        // Not through an overflowed sum: that one throws.
-        case .int: return Double(integers) / Double(count)
-        case .double: return doubles / Double(count)
-        case .decimal: return Double("\(decimals)").map { $0 / Double(count) }
-        default: return nil
-        }
+        return result
     }
 }
 
@@ -97,28 +58,31 @@ extension Snapshot {
     public func sum<E: Entity, V: AttributeValue & AdditiveArithmetic>(
         of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil
     ) throws -> V {
-        try sum(path, predicate) ?? V.zero
+        let (sum, name) = try sum(path, predicate)
+        return try sum.property(name) ?? V.zero
     }
 
     /// The sum of an optional property; objects without a value do not count.
     public func sum<E: Entity, V: AttributeValue & AdditiveArithmetic>(
         of path: any KeyPath<E, V?> & Sendable, where predicate: Predicate<Object<E>>? = nil
     ) throws -> V {
-        try sum(path, predicate) ?? V.zero
+        let (sum, name) = try sum(path, predicate)
+        return try sum.property(name) ?? V.zero
     }
 
     /// The average of a property over the objects that satisfy a predicate and have a value; nil if there are none.
-    /// Throws as `sum`.
+    /// Throws as `fetch`, and `invalidArgument` if the property is no number.
     public func average<E: Entity>(
         of path: any PartialKeyPath<E> & Sendable, where predicate: Predicate<Object<E>>? = nil
     ) throws -> Double? {
-        let (aggregate, name) = try aggregate(path, predicate)
-        _ = try aggregate.sum(name)
-        return aggregate.average
+        try sum(path, predicate).sum.average
     }
 
     /// The least value of a property over the objects that satisfy a predicate and have a value; nil if there are none.
-    /// Constant time with an index and without a predicate. Texts are ordered by their bytes. Throws as `fetch`.
+    /// Constant time with an index and without a predicate. Throws as `fetch`.
+    ///
+    /// Values are in the order in which they are sorted (``SortKey``): texts by their bytes, and NaN after all other
+    /// numbers. So the least value is NaN only if there is nothing else, and the greatest if there is any NaN.
     public func minimum<E: Entity, V: AttributeValue>(
         of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil
     ) throws -> V? {
@@ -146,47 +110,34 @@ extension Snapshot {
         try extreme(path, predicate, isGreatest: true)
     }
 
-    private func sum<E: Entity, V: AttributeValue>(
-        _ path: any PartialKeyPath<E> & Sendable, _ predicate: Predicate<Object<E>>?
-    ) throws(StoreError) -> V? {
-        let (aggregate, name) = try aggregate(path, predicate)
-        let sum = try aggregate.sum(name)
-        if sum.isNull { return nil }
-        guard let result = V(attributeValue: sum) else {
-            throw StoreError(
-                .valueOutOfRange, "The sum of “\(name)” is larger than \(V.self) holds: use a wider type.")
-        }
-        return result
-    }
-
     /// Adds up a property.
-    private func aggregate<E: Entity>(
+    private func sum<E: Entity>(
         _ path: any PartialKeyPath<E> & Sendable, _ predicate: Predicate<Object<E>>?
-    ) throws(StoreError) -> (Aggregate, name: String) {
+    ) throws(StoreError) -> (sum: NumberSum, name: String) {
         var fetch = try Fetch(self, predicate)
         let (binding, view, layout) = (fetch.binding, view, fetch.plan.layout)
         let index = try binding.requireProperty(path, for: "added up by")
         let (position, property) = (binding.position(of: index), binding.properties[index])
         try property.requireNumber(of: binding.model.name)
-        var aggregate = Aggregate()
+        var sum = NumberSum()
         let type = property.codec.attributeType
         let initial = property.codec.isOptional ? Value.null : property.initial
         try fetch.forEachMatch { (object, row) throws(StoreError) in
             if row.isLike(layout) {
                 if type == .int, let int = row.cells.int(position) {
-                    aggregate.add(int: int)
+                    sum.add(int: int)
                     return true
                 }
                 if type == .double, let double = row.cells.double(position) {
-                    aggregate.add(double: double)
+                    sum.add(double: double)
                     return true
                 }
             }
             let value = try row.value(position, object, view, layout)
-            aggregate.add(value.isNull ? initial : value)
+            sum.add(value.isNull ? initial : value)
             return true
         }
-        return (aggregate, property.name)
+        return (sum, property.name)
     }
 
     private func extreme<E: Entity, V: AttributeValue>(
@@ -212,8 +163,7 @@ extension Snapshot {
                 return true
             }
         }
-        let value = isGreatest ? aggregate.greatest : aggregate.least
-        return value.isNull ? nil : V(attributeValue: value)
+        return Aggregate.property(isGreatest ? aggregate.greatest : aggregate.least)
     }
 }
 
@@ -229,7 +179,8 @@ extension RowImage {
 }
 
 extension EntityModel.Property {
-    fileprivate func requireNumber(of entity: String) throws(StoreError) {
+    /// Throws `invalidArgument` if its values cannot be added up.
+    func requireNumber(of entity: String) throws(StoreError) {
         switch codec.attributeType {
         case .int, .double, .decimal: return
         default:
@@ -253,35 +204,35 @@ public struct FetchGroup<E: Entity, Key> {
     /// The sum of a property of theirs; nil if none of them has a value, or if it was not asked for. Throws
     /// `StoreError.valueOutOfRange`.
     public func sum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) throws -> V? {
-        try aggregate(path).map { V(attributeValue: try $0.sum("\(path)")) } ?? nil
+        try aggregate(path).flatMap { try $0.sum.property("\(path)") }
     }
 
     /// The average of a property of theirs; nil if none of them has a value, or if it was not asked for.
-    public func average(_ path: any PartialKeyPath<E> & Sendable) -> Double? { aggregate(path)?.average }
+    public func average(_ path: any PartialKeyPath<E> & Sendable) -> Double? { aggregate(path)?.sum.average }
 
     /// The least value of a property of theirs; nil if none of them has one, or if it was not asked for.
     public func minimum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) -> V? {
-        aggregate(path).flatMap { V(attributeValue: $0.least) }
+        aggregate(path).flatMap { Aggregate.property($0.least) }
     }
 
     /// The greatest value of a property of theirs; nil if none of them has one, or if it was not asked for.
     public func maximum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) -> V? {
-        aggregate(path).flatMap { V(attributeValue: $0.greatest) }
+        aggregate(path).flatMap { Aggregate.property($0.greatest) }
     }
 
     /// The sum of an optional property.
     public func sum<V: AttributeValue>(_ path: any KeyPath<E, V?> & Sendable) throws -> V? {
-        try aggregate(path).map { V(attributeValue: try $0.sum("\(path)")) } ?? nil
+        try aggregate(path).flatMap { try $0.sum.property("\(path)") }
     }
 
     /// The least value of an optional property.
     public func minimum<V: AttributeValue>(_ path: any KeyPath<E, V?> & Sendable) -> V? {
-        aggregate(path).flatMap { V(attributeValue: $0.least) }
+        aggregate(path).flatMap { Aggregate.property($0.least) }
     }
 
     /// The greatest value of an optional property.
     public func maximum<V: AttributeValue>(_ path: any KeyPath<E, V?> & Sendable) -> V? {
-        aggregate(path).flatMap { V(attributeValue: $0.greatest) }
+        aggregate(path).flatMap { Aggregate.property($0.greatest) }
     }
 
     private func aggregate(_ path: any PartialKeyPath<E> & Sendable) -> Aggregate? {
@@ -337,7 +288,7 @@ extension Snapshot {
             let empty = (count: 0, aggregates: [Aggregate](repeating: Aggregate(), count: columns.count))
             found[key, default: empty].count += 1
             for (index, value) in values.enumerated() {
-                found[key]?.aggregates[index].add(value)
+                found[key]?.aggregates[index].sum.add(value)
                 found[key]?.aggregates[index].addExtremes(value)
             }
             return true

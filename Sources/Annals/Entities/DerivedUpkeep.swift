@@ -65,7 +65,7 @@ private struct DerivedWork {
     /// What objects that refer to one give.
     private struct Total {
         var count = 0
-        var sums: [Sum]
+        var sums: [NumberSum]
     }
 
     private let plan: DerivedPlan
@@ -139,7 +139,7 @@ private struct DerivedWork {
         let targets = try row.map { (row) throws(StoreError) in try self.targets(row, side.position) } ?? []
         if let row {
             for target in targets {
-                var total = own[number][target] ?? Total(sums: side.summed.map { _ in .nothing })
+                var total = own[number][target] ?? Total(sums: side.summed.map { _ in NumberSum() })
                 total.count += 1
                 for (index, summed) in side.summed.enumerated() {
                     total.sums[index].add(try row.value(at: summed.position))
@@ -230,7 +230,7 @@ private struct DerivedWork {
 
     private func total(of object: ObjectID, _ number: Int) throws(StoreError) -> Total {
         let side = plan.sides[number]
-        var total = own[number][object] ?? Total(sums: side.summed.map { _ in .nothing })
+        var total = own[number][object] ?? Total(sums: side.summed.map { _ in NumberSum() })
         let shape = pending.base.shape
         let index = shape.indexes(of: side.member).first { place in
             shape.indexes[place].id.attributes == [side.attribute]
@@ -273,40 +273,16 @@ private struct DerivedWork {
     }
 }
 
-/// A sum while it is worked out.
-private enum Sum {
-    case nothing
-    case int(Int64)
-    case double(Double)
-    case decimal(Decimal)
-    /// It is beyond all types.
-    case tooLarge
-
+extension NumberSum {
     /// What is absent adds nothing.
-    mutating func add(_ stored: StoredValue) {
-        guard case .some(let value) = try? Value(stored), !value.isNull else { return }
-        switch (self, value) {
-        case (.nothing, .int(let int)): self = .int(int)
-        case (.nothing, .double(let double)): self = .double(double)
-        case (.nothing, .decimal(let decimal)): self = .decimal(decimal)
-        case (.int(let sum), .int(let int)):
-            let (result, isTooLarge) = sum.addingReportingOverflow(int)
-            self = isTooLarge ? .tooLarge : .int(result)
-        case (.double(let sum), .double(let double)): self = .double(sum + double)
-        case (.decimal(let sum), .decimal(let decimal)): self = .decimal(sum + decimal)
-        default: self = .tooLarge
-        }
+    fileprivate mutating func add(_ stored: StoredValue) {
+        if let value = try? Value(stored) { add(value) }
     }
 
-    /// Nil if there is none of the type.
-    func value(_ type: AttributeType) -> Value? {
-        switch self {
-        case .nothing: type == .int ? .int(0) : type == .double ? .double(0) : .decimal(0)
-        case .int(let int): .int(int)
-        case .double(let double): .double(double)
-        case .decimal(let decimal): .decimal(decimal)
-        case .tooLarge: nil
-        }
+    /// The sum as a value of a type, 0 of nothing; nil if the type does not hold it.
+    fileprivate func value(_ type: AttributeType) -> Value? {
+        guard let value, value.isNull else { return self.value }
+        return type == .int ? .int(0) : type == .double ? .double(0) : .decimal(0)
     }
 }
 

@@ -4,9 +4,9 @@ internal import FoundationEssentials
 
 /// One property to sort by, in one direction: `.descending(\.rank)`.
 ///
-/// No value comes first, as in an index; so it is last in descending order. Text is ordered by its bytes, which is the
-/// order of Unicode scalars. Objects with equal keys come in the order in which they were inserted, or in the opposite
-/// one if all keys descend.
+/// No value comes first, as in an index; so it is last in descending order. NaN comes after all other numbers. Text is
+/// ordered by its bytes, which is the order of Unicode scalars. Objects with equal keys come in the order in which they
+/// were inserted, or in the opposite one if all keys descend.
 public struct SortKey<E: Entity>: Sendable {
     let path: any PartialKeyPath<E> & Sendable
     let isDescending: Bool

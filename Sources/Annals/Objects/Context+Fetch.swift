@@ -66,41 +66,40 @@ extension Context {
     ) throws -> V {
         let search = try ContextSearch(core, predicate, includingUnsaved)
         guard search.includesUnsaved else { return try search.snapshot.sum(of: path, where: predicate) }
-        let (aggregate, name) = try search.aggregate(path)
-        return V(attributeValue: try aggregate.sum(name)) ?? V.zero
+        let (aggregate, name) = try search.aggregate(path, ofNumbers: true)
+        return try aggregate.sum.property(name) ?? V.zero
     }
 
     /// The average of a property over the objects that satisfy a predicate and have a value; nil if there are none. As
-    /// `sum`.
+    /// `fetch`, and throws as `Snapshot.average`.
     public func average<E: Entity>(
         of path: any PartialKeyPath<E> & Sendable, where predicate: Predicate<Object<E>>? = nil,
         includingUnsaved: Bool = true
     ) throws -> Double? {
         let search = try ContextSearch(core, predicate, includingUnsaved)
         guard search.includesUnsaved else { return try search.snapshot.average(of: path, where: predicate) }
-        let (aggregate, name) = try search.aggregate(path)
-        _ = try aggregate.sum(name)
-        return aggregate.average
+        return try search.aggregate(path, ofNumbers: true).aggregate.sum.average
     }
 
-    /// The least value of a property over the objects that satisfy a predicate; nil if there are none. As `sum`.
+    /// The least value of a property over the objects that satisfy a predicate; nil if there are none. As `fetch`, in
+    /// the order of `Snapshot.minimum`.
     public func minimum<E: Entity, V: AttributeValue & Comparable>(
         of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
         includingUnsaved: Bool = true
     ) throws -> V? {
         let search = try ContextSearch(core, predicate, includingUnsaved)
         guard search.includesUnsaved else { return try search.snapshot.minimum(of: path, where: predicate) }
-        return V(attributeValue: try search.aggregate(path).aggregate.least)
+        return Aggregate.property(try search.aggregate(path).aggregate.least)
     }
 
-    /// The greatest value of a property over the objects that satisfy a predicate; nil if there are none. As `sum`.
+    /// The greatest value of a property over the objects that satisfy a predicate; nil if there are none. As `minimum`.
     public func maximum<E: Entity, V: AttributeValue & Comparable>(
         of path: any KeyPath<E, V> & Sendable, where predicate: Predicate<Object<E>>? = nil,
         includingUnsaved: Bool = true
     ) throws -> V? {
         let search = try ContextSearch(core, predicate, includingUnsaved)
         guard search.includesUnsaved else { return try search.snapshot.maximum(of: path, where: predicate) }
-        return V(attributeValue: try search.aggregate(path).aggregate.greatest)
+        return Aggregate.property(try search.aggregate(path).aggregate.greatest)
     }
 }
 
@@ -231,18 +230,20 @@ struct ContextSearch<E: Entity> {
         }
     }
 
-    func aggregate(_ path: any PartialKeyPath<E> & Sendable) throws -> (aggregate: Aggregate, name: String) {
+    func aggregate(
+        _ path: any PartialKeyPath<E> & Sendable, ofNumbers: Bool = false
+    ) throws -> (aggregate: Aggregate, name: String) {
         let layout = try snapshot.layout(of: E.model)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
         let property = binding.properties[try binding.requireProperty(path, for: "computed with")]
+        if ofNumbers { try property.requireNumber(of: binding.model.name) }
         var aggregate = Aggregate()
         var failure: (any Error)?
         try forEachValue { _, value in
             withUnsafePointer(to: value) { value in
                 do {
                     let value = try property.codec.value(at: UnsafeRawPointer(value) + property.offset)
-                    aggregate.add(value)
-                    aggregate.addExtremes(value)
+                    if ofNumbers { aggregate.sum.add(value) } else { aggregate.addExtremes(value) }
                 } catch {
                     failure = error
                 }
