@@ -156,6 +156,80 @@ import Testing
         try folder.expectIntact()
     }
 
+    enum Renamed {
+        struct Tape: Entity, Equatable {
+            var name = ""
+            var rank = 0
+
+            static let schema = Schema<Tape>("Tape") {}
+        }
+    }
+
+    /// A store with entities is not new, also if the program declares none of them under their present names.
+    @Test func theOnlyEntityIsRenamed() throws {
+        struct Only: Entity {
+            var name = ""
+            var rank = 0
+            static let schema = Schema<Only>("Clip") {}
+        }
+        let old = try Store(at: folder.path, entities: [Only.self])
+        try old.insert(contentsOf: [Only(name: "a", rank: 1), Only(name: "b", rank: 2)])
+        try old.close()
+        let ran = Counter()
+        let migrations = [
+            Migration("rename", [.change(.renameEntity("Clip", to: "Tape"))]) { migration in
+                ran.add()
+                try migration.update(Renamed.Tape.self) { _, tape in tape.rank += 10 }
+            }
+        ]
+        for _ in 0..<2 {
+            let store = try Store(at: folder.path, entities: [Renamed.Tape.self], migrations: migrations)
+            let tapes = try store.snapshot().fetch(Renamed.Tape.self, sortedBy: .ascending(\.rank))
+            #expect(tapes == [Renamed.Tape(name: "a", rank: 11), Renamed.Tape(name: "b", rank: 12)])
+            #expect(try store.snapshot().entities.map(\.name) == ["Tape"])
+            try store.close()
+        }
+        #expect(ran.count == 1)
+        try folder.expectIntact()
+    }
+
+    /// A migration's body may be all that knows of the old entity.
+    @Test func objectsMoveToAnEntityOfAnotherName() throws {
+        let old = try Store(at: folder.path, entities: [First.Item.self])
+        try old.insert(contentsOf: [First.Item(name: "a", count: 3)])
+        try old.close()
+        let store = try Store(
+            at: folder.path, entities: [Renamed.Tape.self],
+            migrations: [
+                Migration("move") { migration in
+                    for row in try migration.before.rows(of: "Item") {
+                        let tape = Renamed.Tape(
+                            name: row["name"]?.string ?? "", rank: row["count"]?.int.map(Int.init) ?? 0)
+                        try migration.transaction.insert(tape)
+                        try migration.transaction.delete(row.id)
+                    }
+                }
+            ])
+        #expect(try store.snapshot().fetch(Renamed.Tape.self) == [Renamed.Tape(name: "a", rank: 3)])
+        #expect(try store.snapshot().count(of: "Item") == 0)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    /// Nothing is there to be changed: the entity is added as it is declared. Any other missing entity is an error.
+    @Test func stepsOfADeclaredEntityThatTheStoreLacks() throws {
+        try Store(at: folder.path, entities: [First.Item.self]).close()
+        let missing = expect(.migrationFailed) {
+            try openNew([Migration("wrong", [.widen("rank", of: "Clp", to: .double)])])
+        }
+        #expect(missing?.message.contains("no entity “Clp”") == true)
+        let store = try openNew()
+        try store.commit { try $0.insert(New.Clip(title: "t")) }
+        #expect(try store.snapshot().fetch(New.Clip.self).map(\.rank) == [0])
+        try store.close()
+        try folder.expectIntact()
+    }
+
     // MARK: Two versions in turn
 
     enum First {

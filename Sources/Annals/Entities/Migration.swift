@@ -3,7 +3,8 @@
 // Invariants:
 // MG1  A store notes each migration that it has had under its name, in the transaction that carries it out. So it runs
 //      once, whoever is first, or not at all.
-// MG2  A store that has none of the declared entities is new: it notes all migrations and runs none.
+// MG2  A store without entities is new: it notes all migrations and runs none. A store with other entities than the
+//      declared ones is not new, because a migration may rename them or move their objects.
 
 internal import FoundationEssentials
 
@@ -221,13 +222,13 @@ extension Store {
 
     func prepare(_ declaration: EntityDeclaration, _ migrations: [Migration]) throws {
         var done = try migrationsDone()
-        if try isNew(declaration, newest().view.catalog), !migrations.isEmpty {
+        if try newest().view.catalog.isWithoutEntities, !migrations.isEmpty {
             guard options.access == .readWrite else {
                 throw StoreError(.schemaMismatch, "The store is empty, and open for reading only.", path: path)
             }
             try write { transaction in
                 // Another process may have been faster.
-                guard isNew(declaration, transaction.draft.catalog) else { return }
+                guard transaction.draft.catalog.isWithoutEntities else { return }
                 try transaction.change(declaration, [], isOlder: false)
                 for migration in migrations { try transaction.note(migration) }
             }
@@ -254,10 +255,6 @@ extension Store {
             // Who only reads needs no place for metadata.
             return self.options.access == .readWrite ? additions + Self.metadataAddition(catalog) : additions
         }
-    }
-
-    private func isNew(_ declaration: EntityDeclaration, _ catalog: SchemaCatalog) -> Bool {
-        !declaration.models.contains { catalog.number(ofEntity: $0.name) != nil }
     }
 
     private func migrationsDone() throws -> Set<String> {
@@ -322,6 +319,11 @@ extension Transaction {
         var changes: [SchemaChange] = []
         var widened: [(name: String, entity: String, from: AttributeType, to: AttributeType)] = []
         for step in steps {
+            let stepped = try SchemaPlan.catalog(catalog, after: changes)
+            if let entity = step.changedEntity, declaration.declares(entity), !stepped.hasOrRenamed(entity) {
+                // It is added as it is declared.
+                continue
+            }
             switch step {
             case .change(let change): changes.append(change)
             case .widen(let name, let entity, let type):
@@ -392,6 +394,40 @@ extension Transaction {
     }
 }
 
+extension Migration.Step {
+    /// The name of the entity that it changes; nil if it adds one.
+    fileprivate var changedEntity: String? {
+        switch self {
+        case .widen(_, let entity, _), .redeclare(_, let entity): entity
+        case .change(let change): change.changedEntity
+        }
+    }
+}
+
+extension SchemaChange {
+    /// The name of the entity that it changes; nil if it adds one.
+    fileprivate var changedEntity: String? {
+        switch self {
+        case .addEntity: nil
+        case .removeEntity(let name), .renameEntity(let name, _), .changeEntity(let name, _),
+            .addAttribute(_, let name),
+            .removeAttribute(_, let name), .renameAttribute(_, let name, _), .replaceAttribute(_, let name, _),
+            .changeAttribute(_, let name, _, _, _, _, _, _), .addKey(_, let name), .removeKey(_, let name):
+            name
+        }
+    }
+}
+
+extension SchemaCatalog {
+    /// Whether the newest version has no entity but the store's own.
+    fileprivate var isWithoutEntities: Bool { entities(version: newestVersion).allSatisfy(\.name.isReserved) }
+
+    /// Whether an entity has that name, or had it before it was renamed.
+    fileprivate func hasOrRenamed(_ entity: String) -> Bool {
+        number(ofEntity: entity) != nil || number(ofEntityFormerlyNamed: entity) != nil
+    }
+}
+
 extension SchemaPlan {
     /// A catalog as it will be after changes.
     static func catalog(_ catalog: SchemaCatalog, after changes: [SchemaChange]) throws(StoreError) -> SchemaCatalog {
@@ -404,6 +440,8 @@ extension SchemaPlan {
 }
 
 extension EntityDeclaration {
+    fileprivate func declares(_ entity: String) -> Bool { models.contains { isSameName($0.name, entity) } }
+
     /// A property as it is declared; nil if none of that name is.
     fileprivate func attribute(_ name: String, of entity: String) -> AttributeDescription? {
         let model = models.first { isSameName($0.name, entity) }
