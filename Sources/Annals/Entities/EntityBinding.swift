@@ -33,6 +33,10 @@ final class EntityBinding: @unchecked Sendable {
     private let lastChange: Int
     /// Positions that the program requires, and the store does not.
     private let required: Set<Int>
+    /// The positions of the properties.
+    let known: Set<Int>
+    /// Whether the store has attributes that are no property of the type.
+    let isPartial: Bool
     /// Whether it refers to objects.
     let hasReferences: Bool
     /// Whether `write` needs no code of the program for it.
@@ -49,6 +53,18 @@ final class EntityBinding: @unchecked Sendable {
         StoreError(.schemaMismatch, message, ObjectFacts(model.name, [property.name]))
     }
 
+    /// The position of a property's attribute: the one of its name, or the one that had the name before. Nil if there
+    /// is none.
+    static func position(
+        of property: EntityModel.Property, _ layout: RowLayout, _ catalog: SchemaCatalog
+    ) -> Int? {
+        let named = layout.entity.attributes.firstIndex { isSameName($0.name.text, property.name) }
+        if let named { return named }
+        return catalog.attribute(formerly: property.name, of: layout.number).flatMap {
+            layout.position(ofAttribute: $0)
+        }
+    }
+
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
     init(_ model: EntityModel, _ layout: RowLayout, _ catalog: SchemaCatalog) throws(StoreError) {
         self.model = model
@@ -59,15 +75,13 @@ final class EntityBinding: @unchecked Sendable {
             columns = .allocate(capacity: 1)
             (hasReferences, isWrittenByAddress, readsOtherValues, hasForms) = (false, true, false, false)
             lastChange = -1
-            required = []
+            (required, known, isPartial) = ([], [], false)
             return
         }
         var placed: [(position: Int, property: EntityModel.Property)] = []
         for property in model.properties {
             let attributes = layout.entity.attributes
-            let named = attributes.firstIndex { isSameName($0.name.text, property.name) }
-            let former = catalog.attribute(formerly: property.name, of: layout.number)
-            guard let position = named ?? former.flatMap({ layout.position(ofAttribute: $0) }) else {
+            guard let position = Self.position(of: property, layout, catalog) else {
                 throw Self.mismatch(
                     property, model,
                     "The store has no attribute “\(property.name)” of “\(model.name)”: open it with this entity in "
@@ -94,6 +108,8 @@ final class EntityBinding: @unchecked Sendable {
                 ? attribute.deleteRule == .noAction : !property.codec.isOptional && attribute.isOptional
         }
         count = placed.count
+        known = Set(placed.map(\.position))
+        isPartial = known.count < layout.count
         columns = .allocate(capacity: max(1, count))
         lastChange = placed.first { $0.property.name == model.lastChange }?.position ?? -1
         required = Set(
@@ -464,7 +480,9 @@ final class EntityBinding: @unchecked Sendable {
 
     /// After all other properties: what is new or differs was changed now.
     func writeLastChange(to row: inout RowWriter) throws(StoreError) {
-        guard lastChange >= 0, row.isNew || row.differs, let now = Microseconds.from(.now) else { return }
+        guard lastChange >= 0, row.isNew || row.isInsertedAgain || row.differs, let now = Microseconds.from(.now) else {
+            return
+        }
         try row.set(microseconds: now, at: lastChange)
     }
 

@@ -196,7 +196,8 @@ struct ApplyPlan {
             if policy == .theirs { try overwrite(change, target, values, layout) }
             return
         }
-        var row = layout.entity.attributes.map(\.valueBeforeItExisted)
+        let deleted = try isNew ? nil : valuesOfDeleted(target, layout)
+        var row = deleted ?? layout.entity.attributes.map(\.valueBeforeItExisted)
         for (position, value) in values { row[position] = value ?? .absent }
         let missing = row.indices.filter { row[$0] == .absent && !layout.entity.attributes[$0].isOptional }
         if !missing.isEmpty {
@@ -406,6 +407,15 @@ struct ApplyPlan {
             for object in objects { if let local = try local(object) { locals.append(local) } }
             return (.objectSet(locals), locals.count == objects.count)
         }
+    }
+
+    /// What was deleted of an object here, for the attributes that only this store has; nil if the file has forgotten
+    /// it. References to what does not exist any more are left out.
+    private func valuesOfDeleted(_ object: ObjectID, _ layout: RowLayout) throws(StoreError) -> [StoredValue]? {
+        guard let values = try base.view.valuesOfDeleted(object, layout) else { return nil }
+        var existing: [StoredValue] = []
+        for value in values { existing.append(try self.existing(value)) }
+        return existing
     }
 
     /// The object's present values, in the newest layout.

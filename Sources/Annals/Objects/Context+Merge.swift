@@ -153,11 +153,13 @@ extension ContextCore {
         if let landing {
             // Also those of which nothing was written.
             for sent in landing.objects.values {
+                try keepUnknownValues(of: sent.live, older, newer)
                 if let found = try sent.live.refreshment(newer, landing: landing) { refreshments.append(found) }
             }
         }
         func refresh(_ object: any LiveObject) throws(StoreError) {
             if landing?.objects[object.id] != nil { return }
+            try keepUnknownValues(of: object, older, newer)
             if let found = try object.refreshment(newer, landing: nil) { refreshments.append(found) }
         }
         if let changed {

@@ -51,6 +51,8 @@ final class ContextCore: ObjectSource {
     private var reservedIDs: Set<ObjectID> = []
     /// Objects that were deleted before they were saved, and that unsaved objects may still refer to.
     var deletedUnsaved: Set<ObjectID> = []
+    /// What the types of deleted objects do not know. See `keepUnknownValues`.
+    var unknownValues: [ObjectID: UnknownValues] = [:]
     private(set) var isClosed = false
     /// The save whose changes lie over the store's values.
     var inFlight: SaveInFlight?
@@ -146,6 +148,7 @@ final class ContextCore: ObjectSource {
         registry.remove(object)
         if first != object { registry.remove(first) }
         if !observedSides.isEmpty { observedSides.remove(object) }
+        if !unknownValues.isEmpty { unknownValues[object] = nil }
     }
 
     /// The object of a reference that leads to one in the snapshot, made if nobody holds it yet; nil if it is deleted

@@ -57,13 +57,18 @@ final class SaveItemOf<E: Entity>: SaveItem {
     /// By position, if the program's own code encodes some of the values.
     private let encoded: [(position: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
+    /// What the type does not know of the object, if the context keeps it.
+    private let unknown: UnknownValues?
+    /// The state in which the object has what the type does not know; nil if the type knows everything.
+    private let place: Snapshot?
 
     var id: ObjectID { reference.id }
     var insertedID: ObjectID? { inserted?.id }
 
     init(
         _ reference: Reference<E>, _ kind: HistoryChange.Kind, shown: E, value: E, base: SavedValue<E>?, isAgain: Bool,
-        isContested: Bool = false, first: SaveItemOf? = nil, inserted: Reference<E>? = nil, _ snapshot: Snapshot
+        isContested: Bool = false, first: SaveItemOf? = nil, inserted: Reference<E>? = nil,
+        unknown: UnknownValues? = nil, _ snapshot: Snapshot
     ) throws(StoreError) {
         (self.first, self.inserted) = (first, inserted)
         self.isContested = isContested
@@ -71,6 +76,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
         self.shown = consume shown
         let layout = try snapshot.layout(of: reference)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
+        self.unknown = unknown
+        place = kind == .update && binding.isPartial ? snapshot : nil
         guard kind != .delete else {
             self.value = consume value
             (failures, encoded) = ([], nil)
@@ -121,9 +128,11 @@ final class SaveItemOf<E: Entity>: SaveItem {
                 return self
             case .storeWins, .rollback: return nil
             case .objectWins, .overwrite:
+                var unknown = unknown
+                if let values = try place?.unknownValues(of: id, E.model) { unknown = values }
                 return try SaveItemOf(
                     reference, .insert, shown: shown, value: value, base: nil, isAgain: true,
-                    first: first ?? self, newer)
+                    first: first ?? self, unknown: unknown, newer)
             }
         }
         let merge = ThreeWayMerge(base: base, mine: value, theirs: theirs)
@@ -261,7 +270,8 @@ final class SaveItemOf<E: Entity>: SaveItem {
         _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) {
         if isAgain {
-            try draft.insertAgain(object, set)
+            // Another version of the program may know more attributes.
+            try draft.insertAgain(object, setting: binding.known, kept: unknown ?? [:], set)
         } else if kind == .insert {
             try draft.insert(reserved: object, layout, set)
         } else {
@@ -359,6 +369,6 @@ extension Object {
         return try SaveItemOf(
             reference, kind, shown: consume shown, value: consume value, base: phase == .inserted ? nil : saved,
             isAgain: phase == .inserted && !id.isTemporary && !core.isReserved(id),
-            isContested: saved?.isContested ?? false, snapshot)
+            isContested: saved?.isContested ?? false, unknown: core.unknownValues[id], snapshot)
     }
 }

@@ -101,6 +101,7 @@ extension PendingTransaction {
     /// Deletes and changes what the rules of references to deleted objects say. After the body, once. Throws
     /// `deleteDenied`, and `requiredMissing` if a required reference would become null.
     func applyDeleteRules() throws(StoreError) {
+        if !carried.isEmpty { try settleCarried() }
         guard !deleted.isEmpty, checksReferences, !areRulesApplied else { return }
         areRulesApplied = true
         let rules = try DeleteRules(self, shape)

@@ -30,6 +30,9 @@ package final class PendingTransaction {
     @exclusivity(unchecked) private var taken: [UInt16: DrawnNumbers] = [:]
     @exclusivity(unchecked) private var lastDrawn: (entity: UInt16, numbers: DrawnNumbers)?
 
+    /// Objects that were inserted again, and the positions of the references that they keep.
+    @exclusivity(unchecked) var carried: [ObjectID: [Int]] = [:]
+
     /// Whether the rules of references to deleted objects have been carried out: once, when the body has ended.
     @exclusivity(unchecked) var areRulesApplied = false
     /// The references that objects have lost to these rules: by object and attribute.
@@ -78,6 +81,7 @@ package final class PendingTransaction {
         if !deleted.isEmpty { (deleted, deletedSet) = ([], []) }
         if beforeAppending != nil { beforeAppending = nil }
         if afterAppending != nil { afterAppending = nil }
+        if !carried.isEmpty { carried = [:] }
         areRulesApplied = false
         if !losses.isEmpty { losses = [:] }
         needsNewestState = false

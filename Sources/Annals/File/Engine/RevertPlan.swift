@@ -175,7 +175,9 @@ package struct RevertPlan {
             return
         }
         // It may have been inserted and deleted again. Then the last deletion deleted other values.
-        guard let last = try rowOfDeletion(change.object), try differences(last, before, layout).isEmpty else {
+        guard let last = try base.core.deletedRow(change.object, below: base.end, base.shape),
+            try differences(last, before, layout).isEmpty
+        else {
             return stop(change, .deletedSince)
         }
         var values: [StoredValue] = []
@@ -206,15 +208,6 @@ package struct RevertPlan {
 
     private func row(of object: ObjectID) throws(StoreError) -> RowImage? {
         guard let offset = try base.core.visibleRow(object, below: base.end) else { return nil }
-        return try base.core.row(at: offset, object.entityNumber, base.shape)
-    }
-
-    /// The row that an object's newest deletion deleted.
-    private func rowOfDeletion(_ object: ObjectID) throws(StoreError) -> RowImage? {
-        let newest = try base.core.newestVersion(object, below: base.end)
-        guard newest & 1 == 1, let previous = try base.core.previousVersion(entry: newest & ~1, object),
-            case .row(let offset) = PreviousVersion(rawValue: previous)
-        else { return nil }
         return try base.core.row(at: offset, object.entityNumber, base.shape)
     }
 

@@ -3,7 +3,8 @@
 // Invariants:
 // W1  Variable attributes reach the row in the order of their positions. Those that were passed over are filled in
 //     first.
-// W2  An update's row keeps every attribute that was not set. An insert's row has the defaults.
+// W2  An update's row keeps every attribute that was not set. An insert's row has the defaults, or what was deleted if
+//     the object is inserted again.
 // W3  A difference is what reads differently. An old row that lacks an attribute reads as its default.
 // W4  A value that was absent but no longer may be becomes the default in an update's row, and counts as changed.
 
@@ -34,8 +35,10 @@ public struct RowWriter: ~Copyable {
     private let marks: AttributeNotes
     /// How many attributes of fixed size were not set.
     var fixedToSet: Int
-    /// Whether it is the row of an insert.
+    /// Whether it is the row of an insert that has nothing before it.
     let isNew: Bool
+    /// Whether it is the row of an object that is inserted again. What is not set keeps what was deleted.
+    let isInsertedAgain: Bool
     /// Whether this is an insert and no attribute of fixed size was set to null. Then the presence bits say which were
     /// set.
     var isPlain: Bool
@@ -44,7 +47,7 @@ public struct RowWriter: ~Copyable {
 
     private init(
         _ layout: RowLayout, _ row: UnsafeMutablePointer<RowBuilder>, _ bytes: UnsafeMutablePointer<ByteWriter>,
-        _ transaction: TransactionBuilder, old: RowImage?
+        _ transaction: TransactionBuilder, old: RowImage?, isInsertedAgain: Bool
     ) {
         shape = RowShape(layout)
         self.row = row
@@ -56,6 +59,7 @@ public struct RowWriter: ~Copyable {
         marks.begin(attributes: shape.count)
         fixedToSet = shape.count &- shape.variableCount
         isNew = old == nil
+        self.isInsertedAgain = isInsertedAgain
         isPlain = isNew
         self.old = old
         hasOldLayout = old.map { !$0.isLike(layout) } ?? false
@@ -68,11 +72,13 @@ public struct RowWriter: ~Copyable {
     @inline(__always)
     package static func write(
         _ layout: RowLayout, _ row: inout RowBuilder, _ bytes: inout ByteWriter, _ transaction: TransactionBuilder,
-        old: RowImage? = nil, mustDiffer: Bool = false, _ set: (inout RowWriter) throws(StoreError) -> Void
+        old: RowImage? = nil, mustDiffer: Bool = false, isInsertedAgain: Bool = false,
+        _ set: (inout RowWriter) throws(StoreError) -> Void
     ) throws(StoreError) -> AttributeSet {
         try withUnsafeMutablePointer(to: &row) { (row) throws(StoreError) in
             try withUnsafeMutablePointer(to: &bytes) { (bytes) throws(StoreError) in
-                var writer = RowWriter(layout, row, bytes, transaction, old: old)
+                var writer = RowWriter(
+                    layout, row, bytes, transaction, old: old, isInsertedAgain: isInsertedAgain)
                 try set(&writer)
                 if mustDiffer, !writer.isRefused, writer.changed.isEmpty {
                     throw StoreError(.unchanged, "Nothing differs.")
