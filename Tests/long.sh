@@ -4,6 +4,7 @@
 # Tests/long.sh NAME [OPERATIONS [FIRST_SEED]]: a million operations from seed 1 on if they are not given. The names:
 #   entities    the struct API against a model in memory
 #   contexts    several contexts on one store
+#   background  contexts that save in the background, beside merges, `follow`, a tracker and other writers
 #   undo        undo and redo in a context; an operation is a round of some changes
 #   results     live results of contexts and of stores against fetching; an operation is a round
 #   versions    versions of a program take turns on one store, and migrate it; an operation is a round
@@ -22,13 +23,14 @@ each=20000
 case $name in
 entities) suite=EntityOracleTests ;;
 contexts) suite=ContextOracleTests ;;
+background) suite=BackgroundSaveOracleTests each=5000 ;;
 undo) suite=UndoTests ;;
 results) suite='(ResultsOracleTests|StoreResultsTests/updatesAreWhatAFetchFinds)' ;;
 versions) suite=VersionTurnTests ;;
 processes) suite=ContextProcessTests ;;
 tracker) suite=TrackerProcessTests each=200000 ;;
 *)
-    sed -n '4,11s/^# //p' "$0" >&2
+    sed -n '4,12s/^# //p' "$0" >&2
     exit 2
     ;;
 esac
