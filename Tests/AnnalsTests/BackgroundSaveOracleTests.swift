@@ -47,7 +47,7 @@ private struct Cell: Entity {
     private var tasks: [[Task<HistoryToken, any Error>]] = [[], [], []]
     private var tracker: HistoryTracker?
     private var number = 0
-
+    private var done: [String] = []
 
     init(seed: UInt64) throws {
         folder = try StoreFolder()
@@ -82,7 +82,8 @@ private struct Cell: Entity {
                 try await act(index)
                 for index in 0..<3 { try check(index) }
             } catch let difference as OracleDifference {
-                throw OracleDifference("operation \(step), context \(index): \(difference)")
+                let last = done.suffix(40).joined(separator: ", ")
+                throw OracleDifference("operation \(step), context \(index): \(difference); done: \(last)")
             }
         }
         try await end()
@@ -94,7 +95,9 @@ private struct Cell: Entity {
 
     private func act(_ index: Int) async throws {
         let context = contexts[index]
-        switch Int.random(in: 0..<100, using: &random) {
+        let action = Int.random(in: 0..<100, using: &random)
+        done.append("\(index):\(action)")
+        switch action {
         case 0..<10: held[index].append(insert(context, index))
         case 10..<35:
             number += 1
@@ -210,7 +213,12 @@ private struct Cell: Entity {
             if contexts[index].hasChanges { throw OracleDifference("unsaved in the end") }
             let shown = try contexts[index].fetch(Cell.self).map(\.status.snapshot)
             if shown.map(\.text) != cells.map(\.text) {
-                throw OracleDifference("context \(index) does not show what the store has")
+                let other = zip(shown, cells).filter { $0.text != $1.text }.prefix(3).map {
+                    "\($0.text), not \($1.text)"
+                }
+                throw OracleDifference(
+                    "context \(index) shows \(shown.count) objects of \(cells.count): \(other); done: \(done.suffix(60))"
+                )
             }
             for transaction in try stores[0].history(HistoryRequest(authors: ["\(index)"])) {
                 for change in transaction.changes where change.kind == .update && change.attributes != ["a\(index)"] {

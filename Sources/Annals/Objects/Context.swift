@@ -188,6 +188,9 @@ public final class Context {
         guard let theirs = try core.value(object.reference, in: newest) else {
             throw StoreError.objectGone(object.reference.id, E.model.name)
         }
+        if let stored = try core.valueUnderSave(object.reference, in: newest) {
+            (core.inFlight?.objects[object.id] as? SentObjectOf<E>)?.rebase(on: stored)
+        }
         core.batch { core.rebase(object, on: object.kept(theirs), keepingEdits: keepingEdits) }
     }
 }

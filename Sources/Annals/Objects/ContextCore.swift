@@ -216,6 +216,14 @@ final class ContextCore: ObjectSource {
         return sent.overlay(reference.id.isTemporary ? nil : try state.value(reference))
     }
 
+    /// The value of a state that the changes that are being saved lie over; nil if they do not.
+    func valueUnderSave<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
+        guard let inFlight, inFlight.objects[reference.id] != nil, !reference.id.isTemporary,
+            !inFlight.isContained(in: state)
+        else { return nil }
+        return try state.value(reference)
+    }
+
     /// Whether an object is in a state, or is being saved.
     func has<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> Bool {
         if inFlight?.objects[reference.id] != nil { return try value(reference, in: state) != nil }

@@ -115,7 +115,10 @@ extension Object: LiveObject {
                 // If the store has another version, edits were relative to a mixture of both.
                 let value = saved.isContested ? core.value(reference).map(kept) : saved.value
                 phase = value == nil ? .gone : .stored
-                if let value { show(value) }
+                if let value {
+                    if saved.isContested { forgetOwnEdits(since: saved.value, before: value) }
+                    show(value)
+                }
             }
         case .gone: return
         }
@@ -123,6 +126,15 @@ extension Object: LiveObject {
         core.noteOtherSides(of: self, from: before, to: isShown ? current : nil)
         if !isShown { notify(nil) }
         core.noteTouched(id)
+    }
+
+    /// What other writers have changed is no change of this context, and undo leaves it alone.
+    private func forgetOwnEdits(since base: E, before theirs: E) {
+        guard let recorder = core.recorder else { return }
+        var own = current
+        E.model.copy(E.model.differences(base, own), from: base, to: &own)
+        show(own)
+        recorder.willShow(theirs, of: self, own: [])
     }
 
     /// What the store has of an object that undo has inserted again, if another writer has done so, too.

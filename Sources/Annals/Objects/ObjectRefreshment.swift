@@ -42,7 +42,9 @@ extension Object {
             guard let theirs = try core.value(reference, in: newer) else {
                 return Refreshment(object: self, value: current, saved: nil, phase: .gone, sent)
             }
-            return Refreshment(object: self, value: kept(theirs), saved: nil, phase: .stored, sent)
+            return Refreshment(
+                object: self, value: kept(theirs), saved: nil, phase: .stored, sent,
+                stored: try core.valueUnderSave(reference, in: newer))
         }
         let base = sent?.rebased(saved) ?? saved
         // Saving finds that the object is gone: until then the edits stay.
@@ -55,7 +57,7 @@ extension Object {
         return Refreshment(
             object: self, value: merge.value,
             saved: isEdited ? SavedValue(merge.base, isContested: !merge.conflicts.isEmpty) : nil,
-            phase: .stored, sent)
+            phase: .stored, sent, stored: try core.valueUnderSave(reference, in: newer))
     }
 
     /// A value from the store, with what the object has of properties that are not kept.
@@ -71,13 +73,17 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
     let value: E
     let saved: SavedValue<E>?
     let phase: ObjectPhase
+    /// The store's value, if the object is shown under what is being saved.
+    private let stored: E?
     /// What has landed of the object's save; nil if nothing has.
     private let sent: SentObjectOf<E>?
     private let slots: [Int]
 
     init(
-        object: Object<E>, value: E, saved: SavedValue<E>?, phase: ObjectPhase, _ sent: SentObjectOf<E>?
+        object: Object<E>, value: E, saved: SavedValue<E>?, phase: ObjectPhase, _ sent: SentObjectOf<E>?,
+        stored: E? = nil
     ) {
+        self.stored = stored
         (self.object, self.value, self.saved, self.phase, self.sent) = (object, value, saved, phase, sent)
         if object.registrar == nil {
             slots = []
@@ -107,7 +113,11 @@ private struct Refreshment<E: Entity>: ObjectRefreshment {
         object.loaded = value
         object.saved = saved
         object.phase = phase
-        if saved == nil, phase != .deleted, core.inFlight?.objects[object.id] == nil { core.removePending(object) }
+        if let sent = core.inFlight?.objects[object.id] {
+            if let stored { (sent as? SentObjectOf<E>)?.rebase(on: stored) }
+        } else if saved == nil, phase != .deleted {
+            core.removePending(object)
+        }
     }
 
     func didChange() { if !slots.isEmpty { object.didChange(slots) } }

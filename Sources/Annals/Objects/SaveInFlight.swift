@@ -22,9 +22,9 @@
 // | close                       | the transaction is written       | nothing                 | nothing             |
 //
 // Invariants:
-// SV1  A commit reaches a context in one way, whoever made it: `ContextCore.move(to:)`.
-// SV2  A context has at most one save in flight.
-// SV3  A context never writes an attribute that it never set: an overlay changes only what was edited before the save
+// BS1  A commit reaches a context in one way, whoever made it: `ContextCore.move(to:)`.
+// BS2  A context has at most one save in flight.
+// BS3  A context never writes an attribute that it never set: an overlay changes only what was edited before the save
 //      began, and an edit is compared with the value that was shown when it was made.
 
 internal import FoundationEssentials

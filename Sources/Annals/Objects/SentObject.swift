@@ -13,9 +13,9 @@ protocol SentObject: AnyObject {
 final class SentObjectOf<E: Entity>: SentObject {
     let object: Object<E>
     private let kind: HistoryChange.Kind
-    /// What the changes are relative to; nil for an inserted object.
+    /// What the changes are relative to; nil for an inserted object. Follows the state that the object shows.
     private var base: E?
-    /// What was shown when the save began.
+    /// What is shown without later edits.
     private var sent: E
     /// What the transaction has written, and the slots that it has changed. Known when the save lands.
     private(set) var written: (value: E, slots: [Int])?
@@ -40,6 +40,13 @@ final class SentObjectOf<E: Entity>: SentObject {
         case .update:
             if let stored, let base { ThreeWayMerge(base: base, mine: sent, theirs: stored).value } else { sent }
         }
+    }
+
+    /// The object shows another state's value under the changes.
+    func rebase(on stored: E) {
+        guard kind == .update, let base else { return }
+        let merge = ThreeWayMerge(base: base, mine: sent, theirs: stored)
+        (self.base, sent) = (merge.base, merge.value)
     }
 
     func replaceReferences(_ permanent: PermanentIDs) {
@@ -96,9 +103,6 @@ final class SentObjectOf<E: Entity>: SentObject {
         guard let base else { return }
         let model = E.model
         var before = base
-        if let theirs = core.storedValue(of: object) {
-            before = ThreeWayMerge(base: base, mine: sent, theirs: theirs).base
-        }
         if let saved = object.saved {
             // Later edits of properties that were not being saved stay relative to what they were relative to.
             let being = Set(model.differences(base, sent))
@@ -115,12 +119,23 @@ final class SentObjectOf<E: Entity>: SentObject {
 
     private func takeBackDeletion(_ core: ContextCore) {
         guard let base else { return }
-        guard core.storedValue(of: object) != nil else {
+        guard let theirs = core.storedValue(of: object) else {
             // Another writer has deleted it. If it was restored here, saving inserts it again.
             return object.phase == .inserted ? core.addPending(object) : core.removePending(object)
         }
-        object.saved = SavedValue(base, isContested: true)
-        object.phase = object.isShown ? .stored : .deleted
-        core.addPending(object)
+        guard object.isShown else {
+            object.saved = SavedValue(base, isContested: true)
+            object.phase = .deleted
+            return core.addPending(object)
+        }
+        // It was restored here, as it was when it was deleted.
+        let merge = ThreeWayMerge(base: base, mine: object.current, theirs: theirs)
+        let isEdited = E.model.firstDifference(merge.base, merge.value) != nil
+        core.recorder?.willShow(merge.value, of: object, own: [])
+        object.phase = .stored
+        object.saved = isEdited ? SavedValue(merge.base, isContested: true) : nil
+        object.show(merge.value)
+        core.noteTouched(object.id)
+        if isEdited { core.addPending(object) } else { core.removePending(object) }
     }
 }
