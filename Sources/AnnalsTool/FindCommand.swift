@@ -20,6 +20,9 @@ extension Command {
 
             Sorting puts null first, or last in descending order. Text is sorted by Unicode scalars. Without --sort,
             objects come in the order of their IDs, or in that of the index that finds them.
+
+            With --as-of, entities and attributes have their present names. An attribute that was added since has its
+            default, and one that was removed since comes last. “dump --as-of” has the names of that time.
             """,
         operands: ["STORE", "ENTITY"],
         options: [
@@ -52,7 +55,7 @@ enum FindCommand {
         query.offset = try arguments.number(of: "offset", for: .find).map { Int(clamping: $0) } ?? 0
         let store = try StoreAccess.open(arguments.operands[0], .readOnly)
         defer { try? store.close() }
-        let snapshot = try storing { try place.map { try store.snapshot(at: $0) } ?? store.snapshot() }
+        let snapshot = try storing { try place.map { try store.snapshot(at: $0) } ?? store.snapshot() }.inPresentTerms
         let entity = try storing { try snapshot.entity(query.entity) }
         query.condition = try ConditionConversion(snapshot: snapshot, entity: entity).condition(.all(written))
         let columns = try positions(arguments.value(of: "columns"), of: entity)

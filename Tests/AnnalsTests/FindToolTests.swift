@@ -104,6 +104,35 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// A state of the past is asked with the present names. What was added since has its default.
+    @Test func aStateOfThePastHasThePresentNames() throws {
+        let store = try Store(at: folder.path)
+        let number = try store.currentToken.number
+        try store.changeSchema([
+            .renameEntity("Note", to: "Memo"), .renameAttribute("rank", of: "Memo", to: "stars"),
+            .addAttribute(AttributeDescription("kind", .string, defaultValue: "plain"), to: "Memo"),
+            .removeAttribute("made", from: "Memo"),
+        ])
+        try store.commit { transaction in
+            for row in try transaction.snapshot.rows(of: "Memo") { try transaction.delete(row.id) }
+        }
+        try store.close()
+        func find(_ arguments: [String]) throws -> String {
+            let run = try runTool(["find", folder.path, "Memo", "--as-of", "\(number)"] + arguments)
+            #expect(run.status == 0, "\(run.errors)")
+            return run.output
+        }
+        let condition = "stars >= 5 and kind = \"plain\" and folder.name = \"x\""
+        let wanted = ranks.indices.filter { (ranks[$0] ?? 0) >= 5 && $0 % 5 != 0 && $0 % 2 == 0 }
+        #expect(try find(["--where", condition, "--count"]) == "\(wanted.count)\n")
+        let names = try find(["--sort", "-stars", "--limit", "1", "--format", "csv"]).split(separator: "\n")[0]
+        #expect(names == "_entity,_id,title,stars,done,folder,seen,kind,made")
+        // As it was.
+        let dumped = try runTool(["dump", folder.path, "--as-of", "\(number)", "--entity", "Note"])
+        #expect(dumped.output.contains("\"rank\"") && !dumped.output.contains("kind"))
+        try folder.expectIntact()
+    }
+
     @Test func explanationsNameTheIndex() throws {
         let byRank = try run(["--where", "rank = 5", "--explain"]).joined(separator: "\n")
         #expect(byRank.contains("index over rank"), "\(byRank)")

@@ -40,7 +40,7 @@ struct DerivedPlan: Sendable {
         for model in models where model.needsUpkeep {
             guard let number = pending.catalog.number(ofEntity: model.name), let layout = pending.newestLayout(number)
             else { continue }
-            lastChanges[number] = model.lastChange.flatMap { layout.position(named: $0) }
+            lastChanges[number] = model.lastChange.flatMap { layout.position(ofProperty: $0, pending.catalog) }
             var owner = Owner(name: model.name)
             for rule in model.derived { add(rule, of: model, layout, pending, to: &owner) }
             for limit in model.limits {
@@ -56,12 +56,13 @@ struct DerivedPlan: Sendable {
         to owner: inout Owner
     ) {
         guard let property = model.properties.first(where: { $0.name == rule.attribute }),
-            let position = layout.position(named: rule.attribute), let side = side(at: rule.side, of: model, pending)
+            let position = layout.position(ofProperty: rule.attribute, pending.catalog),
+            let side = side(at: rule.side, of: model, pending)
         else { return }
         var sum: Int?
         if case .sum(_, let offset, let target) = rule.kind {
             guard let summed = target.model.property(at: offset), let layout = pending.newestLayout(sides[side].member),
-                let place = layout.position(named: summed.name)
+                let place = layout.position(ofProperty: summed.name, pending.catalog)
             else { return }
             sum = sides[side].summed.count
             sides[side].summed.append((layout.entity.attributes[place].number, place))
@@ -76,18 +77,12 @@ struct DerivedPlan: Sendable {
     private mutating func side(at offset: Int?, of model: EntityModel, _ pending: PendingTransaction) -> Int? {
         guard let (target, name) = try? model.relationship(otherSideAt: offset),
             let member = pending.catalog.number(ofEntity: target.name), let layout = pending.newestLayout(member),
-            let position = layout.position(named: name)
+            let position = layout.position(ofProperty: name, pending.catalog)
         else { return nil }
         let attribute = layout.entity.attributes[position].number
         if let known = sides.firstIndex(where: { $0.member == member && $0.attribute == attribute }) { return known }
         sides.append(Side(member: member, attribute: attribute, position: position))
         sidesOfMembers[member, default: []].append(sides.count - 1)
         return sides.count - 1
-    }
-}
-
-extension RowLayout {
-    fileprivate func position(named name: String) -> Int? {
-        entity.attributes.firstIndex { isSameName($0.name.text, name) }
     }
 }

@@ -6,6 +6,15 @@
 
 internal import FoundationEssentials
 
+extension RowLayout {
+    /// The position of a property's attribute: the one of its name, or the one that had the name before. Nil if there
+    /// is none.
+    func position(ofProperty name: String, _ catalog: SchemaCatalog) -> Int? {
+        let named = entity.attributes.firstIndex { isSameName($0.name.text, name) }
+        return named ?? catalog.attribute(formerly: name, of: number).flatMap { position(ofAttribute: $0) }
+    }
+}
+
 /// A type's properties in the rows of one layout.
 ///
 /// Sound although it is shared: nothing changes after `init`, the memory of the columns included.
@@ -53,16 +62,14 @@ final class EntityBinding: @unchecked Sendable {
         StoreError(.schemaMismatch, message, ObjectFacts(model.name, [property.name]))
     }
 
-    /// The position of a property's attribute: the one of its name, or the one that had the name before. Nil if there
-    /// is none.
-    static func position(
-        of property: EntityModel.Property, _ layout: RowLayout, _ catalog: SchemaCatalog
-    ) -> Int? {
-        let named = layout.entity.attributes.firstIndex { isSameName($0.name.text, property.name) }
-        if let named { return named }
-        return catalog.attribute(formerly: property.name, of: layout.number).flatMap {
-            layout.position(ofAttribute: $0)
-        }
+    private static func widenedSince(
+        _ property: EntityModel.Property, _ model: EntityModel, _ type: AttributeType
+    ) -> StoreError {
+        mismatch(
+            property, model,
+            "“\(property.name)” of “\(model.name)” was of the type \(type) at that time, and is of the type "
+                + "\(property.codec.attributeType) in the program: a migration has changed it since. Read this state by "
+                + "names, `snapshot.rows(of: \"\(model.name)\")`.")
     }
 
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
@@ -81,13 +88,14 @@ final class EntityBinding: @unchecked Sendable {
         var placed: [(position: Int, property: EntityModel.Property)] = []
         for property in model.properties {
             let attributes = layout.entity.attributes
-            guard let position = Self.position(of: property, layout, catalog) else {
+            guard let position = layout.position(ofProperty: property.name, catalog) else {
                 throw Self.mismatch(
                     property, model,
                     "The store has no attribute “\(property.name)” of “\(model.name)”: open it with this entity in "
                         + "`entities:`. If that is so, another version of the program has removed the attribute.")
             }
             guard attributes[position].type == property.codec.attributeType else {
+                if catalog.isOfPast { throw Self.widenedSince(property, model, attributes[position].type) }
                 throw Self.mismatch(
                     property, model,
                     "“\(property.name)” of “\(model.name)” is of the type \(attributes[position].type) in the store, "

@@ -98,12 +98,18 @@ struct EntityDeclaration: Sendable {
         _ changes: inout [SchemaChange]
     ) throws(StoreError) {
         var present = present
+        // What properties are called in the store.
+        var names: [String: String] = [:]
         for property in model.properties {
             var declared = property.description(isNew: false)
             if present[property.name] == nil, let former = property.formerNames.first(where: { present[$0] != nil }) {
                 changes.append(.renameAttribute(former, of: model.name, to: property.name))
                 for place in present.attributes.indices where isSameName(present.attributes[place].name, former) {
                     present.attributes[place].name = property.name
+                }
+                present.keys = present.keys.map { key in
+                    let names = key.attributes.map { isSameName($0, former) ? property.name : $0 }
+                    return IndexDescription(names, isUnique: key.isUnique)
                 }
             }
             // What is declared under a name that it had before is there.
@@ -120,13 +126,17 @@ struct EntityDeclaration: Sendable {
             }
             declared.isOptional = there.isOptional
             declared.name = there.name
+            names[property.name] = there.name
             if isOlder { continue }
             try requireSameUniqueness(property, there, of: model.name)
             if let change = try SchemaPlan.addition(of: declared, to: there, of: model.name) { changes.append(change) }
         }
         if isOlder { return }
-        try requireSameKeys(model, present)
-        changes += SchemaPlan.additions(of: model.keys, to: present.keys, of: model.name)
+        let keys = model.keys.map { key in
+            IndexDescription(key.attributes.map { names[$0] ?? $0 }, isUnique: key.isUnique)
+        }
+        try requireSameKeys(keys, of: model, present, known: Set(model.properties.map { names[$0.name] ?? $0.name }))
+        changes += SchemaPlan.additions(of: keys, to: present.keys, of: model.name)
     }
 }
 
@@ -145,16 +155,16 @@ extension EntityDeclaration {
     }
 
     /// The same for keys whose properties are not new.
-    private func requireSameKeys(_ model: EntityModel, _ present: EntityDescription) throws(StoreError) {
-        for key in model.keys where key.isUnique && key.attributes.allSatisfy({ present[$0] != nil }) {
+    private func requireSameKeys(
+        _ keys: [IndexDescription], of model: EntityModel, _ present: EntityDescription, known: Set<String>
+    ) throws(StoreError) {
+        for key in keys where key.isUnique && key.attributes.allSatisfy({ present[$0] != nil }) {
             guard !present.keys.contains(where: { $0.attributes == key.attributes && $0.isUnique }) else { continue }
             throw mismatch(key, of: model.name, isThere: false)
         }
         for key in present.keys where key.isUnique && key.attributes.count > 1 {
-            let isKnown = key.attributes.allSatisfy { name in
-                model.properties.contains { isSameName($0.name, name) }
-            }
-            if isKnown, !model.keys.contains(where: { $0.attributes == key.attributes && $0.isUnique }) {
+            let isKnown = key.attributes.allSatisfy { name in known.contains { isSameName($0, name) } }
+            if isKnown, !keys.contains(where: { $0.attributes == key.attributes && $0.isUnique }) {
                 throw mismatch(key, of: model.name, isThere: true)
             }
         }
@@ -206,7 +216,7 @@ extension EntityModel.Property {
     ///   - sampling: The same for an initial value that is different each time.
     func description(isNew: Bool, sampling: Bool = false) -> AttributeDescription {
         var value = defaultValue
-        if isNew, value == nil, !codec.isOptional, isInitialStable || sampling { value = initial }
+        if isNew, value == nil, !initial.isNull, isInitialStable || sampling { value = initial }
         return AttributeDescription(
             name, codec.attributeType, isOptional: codec.isOptional && !isRequired, isIndexed: isIndexed,
             isUnique: isUnique, isPreservedOnDeletion: isPreserved, defaultValue: value,

@@ -202,6 +202,7 @@ struct Fetch<E: Entity> {
         _ snapshot: Snapshot, _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>] = [], limit: Int? = nil,
         offset: Int = 0, reads: ReadRecorder? = nil
     ) throws(StoreError) {
+        let snapshot = snapshot.inPresentTerms
         let layout = try snapshot.layout(of: E.model)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
         self.binding = binding

@@ -7,8 +7,11 @@ public struct Tombstone<E: Entity>: Sendable {
     /// The reference that the object had.
     public let reference: Reference<E>
     private let row: Row?
+    private let binding: HistoryBinding
 
-    init(_ reference: Reference<E>, _ row: Row?) { (self.reference, self.row) = (reference, row) }
+    init(_ reference: Reference<E>, _ row: Row?, _ binding: HistoryBinding) {
+        (self.reference, self.row, self.binding) = (reference, row, binding)
+    }
 
     /// The value that a property had. Nil if it had none, if the property is not preserved on deletion, or if the value
     /// is none of its type.
@@ -22,9 +25,10 @@ public struct Tombstone<E: Entity>: Sendable {
     }
 
     private func value(_ offset: Int?) -> Any? {
-        guard let row, let property = E.model.property(at: offset), let value = property.value(in: row), !value.isNull
+        guard let row, let index = E.model.properties.firstIndex(where: { $0.offset == offset }),
+            let value = try? binding.kept(index, in: row), !value.isNull
         else { return nil }
-        return property.codec.property(of: value)
+        return E.model.properties[index].codec.property(of: value)
     }
 }
 
@@ -32,12 +36,16 @@ extension HistoryChange {
     /// What was kept of a deleted object. Nil if the change is no deletion, or one of another entity.
     public func tombstone<E: Entity>(of type: E.Type) -> Tombstone<E>? {
         guard kind == .delete, isSameName(entity, E.model.name) else { return nil }
-        return Tombstone(Reference(object), preserved)
+        return Tombstone(Reference(object), preserved, binding(type))
     }
 
     /// The object before the change. Nil for an insert, if the change is of another entity, if values were not
-    /// requested, or if history no longer has it. A property that did not exist then has its initial value. History has
-    /// the names of its time: a property is also found under the names that its schema says it had before.
+    /// requested, or if history no longer has it.
+    ///
+    /// It is read as an object of the newest state. A property is found under each name that its attribute has had. One
+    /// that did not exist then has its default or initial value. Values that a migration has widened since are
+    /// converted. A change that was decoded has the names of its time alone: then a property is found under its name
+    /// and under those that its schema says it had before.
     ///
     /// Throws `StoreError`: `valueOutOfRange` if a value is none of its property's type.
     public func before<E: Entity>(of type: E.Type) throws -> E? { try value(before) }
@@ -52,51 +60,112 @@ extension HistoryChange {
 
     /// Whether an update changed a property. False for inserts, deletions and other entities.
     public func changes<E: Entity>(_ path: any PartialKeyPath<E> & Sendable) -> Bool {
-        guard kind == .update, isSameName(entity, E.model.name),
-            let property = E.model.property(at: MemoryLayout<E>.offset(of: path))
-        else { return false }
-        return attributes.contains { property.isNamed($0) }
+        guard kind == .update, isSameName(entity, E.model.name) else { return false }
+        let offset = MemoryLayout<E>.offset(of: path)
+        guard let index = E.model.properties.firstIndex(where: { $0.offset == offset }) else { return false }
+        return attributes.contains { binding(E.self).isNamed(index, $0) }
     }
 
     private func value<E: Entity>(_ row: Row?) throws -> E? {
-        guard let row else { return nil }
-        let model = E.model
-        guard isSameName(entity, model.name) else { return nil }
-        try model.requireValid()
+        guard let row, isSameName(entity, E.model.name) else { return nil }
+        try E.model.requireValid()
         var value = E()
-        try withUnsafeMutablePointer(to: &value) { try model.store(row, in: UnsafeMutableRawPointer($0)) }
+        let binding = binding(E.self)
+        try withUnsafeMutablePointer(to: &value) { try binding.store(row, in: UnsafeMutableRawPointer($0)) }
         return value
     }
-}
 
-extension EntityModel {
-    /// Replaces the properties of a new value by those of a row of history. It is not generic, because a generic
-    /// function looks types up for each property.
-    fileprivate func store(_ row: Row, in value: UnsafeMutableRawPointer) throws {
-        for position in properties.indices {
-            // Parts of the property, because a copy of it counts a dozen references.
-            let codec = properties[position].codec
-            var found = row[properties[position].name]
-            if found == nil { found = properties[position].formerValue(in: row) }
-            guard let stored = found, codec.isOptional || !stored.isNull else { continue }
-            if codec.store(stored, at: value + properties[position].offset) { continue }
-            let property = properties[position].name
-            throw StoreError(
-                .valueOutOfRange,
-                "“\(property)” of “\(name)” has a value in history that its type in the program does not have.",
-                ObjectFacts(name, [property]))
+    private func binding<E: Entity>(_ type: E.Type) -> HistoryBinding {
+        guard let schema = origin.schema, let layout = schema.layout(ofEntity: object.entityNumber) else {
+            return HistoryBinding(E.model)
+        }
+        return schema.attachment(ObjectIdentifier(type), layout.number) {
+            HistoryBinding(E.model, layout, schema.present)
         }
     }
 }
 
-extension EntityModel.Property {
-    /// Whether the property has this name, or had it.
-    fileprivate func isNamed(_ name: String) -> Bool {
-        isSameName(name, self.name) || formerNames.contains { isSameName(name, $0) }
+/// Where the properties of a type stand in the rows of history of one schema version.
+final class HistoryBinding: Sendable {
+    private struct Place {
+        /// The position in the row; nil if the version does not have the attribute.
+        var position: Int?
+        /// What the property has if the row does not.
+        var fallback = Value.null
+        /// The type of the attribute, if values are widened.
+        var widened: AttributeType?
     }
 
-    /// The property's value in a row of history; nil if the row has it under none of its names.
-    fileprivate func value(in row: Row) -> Value? { row[name] ?? formerValue(in: row) }
+    private let model: EntityModel
+    /// The names of the attributes in the version; nil if it is not known, and names are all that there is.
+    private let names: [String]?
+    /// One for each property.
+    private let places: [Place]
 
-    fileprivate func formerValue(in row: Row) -> Value? { formerNames.lazy.compactMap { row[$0] }.first }
+    /// For rows of an unknown schema.
+    init(_ model: EntityModel) { (self.model, names, places) = (model, nil, []) }
+
+    /// - Parameters:
+    ///   - layout: That of the rows.
+    ///   - present: What the rows are in the terms of the newest schema.
+    init(_ model: EntityModel, _ layout: RowLayout, _ present: StoreShape) {
+        self.model = model
+        names = layout.names
+        let newest = present.newestLayout(layout.number)
+        places = model.properties.map { property in
+            var place = Place()
+            let names = [property.name] + property.formerNames
+            guard let newest,
+                let position = names.lazy.compactMap({ newest.position(ofProperty: $0, present.catalog) }).first
+            else { return place }
+            let attribute = newest.entity.attributes[position]
+            place.position = layout.position(ofAttribute: attribute.number)
+            place.fallback = (try? Value(attribute.valueBeforeItExisted)) ?? .null
+            let type = property.codec.attributeType
+            if attribute.type != type, Conversion.isPossible(attribute.type, type) { place.widened = attribute.type }
+            return place
+        }
+    }
+
+    /// Whether a row has the attributes of the version.
+    private func isOfVersion(_ row: Row) -> Bool { names.map { $0.count == row.values.count } ?? false }
+
+    /// The value of a property in a row; nil if the row has none.
+    func kept(_ index: Int, in row: Row) throws(StoreError) -> Value? {
+        guard isOfVersion(row) else { return row[model.properties[index].name] ?? former(index, in: row) }
+        guard let position = places[index].position else { return nil }
+        let value = row.values[position]
+        guard let type = places[index].widened else { return value }
+        return try Conversion.converted(value, type, model.properties[index].codec.attributeType)
+    }
+
+    private func former(_ index: Int, in row: Row) -> Value? {
+        model.properties[index].formerNames.lazy.compactMap { row[$0] }.first
+    }
+
+    /// Whether the attribute of that name in the version is the property.
+    func isNamed(_ index: Int, _ name: String) -> Bool {
+        if let names { return places[index].position.map { isSameName(names[$0], name) } ?? false }
+        let property = model.properties[index]
+        return isSameName(name, property.name) || property.formerNames.contains { isSameName(name, $0) }
+    }
+
+    /// Replaces the properties of a new value by those of a row. It is not generic, because a generic function looks
+    /// types up for each property.
+    func store(_ row: Row, in value: UnsafeMutableRawPointer) throws(StoreError) {
+        let isOfVersion = isOfVersion(row)
+        for index in model.properties.indices {
+            // Parts of the property, because a copy of it counts a dozen references.
+            let (codec, offset) = (model.properties[index].codec, model.properties[index].offset)
+            var found = try kept(index, in: row)
+            if found == nil, isOfVersion { found = places[index].fallback }
+            guard let stored = found, codec.isOptional || !stored.isNull else { continue }
+            if codec.store(stored, at: value + offset) { continue }
+            let property = model.properties[index].name
+            throw StoreError(
+                .valueOutOfRange,
+                "“\(property)” of “\(model.name)” has a value in history that its type in the program does not have.",
+                ObjectFacts(model.name, [property]))
+        }
+    }
 }

@@ -124,7 +124,7 @@ public final class MigrationContext {
 }
 
 /// The new attribute that takes the place of one of another type.
-private struct Conversion {
+struct Conversion {
     let entity: UInt16
     let attribute: UInt16
     let oldName: String
@@ -143,7 +143,9 @@ private struct Conversion {
         }
     }
 
-    func converted(_ value: Value) throws(StoreError) -> Value {
+    func converted(_ value: Value) throws(StoreError) -> Value { try Self.converted(value, from, to) }
+
+    static func converted(_ value: Value, _ from: AttributeType, _ to: AttributeType) throws(StoreError) -> Value {
         if from == to { return value }
         switch (value, to) {
         case (.null, _): return .null
@@ -158,7 +160,7 @@ private struct Conversion {
         case (.object(let object), .orderedObjects): return .orderedObjects([object])
         case (.object(let object), .objects): return .objects([object])
         case (.orderedObjects(let objects), .objects): return .objects(objects)
-        default: throw Self.impossible(from, to)
+        default: throw impossible(from, to)
         }
     }
 

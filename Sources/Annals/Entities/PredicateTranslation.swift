@@ -90,9 +90,9 @@ struct PredicateTranslator {
         }
         guard let (target, name) = try? model.relationship(otherSideAt: offset),
             let layout = try? snapshot.layout(of: target),
-            let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) }),
+            let position = layout.position(ofProperty: name, snapshot.view.catalog),
             let index = snapshot.view.indexes(entity: layout.number).first(where: {
-                $0.attributes == [attribute.number]
+                $0.attributes == [layout.entity.attributes[position].number]
             })
         else { return nil }
         let side = model.otherSides.first { $0.offset == offset }?.name ?? name

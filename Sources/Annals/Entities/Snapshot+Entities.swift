@@ -10,6 +10,7 @@ extension Snapshot {
     }
 
     func value<E: Entity>(_ reference: Reference<E>) throws(StoreError) -> E? {
+        if view.past != nil { return try inPresentTerms.value(reference) }
         let object = reference.id
         guard let layout = view.shape.newestLayout(object.entityNumber), !layout.isReserved else { return nil }
         let binding = try layout.binding(E.self, view.catalog)
@@ -83,13 +84,14 @@ extension Snapshot {
 
     /// The objects of an entity that refer to an object by a property.
     func referring(to object: ObjectID, _ model: EntityModel, _ name: String) throws(StoreError) -> [ObjectID] {
+        if view.past != nil { return try inPresentTerms.referring(to: object, model, name) }
         let layout = try layout(of: model)
-        guard let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) }) else {
+        guard let position = layout.position(ofProperty: name, view.catalog) else {
             throw .unknownAttribute(name, of: model.name)
         }
         var objects: [ObjectID] = []
-        let index = IndexID(entity: layout.number, attributes: [attribute.number], isUnique: false)
-        guard let index = view.indexes(entity: layout.number).first(where: { $0.attributes == index.attributes }) else {
+        let attribute = layout.entity.attributes[position].number
+        guard let index = view.indexes(entity: layout.number).first(where: { $0.attributes == [attribute] }) else {
             return []
         }
         try view.forEachReferring(to: object, index) { (referrer) throws(StoreError) in

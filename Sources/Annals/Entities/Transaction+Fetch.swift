@@ -208,11 +208,10 @@ extension Transaction {
         guard try self[reference] != nil else { return [] }
         let (target, name) = try E.model.relationship(otherSideAt: offset)
         guard let number = draft.catalog.number(ofEntity: target.name), let layout = draft.newestLayout(number),
-            let attribute = layout.entity.attributes.first(where: { isSameName($0.name.text, name) })
+            let position = layout.position(ofProperty: name, draft.catalog)
         else { throw target.undeclared }
         var objects = draft.base.shape.has(number) ? try snapshot.referring(to: reference, offset) : []
         objects.removeAll { draft.isChangedHere($0) }
-        guard let position = layout.position(ofAttribute: attribute.number) else { return objects }
         try draft.forEachOwnRow(of: number) { (object, row) throws(StoreError) in
             let value = try Value(try draft.value(row, at: position))
             let named = value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []

@@ -58,7 +58,7 @@ public struct HistoryRequest: Hashable, Sendable {
     /// Only changes of these kinds.
     public var kinds: Set<HistoryChange.Kind>?
     /// Names of attributes, by the name of their entity: only updates that changed one of them. Inserts and deletions
-    /// do not match. For a renamed attribute, use its newest name.
+    /// do not match. For a renamed attribute, use its newest name, or an earlier one that no other has had last.
     public var changedAttributes: [String: Set<String>]?
     /// The order in which transactions come.
     public var order: Order

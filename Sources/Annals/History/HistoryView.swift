@@ -14,6 +14,17 @@ struct HistoryContext {
     var transaction: TransactionView
     /// Which changes are shown; nil for all.
     let filter: ChangeFilter?
+    /// The schema of the changes that were made into values last.
+    private var past: PastSchema?
+
+    /// The schema of the current transaction.
+    mutating func pastSchema() -> PastSchema {
+        let version = transaction.schemaVersion
+        if let past, past.version == version { return past }
+        let made = PastSchema(view.shape, version: version)
+        past = made
+        return made
+    }
 
     init(view: View, storeIdentifier: UUID, transaction: TransactionView, filter: ChangeFilter? = nil) {
         self.view = view
@@ -214,6 +225,6 @@ public struct HistoryChangeView: ~Copyable {
         HistoryChange(
             kind: kind, object: object, entity: entity ?? "", attributes: try attributes(),
             before: includingValues ? try before() : nil, after: includingValues ? try after() : nil,
-            preserved: try preserved())
+            preserved: try preserved(), origin: ChangeOrigin(schema: context.pointee.pastSchema()))
     }
 }

@@ -56,4 +56,20 @@ public struct HistoryChange: Hashable, Sendable, Codable {
     public let after: Row?
     /// The preserved attributes of a deleted object; the other attributes are null. Nil if there are none.
     public let preserved: Row?
+    /// For reading its rows with types.
+    var origin = ChangeOrigin()
+
+    private enum CodingKeys: String, CodingKey {
+        case kind, object, entity, attributes, before, after, preserved
+    }
+}
+
+/// The schema of a change's rows, in the store that the change was read from. A decoded change has none. It is no part of
+/// the change's value: all are equal.
+struct ChangeOrigin: Hashable, Sendable {
+    var schema: PastSchema?
+
+    static func == (left: Self, right: Self) -> Bool { true }
+
+    func hash(into hasher: inout Hasher) {}
 }

@@ -34,7 +34,7 @@ extension Snapshot {
         guard let layout = view.shape.newestLayout(object.entityNumber) else { return nil }
         var unknown = Set(layout.entity.attributes.map(\.number))
         for property in model.properties {
-            let position = EntityBinding.position(of: property, layout, view.catalog)
+            let position = layout.position(ofProperty: property.name, view.catalog)
             if let position { unknown.remove(layout.entity.attributes[position].number) }
         }
         var values: UnknownValues = [:]

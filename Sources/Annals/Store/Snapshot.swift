@@ -21,6 +21,12 @@ public struct Snapshot: Sendable {
         self.storeIdentifier = storeIdentifier
     }
 
+    /// The same state, read in the terms of the newest schema. An attribute that was added since has its default; a
+    /// renamed one has its present name. Types read a state of the past in this way.
+    package var inPresentTerms: Snapshot {
+        view.past == nil ? self : Snapshot(view.inPresentTerms, engine, storeIdentifier)
+    }
+
     /// The place in history of this state.
     public var token: HistoryToken {
         HistoryToken(storeIdentifier: storeIdentifier, number: view.number, tag: view.tag)

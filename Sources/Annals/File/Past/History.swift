@@ -185,13 +185,13 @@ extension TrackedView {
         var found: View?
         try forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
             let version = transaction.schemaVersion
-            let shape =
-                version == view.catalog.newestVersion
-                ? view.shape : StoreShape(view.catalog.upTo(version: version))
+            let isNewest = version == view.catalog.newestVersion
+            let shape = isNewest ? view.shape : StoreShape(view.catalog.upTo(version: version))
             let end = view.historyGaps.isEmpty ? transaction.end : try core.endOfRows(behind: transaction.end, view)
             found = View(
                 end: end, number: number, tag: transaction.tag, time: transaction.time, shape: shape,
-                core: core, totals: nil, ordered: [], unknownEntities: unknown)
+                core: core, totals: nil, ordered: [], unknownEntities: unknown,
+                past: isNewest ? nil : PastSchema(view.shape, version: version))
             return false
         }
         guard let found else {
@@ -215,13 +215,13 @@ extension TrackedView {
             throw StoreError(
                 .damaged, "F11: transaction \(header.baseNumber + 1) is not where it should be.", path: log.path)
         }
-        let shape =
-            first.version == view.catalog.newestVersion
-            ? view.shape : StoreShape(view.catalog.upTo(version: first.version))
+        let isNewest = first.version == view.catalog.newestVersion
+        let shape = isNewest ? view.shape : StoreShape(view.catalog.upTo(version: first.version))
         return View(
             end: first.start, number: header.baseNumber, tag: header.baseTag, time: header.baseTime, shape: shape,
             core: view.core, totals: nil, ordered: [],
-            unknownEntities: try unknownEntities(asOf: header.baseNumber))
+            unknownEntities: try unknownEntities(asOf: header.baseNumber),
+            past: isNewest ? nil : PastSchema(view.shape, version: first.version))
     }
 
     /// Those whose history does not hold all that came after `number`, which is below the view one's.

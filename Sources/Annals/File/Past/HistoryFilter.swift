@@ -130,6 +130,7 @@ extension SchemaCatalog {
     }
 
     /// The numbers of an entity's attributes that have that name, or had it last before they were removed or replaced.
+    /// If there are none, the one that was called so before it was renamed.
     package func numbers(ofAttributeEverNamed name: String, entity: UInt16) -> [UInt16] {
         var seen: Set<UInt16> = []
         var found: [UInt16] = []
@@ -139,6 +140,7 @@ extension SchemaCatalog {
                 found.append(attribute.number)
             }
         }
+        if found.isEmpty, let former = attribute(formerly: name, of: entity) { found.append(former) }
         return found
     }
 

@@ -21,10 +21,12 @@ package final class View: @unchecked Sendable {
     /// Of a state of the past: the entities of which nobody knows what they were then, because their history was not
     /// kept. What is read of their objects may be of later.
     package let unknownEntities: Set<UInt16>
+    /// Of a state of the past with an older schema: how it is read in the terms of the newest one.
+    let past: PastSchema?
 
     init(
         end: UInt64, number: UInt64, tag: UInt64, time: Int64, shape: StoreShape, core: ReadCore,
-        totals: StoreTotals?, ordered: [OrderedIndex?], unknownEntities: Set<UInt16> = []
+        totals: StoreTotals?, ordered: [OrderedIndex?], unknownEntities: Set<UInt16> = [], past: PastSchema? = nil
     ) {
         self.end = end
         self.number = number
@@ -35,6 +37,16 @@ package final class View: @unchecked Sendable {
         self.totals = totals
         self.ordered = ordered
         self.unknownEntities = unknownEntities
+        self.past = past
+    }
+
+    /// The same state in the terms of the newest schema: with the present names, and with attributes that were added
+    /// since.
+    var inPresentTerms: View {
+        guard let past else { return self }
+        return View(
+            end: end, number: number, tag: tag, time: time, shape: past.present, core: core, totals: totals,
+            ordered: ordered, unknownEntities: unknownEntities)
     }
 
     package var catalog: SchemaCatalog { shape.catalog }

@@ -34,6 +34,8 @@ package struct SchemaCatalog: Sendable {
     }
 
     package private(set) var newestVersion: UInt16 = 0
+    /// Whether the newest version is for reading rows of the past, and in no file.
+    private(set) var isOfPast = false
     /// One for each entity that ever was, in the order of their first definitions.
     private var histories: [History] = []
     /// At index n where in `histories` the entity with the number n is, plus 1; 0 if there is none. Numbers alone,
@@ -115,6 +117,11 @@ package struct SchemaCatalog: Sendable {
         return nil
     }
 
+    /// The definitions of an entity, in their order, without its removal.
+    func definitions(ofEntity number: UInt16) -> [EntityDefinition] {
+        history(number)?.steps.compactMap { $0.layout?.entity } ?? []
+    }
+
     /// What is not kept of the entity's history; nil if it has never been off.
     package func historyGap(ofEntity number: UInt16) -> HistoryGap? {
         guard let history = history(number), let end = history.gapEnd, let first = history.steps.first else {
@@ -170,6 +177,19 @@ package struct SchemaCatalog: Sendable {
         var extended = upTo(version: newestVersion - 1)
         try extended.apply(whole)
         self = extended
+    }
+
+    /// With one more version, for reading rows of the past: no file has it, and it need not be valid after the others.
+    func following(_ definitions: [EntityDefinition]) -> SchemaCatalog {
+        guard newestVersion < .max else { return self }
+        var next = self
+        for definition in definitions {
+            if let before = current(definition.number) { next.numbers.remove(before.name) }
+        }
+        for definition in definitions { next.append(definition, newestVersion + 1) }
+        next.newestVersion = newestVersion + 1
+        next.isOfPast = true
+        return next
     }
 
     private mutating func append(_ definition: EntityDefinition, _ version: UInt16) {

@@ -1,0 +1,45 @@
+// An older version of a schema, for those that read its rows in the terms of the newest one.
+
+/// What was worked out for one older version of a schema. Shared by the states and changes of that version.
+///
+/// Sound although it is shared: `monitor` guards what changes.
+final class PastSchema: @unchecked Sendable {
+    /// With the newest version, as of when this was made.
+    private let newest: StoreShape
+    let version: UInt16
+    private let monitor = Monitor()
+    private var made: StoreShape?
+    private var attachments: [AttachmentKey: AnyObject] = [:]
+
+    private struct AttachmentKey: Hashable {
+        let type: ObjectIdentifier
+        let entity: UInt16
+    }
+
+    init(_ newest: StoreShape, version: UInt16) { (self.newest, self.version) = (newest, version) }
+
+    /// How rows of the version are read in the terms of the newest schema.
+    var present: StoreShape {
+        if version >= newest.catalog.newestVersion { return newest }
+        return monitor.withLock {
+            if let made { return made }
+            let shape = StoreShape(newest.catalog.presenting(version: version))
+            made = shape
+            return shape
+        }
+    }
+
+    /// The layout of an entity's rows in the version itself.
+    func layout(ofEntity number: UInt16) -> RowLayout? { newest.catalog.layout(version: version, entity: number) }
+
+    /// What a layer above has worked out for a type and an entity. Made once.
+    func attachment<Attached: AnyObject & Sendable>(
+        _ type: ObjectIdentifier, _ entity: UInt16, _ make: () -> Attached
+    ) -> Attached {
+        let key = AttachmentKey(type: type, entity: entity)
+        if let known = monitor.withLock({ attachments[key] }) as? Attached { return known }
+        let made = make()
+        monitor.withLock { attachments[key] = made }
+        return made
+    }
+}

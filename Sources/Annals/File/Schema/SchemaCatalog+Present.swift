@@ -1,0 +1,75 @@
+// Old states in the terms of the newest schema: which attribute of an older version is which one now.
+//
+// Invariants:
+// PS1  An attribute is the same in two versions if it has the same number, whatever its name.
+// PS2  An attribute that replaced another one of the same name stands for that one in the versions before it.
+// PS3  What a version does not have reads as in a row of the newest state that is older: by its default.
+
+extension SchemaCatalog {
+    /// This catalog with one more version, which describes the rows of an older version in the terms of the newest:
+    /// with the newest names, and with the attributes and entities that were added since. Those that were removed since
+    /// come last, under their old names, unless something else has these. It has no keys.
+    ///
+    /// The additional version is for reading only. Linear in the definitions.
+    func presenting(version old: UInt16) -> SchemaCatalog {
+        guard old > 0, old < newestVersion else { return self }
+        let before = entities(version: old)
+        let now = entities(version: newestVersion)
+        var definitions: [EntityDefinition] = []
+        var names = Set(now.map(\.name))
+        for entity in before where self.entity(entity.number, version: newestVersion) == nil {
+            if let other = now.first(where: { $0.name == entity.name }) {
+                // The name is another entity's now, which was not there.
+                guard self.entity(other.number, version: old) == nil else { continue }
+                definitions.append(.removal(of: other.number))
+            }
+            names.insert(entity.name)
+            definitions.append(entity)
+        }
+        for entity in now {
+            guard let earlier = self.entity(entity.number, version: old), earlier != entity else { continue }
+            definitions.append(presented(entity, earlier))
+        }
+        return following(definitions)
+    }
+
+    private func presented(_ now: EntityDefinition, _ before: EntityDefinition) -> EntityDefinition {
+        let replaced = replacedAttributes(ofEntity: now.number)
+        var left = before.attributes.filter { old in !now.attributes.contains { $0.number == old.number } }
+        var presented = now
+        presented.keys = []
+        for position in now.attributes.indices {
+            let attribute = now.attributes[position]
+            var number = attribute.number
+            while let earlier = replaced[number] {
+                number = earlier
+                guard let place = left.firstIndex(where: { $0.number == number }) else { continue }
+                presented.attributes[position] = left.remove(at: place)
+                presented.attributes[position].name = attribute.name
+                break
+            }
+        }
+        for attribute in left where presented.attributes.count < FormatLimits.maximumAttributes {
+            guard !presented.attributes.contains(where: { $0.name == attribute.name }) else { continue }
+            presented.attributes.append(attribute)
+        }
+        return presented
+    }
+
+    /// By the number of an attribute that replaced another one in a single version, the number of that one.
+    private func replacedAttributes(ofEntity number: UInt16) -> [UInt16: UInt16] {
+        var replaced: [UInt16: UInt16] = [:]
+        var last: EntityDefinition?
+        for definition in definitions(ofEntity: number) {
+            defer { last = definition }
+            guard let last else { continue }
+            let gone = last.attributes.filter { old in !definition.attributes.contains { $0.number == old.number } }
+            if gone.isEmpty { continue }
+            for attribute in definition.attributes
+            where !last.attributes.contains(where: { $0.number == attribute.number }) {
+                replaced[attribute.number] = gone.first { $0.name == attribute.name }?.number
+            }
+        }
+        return replaced
+    }
+}
