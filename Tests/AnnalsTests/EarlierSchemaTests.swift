@@ -397,4 +397,56 @@ import Testing
         try new.close()
         try folder.expectIntact()
     }
+
+    enum Loose {
+        struct Task: Entity {
+            var name = ""
+            var text: String?
+            var rank: Int?
+            var tags: [String]?
+            static let schema = Schema<Task>("Task")
+        }
+    }
+
+    struct Task: Entity {
+        var name = ""
+        var text = "new"
+        var rank = 5
+        var tags = ["new"]
+        static let schema = Schema<Task>("Task")
+    }
+
+    /// An older object has no value, and reads as the initial one. Editing something else does not write that.
+    @MainActor @Test(arguments: MergePolicy.allCases) func aContextWritesWhatItHasChanged(policy: MergePolicy)
+        async throws
+    {
+        let old = try Store(at: folder.path, entities: [Loose.Task.self])
+        let tasks = try await old.write { transaction in
+            try (0..<3).map { try transaction.insert(Loose.Task(name: "\($0)")) }
+        }.result
+        let new = try Store(at: folder.path, entities: [Task.self])
+        let start = try new.currentToken
+        let context = new.makeContext()
+        context.mergePolicy = policy
+        let objects = try context.fetch(Task.self, sortedBy: .ascending(\.name))
+        objects[0].name = "a"
+        try context.save()
+        objects[1].name = String(repeating: "long", count: 30_000)
+        try await context.saveInBackground()
+        // Another writer is faster with another attribute.
+        objects[2].name = "c"
+        try await old.write { try $0.update(tasks[2]) { $0.tags = ["theirs"] } }
+        try context.save()
+        let changes = try new.changes(HistoryRequest(after: .token(start)))
+        #expect(changes.map(\.attributes) == [["name"], ["name"], ["tags"], ["name"]])
+        let rows = try new.snapshot().rows(of: "Task")
+        #expect(rows.allSatisfy { $0["text"] == .null && $0["rank"] == .null })
+        objects[0].rank = 6
+        objects[0].tags = []
+        try context.save()
+        #expect(try new.changes(HistoryRequest(after: .token(start))).last?.attributes == ["rank", "tags"])
+        try old.close()
+        try new.close()
+        try folder.expectIntact()
+    }
 }

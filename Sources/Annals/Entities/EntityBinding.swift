@@ -347,11 +347,15 @@ final class EntityBinding: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// Sets all attributes of a row to the properties of the value at an address.
-    func write(_ value: UnsafeRawPointer, to row: inout RowWriter) throws(StoreError) {
+    /// Sets attributes of a row to the properties of the value at an address: all, or those whose properties are at
+    /// these places in values.
+    func write(
+        _ value: UnsafeRawPointer, to row: inout RowWriter, at offsets: [Int]? = nil
+    ) throws(StoreError) {
         for index in 0..<count {
             let column = columns[index]
             let (place, position) = (value + column.offset, column.position)
+            if let offsets, !offsets.contains(column.offset) { continue }
             switch column.form {
             case .string:
                 if column.isOptional, place.assumingMemoryBound(to: String?.self).pointee == nil {
@@ -424,11 +428,15 @@ final class EntityBinding: @unchecked Sendable {
         }
     }
 
-    /// All attributes with the properties of the value at an address, in ascending order.
-    func changes(_ value: UnsafeRawPointer) throws(StoreError) -> [(position: Int, value: StoredValue)] {
+    /// Attributes with the properties of the value at an address, in ascending order: all, or those whose properties are
+    /// at these places in values.
+    func changes(
+        _ value: UnsafeRawPointer, at offsets: [Int]? = nil
+    ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         var changes: [(position: Int, value: StoredValue)] = []
-        changes.reserveCapacity(count)
+        changes.reserveCapacity(offsets?.count ?? count)
         for index in 0..<count where columns[index].position != lastChange {
+            if let offsets, !offsets.contains(columns[index].offset) { continue }
             changes.append((columns[index].position, try self.value(of: value, index).storedValue()))
         }
         return changes

@@ -54,6 +54,9 @@ final class SaveItemOf<E: Entity>: SaveItem {
     private let inserted: Reference<E>?
     /// An inserted object that was in the store before, and gets its ID again.
     let isAgain: Bool
+    /// Where in values the properties are that an update writes; nil for all. What the context has not changed stays as
+    /// it is in the store, also if it reads otherwise: a missing value, or a reference to a deleted object.
+    private let written: [Int]?
     /// By position, if the program's own code encodes some of the values.
     private let encoded: [(position: Int, value: StoredValue)]?
     let failures: [ValidationFailure]
@@ -80,7 +83,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         place = kind == .update && binding.isPartial ? snapshot : nil
         guard kind != .delete else {
             self.value = consume value
-            (failures, encoded) = ([], nil)
+            (failures, encoded, written) = ([], nil, nil)
             return
         }
         if binding.model.hasRules {
@@ -91,16 +94,15 @@ final class SaveItemOf<E: Entity>: SaveItem {
             failures = []
             self.value = consume value
         }
+        var written: [Int]?
+        if kind == .update, let base {
+            written = E.model.differences(base.value, self.value).map { E.model.properties[$0].offset }
+        }
+        self.written = written
         encoded =
             try withUnsafePointer(to: self.value) { (value) throws(StoreError) in
                 let isWrittenByAddress = binding.isWrittenByAddress && !binding.mayHaveLongValues(value)
-                if isWrittenByAddress { return nil }
-                let values = try binding.changes(value)
-                guard kind == .update, let base else { return values }
-                // An equal value stays in the form in which the store has it.
-                return try withUnsafePointer(to: base.value) { (base) throws(StoreError) in
-                    zip(values, try binding.changes(base)).filter { $0.value != $1.value }.map(\.0)
-                }
+                return isWrittenByAddress ? nil : try binding.changes(value, at: written)
             }
     }
 
@@ -250,7 +252,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     ) throws(StoreError) {
         try withUnsafePointer(to: value) { (value) throws(StoreError) in
             try write(draft, object, binding, layout) { (row) throws(StoreError) in
-                try binding.write(UnsafeRawPointer(value), to: &row)
+                try binding.write(UnsafeRawPointer(value), to: &row, at: written)
             }
         }
     }
