@@ -48,10 +48,12 @@ private struct Cell: Entity {
     private var tracker: HistoryTracker?
     private var number = 0
     private var done: [String] = []
+    private let deletes: Bool
 
     init(seed: UInt64) throws {
         folder = try StoreFolder()
         random = SeededRandom(seed)
+        deletes = Bool.random(using: &random)
         var options = Store.Options()
         options.durability = .relaxed
         // Two contexts of one store, and one of another handle.
@@ -64,6 +66,11 @@ private struct Cell: Entity {
             let context = stores[index].makeContext(author: "\(index)")
             context.mergePolicy = MergePolicy.allCases[Int.random(in: 0..<5, using: &random)]
             if Bool.random(using: &random) { context.undoLevels = 5 }
+            // Two contexts may insert a deleted object again. Then all of it is in conflict, and these policies save all
+            // of it.
+            if context.undoLevels > 0, deletes, [.objectWins, .overwrite].contains(context.mergePolicy) {
+                context.mergePolicy = .storeWins
+            }
             contexts.append(context)
             lists.append(try context.results(Cell.self))
         }
@@ -103,7 +110,7 @@ private struct Cell: Entity {
             number += 1
             if let cell = pick(index) { set(cell, index, number) }
         case 35..<40: held[index] = try context.fetch(Cell.self)
-        case 40..<42: if let cell = pick(index) { context.delete(cell) }
+        case 40..<42: if deletes, let cell = pick(index) { context.delete(cell) }
         case 42..<52: begin(index)
         case 52..<58: try save(index)
         case 58..<64: try context.merge()
@@ -192,9 +199,13 @@ private struct Cell: Entity {
         }
         let shown = lists[index].map(\.key)
         if Set(shown).count != shown.count { throw OracleDifference("the list shows an object twice") }
-        let found = try contexts[index].fetch(Cell.self).map(\.key)
-        if shown.sorted() != found.sorted() {
-            throw OracleDifference("the list shows \(shown.count) objects, a fetch finds \(found.count)")
+        let found = try contexts[index].fetch(Cell.self)
+        if shown.sorted() != found.map(\.key).sorted() {
+            let difference = Set(shown).symmetricDifference(found.map(\.key))
+            let objects = (found + held[index]).filter { difference.contains($0.key) }.map { cell in
+                "\(cell.key) \(cell.reference) \(cell.status.hasChanges) \(cell.status.isInserted) \(cell.status.isGone)"
+            }
+            throw OracleDifference("the list shows \(shown.count) objects, a fetch finds \(found.count): \(objects)")
         }
     }
 

@@ -184,7 +184,10 @@ public final class Context {
             return
         }
         let newest = try store.newestSnapshot()
-        if let flight = core.inFlight, flight.isContained(in: newest) { core.batch { flight.adoptIDs(core) } }
+        if let flight = core.inFlight, flight.isContained(in: newest) {
+            core.batch { flight.adoptIDs(core) }
+            (flight.objects[object.id] as? SentObjectOf<E>)?.forgetWritten()
+        }
         guard let theirs = try core.value(object.reference, in: newest) else {
             throw StoreError.objectGone(object.reference.id, E.model.name)
         }

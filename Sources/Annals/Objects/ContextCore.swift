@@ -322,6 +322,17 @@ final class ContextCore: ObjectSource {
         }
     }
 
+    /// Edits keep an object that another writer has deleted. Without edits it is gone.
+    func dropIfGone<E: Entity>(_ object: Object<E>) {
+        guard object.phase == .stored, inFlight?.objects[object.id] == nil, isMissing(object.id) else { return }
+        object.saved = nil
+        object.phase = .gone
+        removePending(object)
+        noteOtherSides(of: object, from: object.current, to: nil)
+        object.notify(nil)
+        noteTouched(object.id)
+    }
+
     func insert<E: Entity>(_ value: E) -> Object<E> {
         precondition(!isClosed, "An object is inserted after its context has ended: keep the context.")
         let number = Self.nextTemporary.add(1, ordering: .relaxed).oldValue
@@ -381,6 +392,7 @@ final class ContextCore: ObjectSource {
             noteOtherSides(of: object, from: before, to: value)
         }
         if !slots.isEmpty { noteTouched(object.id, TouchedSlots(slots: slots)) }
+        if let saved = object.saved, saved.isContested, !object.hasChanges { dropIfGone(object) }
     }
 
     // MARK: Relationships

@@ -59,6 +59,9 @@ final class SentObjectOf<E: Entity>: SentObject {
 
     func land(_ value: E, slots: [Int], computed: [Int]) { (written, self.computed) = ((value, slots), computed) }
 
+    /// The object shows a state that contains the save, before the context stands at one.
+    func forgetWritten() { (written, computed) = (nil, []) }
+
     /// What later edits are relative to once the save has landed: to what it has written, where it has changed
     /// something.
     func rebased(_ saved: SavedValue<E>) -> SavedValue<E> {
@@ -115,6 +118,7 @@ final class SentObjectOf<E: Entity>: SentObject {
         }
         object.saved = nil
         core.removeUnlessNewer(object)
+        core.dropIfGone(object)
     }
 
     private func takeBackDeletion(_ core: ContextCore) {
