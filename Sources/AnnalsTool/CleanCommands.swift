@@ -13,8 +13,9 @@ extension Command {
             frees the space.
 
             With --author, removes only the transactions of that author (“” for those without one) from history.
-            Their values stay until everything before them is cleaned. A reader that starts before them, and does
-            not leave out this author, gets an expired token. With --dry-run nothing is written.
+            Their values stay until everything before them is cleaned. A reader that starts at a place before them,
+            and does not leave out this author, gets an expired token. One that starts at the beginning of history
+            gets what is left. With --dry-run nothing is written.
             """,
         operands: ["STORE"],
         options: [

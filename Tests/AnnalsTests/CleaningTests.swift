@@ -328,6 +328,45 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// From the beginning of history, what is left is shown, in every form and whatever was cleaned.
+    @Test func fromTheBeginningWhatIsLeftIsShown() throws {
+        let store = try folder.open([Sample.clip])
+        var clips: [ObjectID] = []
+        for author in ["a", "b", "a", "b", "c"] {
+            clips.append(try store.commit(author: author) { try $0.insert("Clip", ["title": "t"]) }.result)
+        }
+        #expect(try store.deleteHistory(before: 5, authors: ["b"]))
+        for isCompacted in [false, true] {
+            if isCompacted { try store.compact() }
+            for place in [nil, HistoryRequest.Place.oldest] {
+                var request = HistoryRequest(after: place)
+                #expect(try store.history(request).map(\.number) == [1, 2, 4, 5, 6])
+                #expect(try store.transactionCount(request) == 5 && store.netChanges(request).count == 4)
+                #expect(try store.changedObjects(request) == [clips[0], clips[2], clips[3], clips[4]])
+                request.order = .newestFirst
+                #expect(try store.changes(request).map(\.object) == [clips[4], clips[3], clips[2], clips[0]])
+                #expect(try store.history(HistoryRequest(after: place, authors: ["b"])).map(\.number) == [5])
+                #expect(try store.history(HistoryRequest(after: place, authors: ["a"])).map(\.number) == [2, 4])
+            }
+            // From there on nothing is missing.
+            let oldest = try store.oldestToken
+            #expect(oldest.number == 3)
+            #expect(try store.history(after: oldest).map(\.number) == [4, 5, 6])
+            let error = expect(.tokenExpired) { try store.history(after: 0) }
+            #expect(error?.oldestToken == oldest)
+            let cursor = try store.registerConsumer("reader", at: .oldest).cursor
+            #expect(cursor == oldest)
+            #expect(try store.history(HistoryRequest(after: .token(cursor))).count == 3)
+            try store.removeConsumer("reader")
+            #expect(try runTool(["history", folder.path]).status == 0)
+        }
+        #expect(try store.deleteHistory(before: 6))
+        #expect(try store.oldestToken.number == 5 && store.registerConsumer("reader", at: .oldest).cursor.number == 5)
+        #expect(try store.history(HistoryRequest(after: .oldest)).map(\.number) == [6])
+        try store.close()
+        try folder.expectIntact()
+    }
+
     /// An answer that would not show what is hidden is whole without it.
     @Test func whatIsHiddenRefusesOnlyWhereItIsMissing() throws {
         let store = try folder.open([Sample.clip])
@@ -341,7 +380,7 @@ import Testing
         expect(.tokenExpired) { try store.history(HistoryRequest(after: .number(1), before: .number(5))) }
         #expect(try store.history(HistoryRequest(after: .number(1), before: .number(4))).map(\.number) == [2, 3])
         #expect(try store.history(HistoryRequest(contextNames: ["x"])).map(\.number) == [2, 3, 5])
-        expect(.tokenExpired) { try store.history(HistoryRequest(contextNames: ["x", "y"])) }
+        expect(.tokenExpired) { try store.history(HistoryRequest(after: .number(1), contextNames: ["x", "y"])) }
         let error = #expect(throws: StoreError.self) { try store.revert(4) }
         #expect(try error?.code == .tokenExpired && error?.oldestToken == store.oldestToken)
         #expect(try store.currentToken.number == 5)
@@ -428,7 +467,8 @@ import Testing
             let run = try runTool(["clean", path] + arguments)
             #expect(run.status == 1 && run.errors.contains("no transaction 6, its newest is 4"), "\(run.errors)")
         }
-        #expect(try tool("history", path).status == 1)
+        #expect(try tool("history", path).output.split(separator: "\n").count == 2)
+        #expect(try tool("history", path, "--after", "0").status == 1)
         #expect(
             try tool("clean", path, "--before", "9999-01-01T00:00:00Z").output.hasPrefix(
                 "{\"transactions\":4,\"horizon\":4,"))

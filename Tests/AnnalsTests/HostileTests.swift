@@ -93,12 +93,14 @@ import Testing
         let store = try filled(10)
         let last = try store.currentToken.number
         try store.deleteHistory(before: last, authors: ["odd"])
-        expect(.tokenExpired) { try store.history(HistoryRequest()) }
-        expect(.tokenExpired) { try store.history(HistoryRequest(authors: ["odd", "even"])) }
+        expect(.tokenExpired) { try store.history(HistoryRequest(after: .number(0))) }
+        expect(.tokenExpired) { try store.history(HistoryRequest(after: .number(0), authors: ["odd", "even"])) }
+        // From the beginning of history, what is left.
+        #expect(try store.history(HistoryRequest()).count == 6)
         #expect(try store.history(HistoryRequest(authors: ["even"])).count == 5)
         // The schema's transaction has no author.
         #expect(try store.history(HistoryRequest(excludedAuthors: ["odd"])).count == 6)
-        let error = #expect(throws: StoreError.self) { try store.history(HistoryRequest()) }
+        let error = #expect(throws: StoreError.self) { try store.history(HistoryRequest(after: .number(0))) }
         let token = try #require(error?.oldestToken)
         #expect(try store.history(HistoryRequest(after: .token(token))).map(\.number) == [last])
         try store.close()

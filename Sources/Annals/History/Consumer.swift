@@ -94,8 +94,8 @@ extension Store {
         return consumer(record, engine, try engine.view())
     }
 
-    /// Registers a consumer at a place in history. `.oldest` is looked up while nobody can clean, so a new consumer
-    /// misses nothing that history still has.
+    /// Registers a consumer at a place in history. `.oldest` is the place after which history has all transactions
+    /// (`oldestToken`).
     ///
     /// Also throws `tokenForeign`, `tokenUnknown`, `tokenExpired`, `tokenDiverged` for the place.
     @discardableResult
@@ -110,7 +110,10 @@ extension Store {
         }
         let kinds = ConsumerKind(rawValue: UInt16(truncatingIfNeeded: kind.rawValue & 3))
         let (engine, record) = try generations.onNewest { (engine) throws(StoreError) in
-            (engine, try engine.register(name, kinds, isAtOldest: true, durability: options.durability))
+            let whole = try oldestToken(engine).place
+            return (
+                engine, try engine.register(name, kinds, at: whole, isAtOldest: true, durability: options.durability)
+            )
         }
         return consumer(record, engine, try engine.view())
     }

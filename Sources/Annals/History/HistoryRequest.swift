@@ -25,7 +25,8 @@ public struct HistoryRequest: Hashable, Sendable {
         /// back by more than an hour, all transactions before that count as older than the later ones.
         case date(Date)
         /// The beginning of history. The store looks it up when it uses the place, so cleaning in the meantime does not
-        /// matter.
+        /// matter: a request after it selects what is left. A consumer begins where nothing is missing any more, at
+        /// `Store.oldestToken`.
         case oldest
     }
 

@@ -12,6 +12,8 @@ struct ResolvedRequest {
     let changes: ChangeFilter?
     /// Whether the request selects no changes. Then transactions without changes belong to it.
     private let takesAnyChanges: Bool
+    /// For a request from the beginning of history: what was cleaned since is left out. Nil if nothing is.
+    private let cleaned: HistoryCoverage?
     let limit: Int
 
     /// Throws the five token errors, `historyGap`, `unknownEntity`, `unknownAttribute`, and `invalidArgument` for an
@@ -32,18 +34,27 @@ struct ResolvedRequest {
             before: try store.number(before: request.before, engine, view),
             isNewestFirst: request.order == .newestFirst)
         transactions = TransactionFilter(request, engine)
+        let isFromBeginning = request.after == nil || request.after == .oldest
+        cleaned = isFromBeginning && !coverage.hidden.isEmpty ? coverage : nil
         let filter = try ChangeFilter(request, view.catalog)
         try store.requireWhole(
-            range, coverage, engine, view, named: named ?? filter.namedEntities, filter: transactions)
+            range, coverage, engine, view, named: named ?? filter.namedEntities,
+            filter: isFromBeginning ? nil : transactions)
         filter.hide(view.reservedEntities, coverage.gaps)
         takesAnyChanges = filter.isEmpty
         changes = filter.isEmpty && !filter.hidesAnything ? nil : filter
         limit = max(0, request.limit ?? .max)
     }
 
+    /// Whether the request selects the transaction by its place, author and context.
+    func selects(_ transaction: TransactionView) -> Bool {
+        if let cleaned, cleaned.isCleaned(transaction.number, author: transaction.authorNumber) { return false }
+        return transactions.matches(transaction)
+    }
+
     /// Whether the request selects the transaction.
     func contains(_ transaction: TransactionView) throws(StoreError) -> Bool {
-        guard transactions.matches(transaction) else { return false }
+        guard selects(transaction) else { return false }
         guard let changes, !takesAnyChanges else { return true }
         var isFound = false
         try transaction.forEachChange { (change) throws(StoreError) in

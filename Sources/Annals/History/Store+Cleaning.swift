@@ -17,8 +17,9 @@ extension Store {
     ///
     /// The objects stay as these transactions left them. This takes one short frame, for any number of transactions;
     /// `compact` frees their space. Requesting history from before them throws `tokenExpired`. With authors, that is so
-    /// for a request that begins before a cleaned transaction and would show it. The values of these transactions stay
-    /// in the file until everything before them is cleaned.
+    /// for a request after a place before a cleaned transaction, if it would show that. A request from the beginning of
+    /// history selects what is left. The values of these transactions stay in the file until everything before them is
+    /// cleaned.
     ///
     /// - Parameters:
     ///   - number: The first transaction that stays. A number above the last transaction's cleans everything.

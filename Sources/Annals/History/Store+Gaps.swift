@@ -16,14 +16,16 @@ extension Store {
     }
 
     /// Throws if an answer about a range would lack cleaned transactions that the filter selects (`tokenExpired`), or
-    /// changes of the named entities that were not kept (`historyGap`).
+    /// changes of the named entities that were not kept (`historyGap`). Without a filter, cleaned transactions may be
+    /// missing.
     func requireWhole(
         _ range: HistoryRange, _ coverage: HistoryCoverage, _ engine: Engine, _ view: View,
-        named: Set<UInt16>? = nil, filter: TransactionFilter = TransactionFilter()
+        named: Set<UInt16>? = nil, filter: TransactionFilter? = TransactionFilter()
     ) throws(StoreError) {
         let history = engine.tracked(view)
-        if let cleaned = try history.lastCleaned(
-            coverage, after: range.after, before: range.before, filter: filter)
+        if let filter,
+            let cleaned = try history.lastCleaned(
+                coverage, after: range.after, before: range.before, filter: filter)
         {
             throw StoreError(
                 .tokenExpired,

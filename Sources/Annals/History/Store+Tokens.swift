@@ -45,14 +45,22 @@ extension Store {
         return (snapshot, snapshot.token)
     }
 
-    /// The place at which history begins. Older transactions are no longer in history. Number 0 if nothing was cleaned
-    /// yet. Throws `StoreError`: `closed`, `damaged`.
+    /// The place after which history has all transactions. Number 0 if nothing was cleaned yet.
+    ///
+    /// If the transactions of some authors were cleaned, it is the place after the last of these. History still has the
+    /// others from before; `HistoryRequest.Place.oldest` selects them. Linear in the transactions from the beginning of
+    /// history to this place. Throws `StoreError`: `closed`, `damaged`.
     public var oldestToken: HistoryToken {
         get throws { try oldestToken(newest().engine) }
     }
 
     func oldestToken(_ engine: Engine) throws(StoreError) -> HistoryToken {
         let oldest = try engine.oldest()
+        let view = try engine.viewOfThisFile()
+        let history = engine.tracked(view)
+        if let cleaned = try history.lastCleaned(history.coverage, after: oldest.number) {
+            return try token(ofNumber: cleaned, engine, view)
+        }
         return HistoryToken(storeIdentifier: identifier, number: oldest.number, tag: oldest.tag)
     }
 
@@ -97,12 +105,13 @@ extension Store {
 
     /// The error, with the token of the oldest place in history.
     func expired(_ what: String, _ engine: Engine) -> StoreError {
-        StoreError(
+        let oldest = try? oldestToken(engine)
+        return StoreError(
             .tokenExpired,
             what
-                + ": it begins after transaction \(engine.oldestNumber). Read everything again and go on from the "
-                + "state that was read.",
-            path: path, oldestToken: try? oldestToken(engine))
+                + ": it begins after transaction \(oldest?.number ?? engine.oldestNumber). Read everything again and go on "
+                + "from the state that was read.",
+            path: path, oldestToken: oldest)
     }
 
     func token(ofNumber number: UInt64, _ engine: Engine, _ newest: View) throws(StoreError) -> HistoryToken {

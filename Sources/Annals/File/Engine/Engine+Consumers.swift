@@ -6,8 +6,8 @@ extension Engine {
     /// - Parameters:
     ///   - place: What it has seen already; nil for everything up to now. If cleaning has passed the place, the
     ///     consumer is told that it has lost history.
-    ///   - isAtOldest: Whether it begins where history begins instead. That place is resolved with the writer lock, so
-    ///     that no cleaning comes between.
+    ///   - isAtOldest: Whether it begins where history begins, if that is after `place`. That is found out with the
+    ///     writer lock, so that no cleaning comes between.
     package func register(
         _ name: String, _ kind: ConsumerKind, at place: TransactionPlace? = nil, isAtOldest: Bool = false,
         durability: Durability = .relaxed
@@ -30,7 +30,9 @@ extension Engine {
             var place = place
             if isAtOldest {
                 let oldest = try oldest()
-                place = TransactionPlace(number: oldest.number, tag: oldest.tag)
+                if place?.number ?? 0 <= oldest.number {
+                    place = TransactionPlace(number: oldest.number, tag: oldest.tag)
+                }
             }
             let record = ConsumerRecord(
                 name: name, kind: kind, cursor: place?.number ?? state.lastNumber, tag: place?.tag ?? state.lastTag,

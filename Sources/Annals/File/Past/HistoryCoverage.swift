@@ -3,6 +3,7 @@
 // Invariants:
 // HC1  A place can be requested from the horizon to the newest transaction; a transaction, if it is above the horizon.
 // HC2  No answer lacks a transaction that was requested only because its author's were cleaned: it is `tokenExpired`.
+//      A request from the beginning of history, wherever that is, requests what was not cleaned.
 // HC3  No answer lacks changes of an entity that was requested only because its history was not kept: it is
 //      `historyGap`. Requesting everything requests the entities that have a history, if not from its beginning.
 // HC4  What is left out follows from what the file of the answer knows now, whichever state is read and whatever
