@@ -375,6 +375,47 @@ func eventually(
         try end()
     }
 
+    /// The entity has another name by now, and another entity has its name.
+    @Test(arguments: [false, true]) func parkedWorkSurvivesTheRenamingOfItsEntity(isNameTaken: Bool) async throws {
+        struct Memo: Entity {
+            var title = ""
+        }
+        let elsewhere = try StoreFolder()
+        let old = try Store(at: elsewhere.path, entities: [SampleClip.self])
+        let failing = try HistoryTracker(
+            store: old, currentAuthor: "app", allAuthors: ["share"], logger: Messages(calls: messages),
+            autoStart: false, clock: clock)
+        failing.observe(SampleClip.self, [.insert], name: "mail") { _ in throw BodyFailure() }
+        failing.start()
+        try await old.write(author: "share") { try $0.insert(SampleClip(title: "bad", url: "u")) }
+        try await eventually { try failing.parked.count == 1 }
+        await failing.stop()
+        let work = try #require(try failing.parked.first)
+        #expect(work.entity == "SampleClip")
+        try old.close()
+
+        var changes: [SchemaChange] = [.renameEntity("SampleClip", to: "Memo")]
+        if isNameTaken {
+            changes.append(
+                .addEntity(EntityDescription("SampleClip", attributes: [AttributeDescription("title", .string)])))
+        }
+        let new = try Store(
+            at: elsewhere.path, entities: [Memo.self], migrations: [Migration("rename", changes.map { .change($0) })])
+        let tracker = try HistoryTracker(
+            store: new, currentAuthor: "app", allAuthors: ["share"], logger: Messages(calls: messages),
+            autoStart: false, clock: clock)
+        let again = try #require(try tracker.parked.first)
+        #expect(again == work)
+        tracker.observe(Memo.self, [.insert], name: "mail") { [calls] changes in
+            calls.note("\(changes[0].after?.title ?? "-") \(changes.count)")
+        }
+        try await tracker.replay(again)
+        #expect(try calls.all == ["bad 1"] && tracker.parked.isEmpty)
+        try new.close()
+        try elsewhere.expectIntact()
+        try end()
+    }
+
     @Test func aWritingObserverDoesParkedWorkOnceIfTwoReplayIt() async throws {
         let tracker = try tracker()
         let mayFail = Atomic(true)

@@ -240,7 +240,7 @@ struct ApplyPlan {
             // If the exported state left out a reference to a deleted object, the value is absent here. Neither side
             // counts references to what was deleted here.
             let known = try before.map { (before) throws(StoreError) in try existing(before[index].value ?? .absent) }
-            if try known != existing(now[position]) {
+            if try known != existing(now[position]), try isWritten(position, of: target, layout) {
                 changedHere.append(position)
                 if policy == .ours { continue }
             }
@@ -407,6 +407,16 @@ struct ApplyPlan {
             for object in objects { if let local = try local(object) { locals.append(local) } }
             return (.objectSet(locals), locals.count == objects.count)
         }
+    }
+
+    /// Whether the object has a value of its own here, and not only the default of an attribute that was added since.
+    /// Another default than there is no change.
+    private func isWritten(_ position: Int, of object: ObjectID, _ layout: RowLayout) throws(StoreError) -> Bool {
+        var isWritten = true
+        _ = try base.view.withRow(object) { (row) in
+            isWritten = row.layout.position(ofAttribute: layout.entity.attributes[position].number) != nil
+        }
+        return isWritten
     }
 
     /// What was deleted of an object here, for the attributes that only this store has; nil if the file has forgotten

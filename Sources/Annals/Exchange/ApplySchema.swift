@@ -44,31 +44,61 @@ enum ApplySchema {
         }
         // A transaction may use names from before a renaming here.
         schema = NamesBefore.renamed(schema, renamed)
-        do throws(StoreError) {
-            return changes + (try SchemaPlan.additions(of: schema, to: renamed))
-        } catch  where error.code == .schemaMismatch {
-            throw Self.mismatch(schema, renamed) ?? error
-        }
+        return changes + (try additions(of: schema, to: renamed))
     }
 
-    /// An error about a type, with advice for a program that applies transactions: it has no declarations to change.
-    private static func mismatch(_ schema: [EntityDescription], _ catalog: SchemaCatalog) -> StoreError? {
+    /// What makes the store hold everything that the transaction may write. A default that both have stays as it is
+    /// here, because an exported insert has all values. An attribute that may be null there may be null here, too.
+    private static func additions(
+        of schema: [EntityDescription], to catalog: SchemaCatalog
+    ) throws(StoreError) -> [SchemaChange] {
+        var changes: [SchemaChange] = []
         for entity in schema {
             guard let number = catalog.number(ofEntity: entity.name),
-                let definition = catalog.entity(number, version: catalog.newestVersion),
-                let present = try? EntityDescription(definition, catalog)
-            else { continue }
-            for attribute in entity.attributes {
-                guard let there = present[attribute.name], there.type != attribute.type else { continue }
-                return StoreError(
-                    .schemaMismatch,
-                    "“\(attribute.name)” of “\(entity.name)” is \(attribute.type) in the transaction, but "
-                        + "\(there.type) in this store, and applying changes no type: replace the attribute here first "
-                        + "(“annals load” widens it), or clean the other store's history up to here and apply its "
-                        + "export to a new store.")
+                let definition = catalog.entity(number, version: catalog.newestVersion)
+            else {
+                changes.append(.addEntity(entity))
+                continue
             }
+            let present = try EntityDescription(definition, catalog)
+            for var attribute in entity.attributes {
+                guard let there = present[attribute.name] else {
+                    // Objects here have no value for it.
+                    if attribute.defaultValue == nil { attribute.isOptional = true }
+                    changes.append(.addAttribute(attribute, to: entity.name))
+                    continue
+                }
+                try requireSame(attribute, there, of: entity.name)
+                if attribute.isOptional, !there.isOptional {
+                    changes.append(.changeAttribute(there.name, of: entity.name, isOptional: true))
+                }
+                let parts = SchemaPlan.missingParts(of: there, for: attribute, of: entity.name)
+                if let parts { changes.append(parts) }
+            }
+            changes += SchemaPlan.additions(of: entity.keys, to: present.keys, of: entity.name)
         }
-        return nil
+        return changes
+    }
+
+    /// Throws `schemaMismatch`, with advice for a program that applies transactions.
+    private static func requireSame(
+        _ attribute: AttributeDescription, _ there: AttributeDescription, of entity: String
+    ) throws(StoreError) {
+        let title = "“\(attribute.name)” of “\(entity)”"
+        guard there.type == attribute.type else {
+            throw mismatch(
+                "\(title) is \(attribute.type) in the transaction, but \(there.type) in this store, and applying changes "
+                    + "no type: replace the attribute here first (“annals load” widens it), or clean the other store's "
+                    + "history up to here and apply its export to a new store.", attribute, entity)
+        }
+        guard let (here, declared) = SchemaPlan.differenceOfReference(attribute, there) else { return }
+        throw mismatch(
+            "\(title) \(here) in this store, and has \(declared) in the transaction: change it here or there first, with "
+                + "“changeSchema” or a migration.", attribute, entity)
+    }
+
+    private static func mismatch(_ message: String, _ attribute: AttributeDescription, _ entity: String) -> StoreError {
+        StoreError(.schemaMismatch, message, ObjectFacts(entity, [attribute.name]))
     }
 
     /// Nil if the store does not have what is renamed, or has the new name already.

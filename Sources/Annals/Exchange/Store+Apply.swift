@@ -12,7 +12,8 @@ extension Store {
     /// Objects get IDs of this store, and references are translated.
     ///
     /// Missing entities, attributes, indexes and keys are added, and renamed ones get their new name. Nothing is
-    /// removed. A different type throws `schemaMismatch`.
+    /// removed. An attribute that both have keeps its default here, and may be null here if it may be null there. A
+    /// different type, target, inverse or delete rule throws `schemaMismatch`.
     ///
     /// An update conflicts if an attribute has neither the value that the update found nor the one that it wrote; see
     /// `ApplyConflict`. A deletion deletes the object as it is here now, and does nothing if it was deleted here too. A

@@ -79,6 +79,14 @@ extension SchemaPlan {
                     "defaults do not change, so declare it as it is, or leave the default out.")
             }
         }
+        return missingParts(of: there, for: declared, of: entity)
+    }
+
+    /// The indexes and the other side that an attribute of the store lacks; nil if it has them. Its default and whether
+    /// it may be null stay.
+    static func missingParts(
+        of there: AttributeDescription, for declared: AttributeDescription, of entity: String
+    ) -> SchemaChange? {
         let isIndexed = declared.isIndexed && !there.isIndexed
         let isUnique = declared.isUnique && !there.isUnique
         let isPreserved = declared.isPreservedOnDeletion && !there.isPreservedOnDeletion
@@ -93,26 +101,36 @@ extension SchemaPlan {
     private static func requireSameReference(
         _ declared: AttributeDescription, _ there: AttributeDescription, of entity: String
     ) throws(StoreError) {
+        guard let (here, wanted) = differenceOfReference(declared, there) else { return }
+        let isTarget = declared.target != nil && declared.target != there.target
+        throw mismatch(
+            declared, of: entity, here, wanted,
+            isTarget
+                ? "targets do not change, so declare it as it is, or replace it: “changeSchema” with "
+                    + "“replaceAttribute”, or a migration."
+                : "declare it as it is, or change it: “changeSchema” with “changeAttribute”, or a migration.")
+    }
+
+    /// How the target, inverse or delete rule of an attribute of the store differs from a declared one, as parts of a
+    /// sentence; nil if the store holds what is declared.
+    static func differenceOfReference(
+        _ declared: AttributeDescription, _ there: AttributeDescription
+    ) -> (there: String, declared: String)? {
         let saysNothing = declared.target == nil && declared.inverse == nil && declared.deleteRule == .noAction
-        guard !saysNothing else { return }
-        let advice = "declare it as it is, or change it: “changeSchema” with “changeAttribute”, or a migration."
-        guard declared.target == nil || declared.target == there.target else {
-            throw mismatch(
-                declared, of: entity, there.target.map { "refers to “\($0)”" } ?? "refers to any entity",
-                "a reference to “\(declared.target ?? "")”",
-                "targets do not change, so declare it as it is, or replace it: “changeSchema” with “replaceAttribute”, "
-                    + "or a migration.")
+        guard !saysNothing else { return nil }
+        if let target = declared.target, target != there.target {
+            return (
+                there.target.map { "refers to “\($0)”" } ?? "refers to any entity", "a reference to “\(target)”"
+            )
         }
         // What the store does not say yet is added.
         if let inverse = declared.inverse, let known = there.inverse, !isSameName(inverse, known) {
-            throw mismatch(
-                declared, of: entity, "has the inverse “\(known)”", "the inverse “\(inverse)”", advice)
+            return ("has the inverse “\(known)”", "the inverse “\(inverse)”")
         }
         guard declared.deleteRule == there.deleteRule else {
-            throw mismatch(
-                declared, of: entity, "has the delete rule \(there.deleteRule)", "the rule \(declared.deleteRule)",
-                advice)
+            return ("has the delete rule \(there.deleteRule)", "the rule \(declared.deleteRule)")
         }
+        return nil
     }
 
     static func mismatch(

@@ -25,8 +25,10 @@ public struct ParkedWork: Hashable, Sendable, Codable, Identifiable {
     public let transactions: ClosedRange<UInt64>
     /// The place in history directly after the last of them.
     public let token: HistoryToken
-    /// The entity that was observed; nil for hooks and the deduplicator.
+    /// The entity that was observed, by its name then; nil for hooks and the deduplicator.
     public let entity: String?
+    /// The number of the entity, which stays if the entity is renamed. Nil for work that an earlier version has parked.
+    var entityNumber: UInt16?
     /// The kinds of changes that the observer got.
     public let kinds: [HistoryChange.Kind]
     /// What the body threw, as text.
@@ -41,13 +43,17 @@ public struct ParkedWork: Hashable, Sendable, Codable, Identifiable {
     /// The same work, after further attempts.
     func failed(_ error: String, after more: Int) -> ParkedWork {
         ParkedWork(
-            id: id, body: body, name: name, transactions: transactions, token: token, entity: entity, kinds: kinds,
-            error: error, attempts: attempts + more, bodyID: bodyID)
+            id: id, body: body, name: name, transactions: transactions, token: token, entity: entity,
+            entityNumber: entityNumber, kinds: kinds, error: error, attempts: attempts + more, bodyID: bodyID)
     }
 
     /// Whether the same observer got the same changes.
     func isSameWork(as other: ParkedWork) -> Bool {
-        name == other.name && entity == other.entity && kinds == other.kinds && transactions == other.transactions
+        let isSameEntity =
+            if let entityNumber, let number = other.entityNumber { entityNumber == number } else {
+                entity == other.entity
+            }
+        return name == other.name && isSameEntity && kinds == other.kinds && transactions == other.transactions
     }
 
     /// The key of a consumer's parked work in the store's metadata.
@@ -153,12 +159,20 @@ extension TrackerCore {
         }
     }
 
+    /// The present name of the work's entity.
+    private func entity(of work: ParkedWork) throws -> String? {
+        guard let number = work.entityNumber else { return work.entity }
+        let present = try store.entities.first { try store.entity($0.name).number == number }
+        return present?.name ?? work.entity
+    }
+
     private func fetchedTransactions(of work: ParkedWork) throws -> [HistoryTransaction] {
         try store.validate(work.token)
+        let entity = try entity(of: work)
         let request = HistoryRequest(
             after: .number(work.transactions.lowerBound - 1), before: .number(work.transactions.upperBound + 1),
             authors: settings.observedAuthors, excludedAuthors: [settings.author],
-            entities: work.entity.map { [$0] }, kinds: work.entity == nil ? nil : Set(work.kinds))
+            entities: entity.map { [$0] }, kinds: entity == nil ? nil : Set(work.kinds))
         var transactions: [HistoryTransaction] = []
         try store.forEachTransaction(request, in: try store.snapshot()) { (transaction) throws(StoreError) in
             if try observes(transaction) { transactions.append(try transaction.value(includingValues: true)) }
@@ -212,7 +226,7 @@ extension TrackerCore {
             state.observers.first { work.name == nil ? $0.id == work.bodyID : $0.name == work.name }
         }
         guard let observer else { throw bodyIsMissing(work) }
-        guard observer.entity == work.entity, observer.kinds.isSuperset(of: work.kinds) else {
+        guard observer.entity == (try entity(of: work)), observer.kinds.isSuperset(of: work.kinds) else {
             throw StoreError(
                 .invalidArgument,
                 "\(observer.title) is registered for other changes than this work has: register it as before, or skip "

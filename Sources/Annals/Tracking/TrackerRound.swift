@@ -178,7 +178,8 @@ extension TrackerCore {
         ParkedWork(
             id: UUID(), body: .observer, name: observer.name,
             transactions: groups[0].transaction.number...groups[0].transaction.number,
-            token: groups[0].transaction.token, entity: observer.entity, kinds: groups.map(\.kind),
+            token: groups[0].transaction.token, entity: observer.entity,
+            entityNumber: groups[0].changes.first?.object.entityNumber, kinds: groups.map(\.kind),
             error: "\(error)", attempts: 4, bodyID: observer.name == nil ? observer.id : nil)
     }
 
