@@ -66,8 +66,8 @@ private struct Cell: Entity {
             let context = stores[index].makeContext(author: "\(index)")
             context.mergePolicy = MergePolicy.allCases[Int.random(in: 0..<5, using: &random)]
             if Bool.random(using: &random) { context.undoLevels = 5 }
-            // Two contexts may insert a deleted object again. Then all of it is in conflict, and these policies save all
-            // of it.
+            // Two contexts may insert a deleted object again. Then all of it is in conflict, and these policies save
+            // all of it.
             if context.undoLevels > 0, deletes, [.objectWins, .overwrite].contains(context.mergePolicy) {
                 context.mergePolicy = .storeWins
             }
@@ -203,7 +203,7 @@ private struct Cell: Entity {
         if shown.sorted() != found.map(\.key).sorted() {
             let difference = Set(shown).symmetricDifference(found.map(\.key))
             let objects = (found + held[index]).filter { difference.contains($0.key) }.map { cell in
-                "\(cell.key) \(cell.reference) \(cell.status.hasChanges) \(cell.status.isInserted) \(cell.status.isGone)"
+                "\(cell.key) \(cell.reference), inserted: \(cell.status.isInserted), gone: \(cell.status.isGone)"
             }
             throw OracleDifference("the list shows \(shown.count) objects, a fetch finds \(found.count): \(objects)")
         }
@@ -228,7 +228,7 @@ private struct Cell: Entity {
                     "\($0.text), not \($1.text)"
                 }
                 throw OracleDifference(
-                    "context \(index) shows \(shown.count) objects of \(cells.count): \(other); done: \(done.suffix(60))"
+                    "context \(index) shows \(shown.count) objects of \(cells.count): \(other); \(done.suffix(60))"
                 )
             }
             for transaction in try stores[0].history(HistoryRequest(authors: ["\(index)"])) {

@@ -68,8 +68,8 @@ final class EntityBinding: @unchecked Sendable {
         mismatch(
             property, model,
             "“\(property.name)” of “\(model.name)” was of the type \(type) at that time, and is of the type "
-                + "\(property.codec.attributeType) in the program: a migration has changed it since. Read this state by "
-                + "names, `snapshot.rows(of: \"\(model.name)\")`.")
+                + "\(property.codec.attributeType) in the program: a migration has changed it since. Read this state "
+                + "by names, `snapshot.rows(of: \"\(model.name)\")`.")
     }
 
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
@@ -428,8 +428,8 @@ final class EntityBinding: @unchecked Sendable {
         }
     }
 
-    /// Attributes with the properties of the value at an address, in ascending order: all, or those whose properties are
-    /// at these places in values.
+    /// Attributes with the properties of the value at an address, in ascending order: all, or those whose properties
+    /// are at these places in values.
     func changes(
         _ value: UnsafeRawPointer, at offsets: [Int]? = nil
     ) throws(StoreError) -> [(position: Int, value: StoredValue)] {

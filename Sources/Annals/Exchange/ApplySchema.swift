@@ -87,14 +87,14 @@ enum ApplySchema {
         let title = "“\(attribute.name)” of “\(entity)”"
         guard there.type == attribute.type else {
             throw mismatch(
-                "\(title) is \(attribute.type) in the transaction, but \(there.type) in this store, and applying changes "
-                    + "no type: replace the attribute here first (“annals load” widens it), or clean the other store's "
+                "\(title) is \(attribute.type) in the transaction, but \(there.type) in this store, and applying "
+                    + "changes no type: replace the attribute here first (“annals load” widens it), or clean the other store's "
                     + "history up to here and apply its export to a new store.", attribute, entity)
         }
         guard let (here, declared) = SchemaPlan.differenceOfReference(attribute, there) else { return }
         throw mismatch(
-            "\(title) \(here) in this store, and has \(declared) in the transaction: change it here or there first, with "
-                + "“changeSchema” or a migration.", attribute, entity)
+            "\(title) \(here) in this store, and has \(declared) in the transaction: change it here or there first, "
+                + "with “changeSchema” or a migration.", attribute, entity)
     }
 
     private static func mismatch(_ message: String, _ attribute: AttributeDescription, _ entity: String) -> StoreError {

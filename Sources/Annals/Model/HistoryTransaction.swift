@@ -64,8 +64,8 @@ public struct HistoryChange: Hashable, Sendable, Codable {
     }
 }
 
-/// The schema of a change's rows, in the store that the change was read from. A decoded change has none. It is no part of
-/// the change's value: all are equal.
+/// The schema of a change's rows, in the store that the change was read from. A decoded change has none. It is no part
+/// of the change's value: all are equal.
 struct ChangeOrigin: Hashable, Sendable, CustomStringConvertible {
     var schema: PastSchema?
 
