@@ -106,12 +106,13 @@ import Testing
             #expect(disk.contents(of: Self.temporary) == bytes)
         }
         // What compaction does leave.
-        let leftovers: [[UInt8]] = [[], [UInt8](repeating: 0, count: 9000)]
-        for bytes in leftovers {
-            disk.install(bytes, at: Self.temporary)
-            _ = try store.compact(.lowered)
-            #expect(disk.names(in: "/data") == ["s.annals"])
-        }
+        disk.addFault(Fault(.death(afterBytes: 100), on: .rename, occurrence: 1, process: 3))
+        let dying = StoreFiles(try machine.open(3))
+        #expect(code { _ = try dying.compact(.lowered) } != nil)
+        #expect(disk.names(in: "/data") == ["s.annals", "s.annals.compacting"])
+        disk.removeAllFaults()
+        _ = try store.compact(.lowered)
+        #expect(disk.names(in: "/data") == ["s.annals"])
         try store.close()
         try expectIntact(machine.machine.disk, EngineMachine.path)
     }

@@ -109,8 +109,8 @@ extension Store {
         return StoreError(
             .tokenExpired,
             what
-                + ": it begins after transaction \(oldest?.number ?? engine.oldestNumber). Read everything again and go "
-                + "on from the state that was read.",
+                + ": it begins after transaction \(oldest?.number ?? engine.oldestNumber). Read everything again and "
+                + "go on from the state that was read.",
             path: path, oldestToken: oldest)
     }
 

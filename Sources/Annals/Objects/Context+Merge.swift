@@ -122,6 +122,7 @@ extension ContextCore {
         let landing = flight.flatMap { $0.isContained(in: newer) ? $0 : nil }
         guard newer.token != older.token || landing != nil else { return }
         landing?.adoptIDs(self)
+        if !pending.isEmpty { dropUneditedIfGone() }
         let changed = newer.token == older.token ? [] : try changes(from: older, to: newer)
         if landing != nil { inFlight = nil }
         do throws(StoreError) {

@@ -322,6 +322,11 @@ final class ContextCore: ObjectSource {
         }
     }
 
+    /// Before a save or a move: objects whose edits were taken back are no longer kept by them.
+    func dropUneditedIfGone() {
+        for object in pending.values where object.phase == .stored && !object.hasChanges { object.dropIfGone() }
+    }
+
     /// Edits keep an object that another writer has deleted. Without edits it is gone.
     func dropIfGone<E: Entity>(_ object: Object<E>) {
         guard object.phase == .stored, inFlight?.objects[object.id] == nil, isMissing(object.id) else { return }
@@ -392,7 +397,6 @@ final class ContextCore: ObjectSource {
             noteOtherSides(of: object, from: before, to: value)
         }
         if !slots.isEmpty { noteTouched(object.id, TouchedSlots(slots: slots)) }
-        if let saved = object.saved, saved.isContested, !object.hasChanges { dropIfGone(object) }
     }
 
     // MARK: Relationships

@@ -30,6 +30,8 @@ protocol LiveObject: AnyObject {
     func saveItem(runsHooks: Bool, _ snapshot: Snapshot) throws(StoreError) -> (any SaveItem)?
     /// Replaces temporary references in its properties.
     func replaceReferences(_ permanent: PermanentIDs)
+    /// Without edits, it is gone if the store does not have it.
+    func dropIfGone()
 }
 
 extension Object: LiveObject {
@@ -141,6 +143,8 @@ extension Object: LiveObject {
     private var insertedAgainByOthers: E? {
         phase == .inserted && !id.isTemporary && !core.isReserved(id) ? core.value(reference) : nil
     }
+
+    func dropIfGone() { if saved?.isContested ?? false { core.dropIfGone(self) } }
 
     /// Shows other properties, and tells those who observe them.
     func show(_ value: E) {

@@ -65,14 +65,15 @@ struct CompactionFile {
         }
     }
 
-    /// Creates the file with the store's mode and owner, and opens it.
+    /// Creates the file with the store's mode and owner, and opens it. It gets its name when its header is durable, so
+    /// what a crash leaves can be told from another file. (P3)
     func make(_ header: FileHeader, _ options: EngineOptions) throws(StoreError) -> Engine {
         let files = log.files
         let status = try files.status(lock)
         let place = try files.reopen(log.place, name: temporary)
         let file: Descriptor
         do throws(StoreError) {
-            file = try files.createExclusively(temporary, in: place.directory, mode: 0o600)
+            file = try files.createUnnamed(in: place.directory, mode: 0o600)
         } catch {
             files.close(place.directory)
             throw error
@@ -83,6 +84,8 @@ struct CompactionFile {
                 try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
             }
             try files.write(header, to: file)
+            try files.synchronize(file)
+            try files.publish(file, as: temporary, in: place.directory)
         } catch {
             files.close(file)
             files.close(place.directory)

@@ -64,14 +64,13 @@ extension Log {
         }
     }
 
-    /// An unfinished file has no header yet, or one of this store's next generation: this store's file has never had
-    /// it, because the next compaction removes the leftover first.
+    /// An unfinished file has a header of this store's next generation. This store's file has never had it, because the
+    /// next compaction removes the leftover first.
     private func isCompactionLeftover(_ name: String) throws(StoreError) -> Bool {
         let found = try files.open(name, in: directory, access: .readOnly)
         defer { files.close(found) }
         let window = ByteWindow(files, found, stepBytes: FormatLimits.pageBytes)
         defer { withExtendedLifetime(window) {} }
-        if try window.bytes(at: 0, count: FormatLimits.pageBytes).allZero { return true }
         guard let other = try? Self.readHeader(window).0 else { return false }
         return other.storeID == header.storeID && other.generation > header.generation
     }
