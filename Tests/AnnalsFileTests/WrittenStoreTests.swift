@@ -106,6 +106,8 @@ import Testing
             #expect(disk.contents(of: Self.temporary) == bytes)
         }
         // What compaction does leave.
+        let files = machine.machine.files(9)
+        try files.unlink("s.annals.compacting", in: files.openDirectory("/data"))
         disk.addFault(Fault(.death(afterBytes: 100), on: .rename, occurrence: 1, process: 3))
         let dying = StoreFiles(try machine.open(3))
         #expect(code { _ = try dying.compact(.lowered) } != nil)

@@ -52,7 +52,8 @@ extension Object {
             return Refreshment(
                 object: self, value: mine, saved: SavedValue(base.value, isContested: true), phase: .stored, sent)
         }
-        let merge = ThreeWayMerge(base: base.value, mine: mine, theirs: theirs)
+        let edited = sent?.rebased(mine, since: saved) ?? mine
+        let merge = ThreeWayMerge(base: base.value, mine: edited, theirs: theirs)
         let isEdited = E.model.firstDifference(merge.base, merge.value) != nil
         return Refreshment(
             object: self, value: merge.value,

@@ -71,6 +71,15 @@ final class SentObjectOf<E: Entity>: SentObject {
         return SavedValue(value, isContested: saved.isContested)
     }
 
+    /// An edited value with what saving has computed in properties that were not edited since.
+    func rebased(_ mine: E, since saved: SavedValue<E>) -> E {
+        guard let written, !computed.isEmpty else { return mine }
+        let later = Set(E.model.differences(saved.value, mine))
+        var value = mine
+        E.model.copy(computed.filter { !later.contains($0) }, from: written.value, to: &value)
+        return value
+    }
+
     /// The slots that saving has computed, where the object shows that.
     func own(in shown: E) -> [Int] {
         guard let written, !computed.isEmpty else { return [] }
