@@ -10,6 +10,7 @@
 #   versions    versions of a program take turns on one store, and migrate it; an operation is a round
 #   processes   processes with a context each, which are killed, against a model in memory
 #   tracker     processes with a tracker each, which are killed, stopped and kept away; 80 operations take a second
+#   flips       a bit of the file flips, and a mapped handle compacts or backs up; an operation is a trial
 # Exit status 1 at the first difference; what the test says of it is printed. SCRATCH names the build folder,
 # CONFIGURATION debug or release.
 set -eu
@@ -29,8 +30,9 @@ results) suite='(ResultsOracleTests|StoreResultsTests/updatesAreWhatAFetchFinds)
 versions) suite=VersionTurnTests ;;
 processes) suite=ContextProcessTests ;;
 tracker) suite=TrackerProcessTests each=200000 ;;
+flips) suite=FlippedBitTests each=500 ;;
 *)
-    sed -n '4,12s/^# //p' "$0" >&2
+    sed -n '4,13s/^# //p' "$0" >&2
     exit 2
     ;;
 esac

@@ -24,15 +24,20 @@ struct BaseRows: ~Copyable {
     }
 
     /// `copier` has copied the row's large values; nil if it has none.
-    mutating func append(_ object: ObjectID, _ row: RowImage, _ copier: FrameCopier?) throws(StoreError) {
+    mutating func append(
+        _ object: ObjectID, _ row: RowImage, _ copier: FrameCopier?, _ proof: RowProof
+    ) throws(StoreError) {
         table.append(object.rawValue)
         // The row's offset in the body, for now.
         table.append(UInt32(body.count))
         table.append(UInt32(0))
         let start = body.count
         body.append(UnsafeRawBufferPointer(rebasing: row.bytes[..<row.rowBytes]))
+        let copy = body.bytes.slice(start, row.rowBytes)
+        proof.note(object, copy)
+        // Of the copy, because the row itself may change.
+        try copier?.relocate(try RowImage(copy, layout: row.layout), at: start, in: &body)
         body.appendPadding()
-        try copier?.relocate(row, at: start, in: &body)
         entries += 1
     }
 

@@ -6,8 +6,11 @@
 //     new file has everything that was acknowledged.
 // O2  Only the last, short piece is copied while others wait.
 // O3  Memory is bounded. Index nodes go to the file when they take too much, and keys are sorted in files. Only the
-//     table of large values grows, by 60 bytes for each.
+//     table of large values grows, by 60 bytes for each, and the set of objects that the proof of rows has seen, by a
+//     bit for each.
 // O4  Transactions after the state with which compaction began are copied whole, whatever their entity's policy is now.
+// O5  Bytes of the source get a new checksum only after they were verified in the copy, against their old one: frames
+//     in `frames`, and rows without history by `proof`.
 
 /// What compaction should do, and whom it tells about its progress.
 package struct CompactionOptions: Sendable {
@@ -57,6 +60,8 @@ final class Compactor {
     private let base: View
     let folded: FoldedHistory
     private let copier: FrameCopier
+    private let frames = FrameCopy()
+    let proof = RowProof()
     /// Frames of the source below this were copied.
     private(set) var position: UInt64
     /// Whether the first, long round is done. Then consumers and cleaning marks are written as of that time and indexes
@@ -253,6 +258,7 @@ final class Compactor {
 
     /// Appends an entity's rows in a state of the source, without their history.
     func writeRows(of entity: UInt16, in state: View) throws(StoreError) {
+        proof.begin(entity, state)
         var next: UInt64 = 1
         var isDone = false
         while !isDone {
@@ -270,14 +276,21 @@ final class Compactor {
                     let hasReferences = try row.validate(hasPadding: false)
                     try row.require(schemaVersionUpTo: appender.state.schemaVersion)
                     if hasReferences { try copier.copyValues(of: row, &appender) }
-                    try rows.append(object, row, hasReferences ? copier : nil)
+                    try rows.append(object, row, hasReferences ? copier : nil, proof)
                     next = object.number + 1
                     return true
                 }
                 try rows.write(target, copier, &appender)
             }
-            try report(min(target.log.current.end, source.log.current.end))
+            try reportBase()
         }
+    }
+
+    private func reportBase() throws(StoreError) { try report(min(target.log.current.end, source.log.current.end)) }
+
+    /// Proves that all rows written so far are those of the source.
+    func proveRows() throws(StoreError) {
+        try proof.compare(with: source) { () throws(StoreError) in try reportBase() }
     }
 
     // MARK: Transactions
@@ -301,7 +314,7 @@ final class Compactor {
                 let start = appender.state.reach
                 while position < end, appender.state.reach - start < limit || appender.state.open != nil {
                     position = try source.indexes.core.reading { () throws(StoreError) in
-                        let frame = try source.indexes.core.frame(at: position)
+                        let frame = try frames.frame(at: position, source.indexes.core)
                         try copy(frame, &appender)
                         return frame.end
                     }

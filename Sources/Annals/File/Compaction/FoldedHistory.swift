@@ -44,7 +44,8 @@ struct FoldedHistory {
 }
 
 extension Compactor {
-    /// Copies up to the last transaction with changes left out, and inserts the rows where they belong.
+    /// Copies up to the last transaction with changes left out, and inserts the rows where they belong. These are the
+    /// last rows without history.
     func copyFolding() throws(StoreError) {
         for stop in folded.stops {
             var end: UInt64 = 0
@@ -55,5 +56,6 @@ extension Compactor {
             try copy(to: end)
             for entity in stop.entities { try writeRows(of: entity, in: stop.state) }
         }
+        try proveRows()
     }
 }

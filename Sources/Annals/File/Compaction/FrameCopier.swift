@@ -25,6 +25,7 @@ final class FrameCopier {
     private var values: [UInt64: CopiedValue] = [:]
     private var validator = ChangesValidator()
     private var buffer = ByteWriter(capacity: 1 << 16)
+    private let pieces = FrameCopy()
     /// The source's catalog. It has every schema version of the rows that are copied next.
     var catalog: SchemaCatalog
     /// Whether rows of the frame refer to large values.
@@ -232,7 +233,8 @@ final class FrameCopier {
         return wantedValues.map { !$0.contains(first) } ?? false
     }
 
-    /// The large values to which the kept rows of a transaction refer. Reads on from its first value.
+    /// The large values to which the kept rows of a transaction refer. Reads on from its first value. Only decides what
+    /// is copied: if one is missing, a row that refers to it is not copied.
     private func valuesOfKeptRows(behind value: FrameView) throws(StoreError) -> Set<UInt64> {
         let number = value.header.number
         var found: Set<UInt64> = []
@@ -313,7 +315,7 @@ final class FrameCopier {
             var position = place.reference.offset
             var left = place.reference.valueBytes
             while left > 0 {
-                let frame = try source.indexes.core.frame(at: position)
+                let frame = try pieces.frame(at: position, source.indexes.core)
                 let offset = appender.state.reach
                 buffer.truncate()
                 buffer.appendZeros(FrameField.bytes)

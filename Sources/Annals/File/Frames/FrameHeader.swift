@@ -237,9 +237,9 @@ package struct FrameView {
 
     func tableMatches(salt: UInt64) -> Bool { FrameHeader.tableChecksum(table, salt: salt) == header.tableChecksum }
 
-    func checksumsMatch(salt: UInt64) -> Bool {
-        tableMatches(salt: salt) && FrameHeader.bodyChecksum(body, salt: salt) == header.bodyChecksum
-    }
+    func bodyMatches(salt: UInt64) -> Bool { FrameHeader.bodyChecksum(body, salt: salt) == header.bodyChecksum }
+
+    func checksumsMatch(salt: UInt64) -> Bool { tableMatches(salt: salt) && bodyMatches(salt: salt) }
 
     /// The bytes of a row of this frame, from its start to the frame's end; nil if the entry has none.
     package func row(of change: ChangeView) -> UnsafeRawBufferPointer? {
