@@ -67,6 +67,46 @@ import Testing
 
     // MARK: What a signal says
 
+    /// In two containers of one image, process ID and program name are equal.
+    @Test func anotherProcessOfTheSameIDAndNameIsNotThisOne() throws {
+        let store = try made()
+        let watcher = try store.changeWatcher()
+        try insert(store)
+        #expect(try watcher.next(timeout: .zero)?.isOwn == true)
+        try insert(store)
+        // As if another process had made it.
+        OwnTransactions.of(Self.bytes(of: store.identifier)).forgetAll()
+        let other = try #require(try watcher.next(timeout: .zero))
+        #expect(other.processIDs == [UInt32(getpid())] && !other.isOwn)
+        try insert(store)
+        #expect(try watcher.next(timeout: .zero)?.isOwn == true)
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    private static func bytes(of identifier: UUID) -> UUIDBytes {
+        withUnsafeBytes(of: identifier.uuid) { bytes in
+            let words = bytes.bindMemory(to: UInt64.self)
+            return UUIDBytes(high: UInt64(bigEndian: words[0]), low: UInt64(bigEndian: words[1]))
+        }
+    }
+
+    @Test func aProcessKnowsWhatItHasMade() {
+        let own = OwnTransactions.of(UUIDBytes(high: 7, low: 7))
+        own.forgetAll()
+        for number in [2, 3, 4, 8, 9] as [UInt64] { own.note(number, tag: number * 10) }
+        let found = (1...10).filter { own.contains($0, tag: $0 * 10) }
+        #expect(found == [2, 3, 4, 8, 9])
+        // The write of 9 failed, and another process has the number.
+        #expect(!own.contains(9, tag: 91))
+        // A backup was restored, and numbers come again.
+        own.note(4, tag: 44)
+        #expect(own.contains(4, tag: 44) && own.contains(3, tag: 30) && !own.contains(4, tag: 40))
+        #expect(!own.contains(8, tag: 80))
+        #expect(OwnTransactions.of(UUIDBytes(high: 7, low: 7)) === own)
+        own.forgetAll()
+    }
+
     @Test func aSignalSaysWhoChangedWhat() throws {
         let store = try made()
         let watcher = try store.changeWatcher()

@@ -28,8 +28,10 @@ public struct ChangeSignal: Hashable, Sendable, Codable {
     public let isExact: Bool
     /// Whether the schema changed: then look up entities and handles again.
     public let changesSchema: Bool
-    /// Whether this process made all of the transactions, through any of its stores. Processes are compared by ID and
-    /// program name, which can be equal in two containers. To ignore your own commits reliably, exclude their author.
+    /// Whether this process made all of the transactions, through any of its stores. It remembers what it has made: two
+    /// containers in which process ID and program name are equal are two processes. What it made before it was started
+    /// again is not its own. False also for old transactions of a process that takes turns with others thousands of
+    /// times. To ignore the commits of a program whatever process runs it, exclude their author.
     public let isOwn: Bool
 
     /// The store's identifier.

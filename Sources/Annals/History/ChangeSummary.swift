@@ -23,8 +23,7 @@ struct ChangeSummary {
     static let maximumChanges: UInt64 = 65_536
 
     private let excluded: Exclusion
-    private let processID: UInt32
-    private let processName: String
+    private let own: OwnTransactions
     private(set) var first: UInt64 = 0
     private(set) var last: UInt64 = 0
     private(set) var tag: UInt64 = 0
@@ -42,11 +41,8 @@ struct ChangeSummary {
     private var changesSchema = false
     private var isOwn = true
 
-    init(excluding excluded: Exclusion, processID: UInt32, processName: String) {
-        self.excluded = excluded
-        self.processID = processID
-        self.processName = processName
-    }
+    /// `own` are those that this process has made.
+    init(excluding excluded: Exclusion, own: OwnTransactions) { (self.excluded, self.own) = (excluded, own) }
 
     /// Adds the next transaction. Returns false if it belongs to the next signal.
     mutating func add(_ transaction: TransactionView) throws(StoreError) -> Bool {
@@ -62,7 +58,7 @@ struct ChangeSummary {
         changes = nextChanges
         if let author { authors.insert(author) } else { includesUnnamed = true }
         processIDs.insert(transaction.processID)
-        isOwn = isOwn && transaction.processID == processID && transaction.process == processName
+        isOwn = isOwn && own.contains(transaction.number, tag: transaction.tag)
         changesSchema = changesSchema || transaction.changesSchema
         try addEntities(of: transaction)
         return true

@@ -124,7 +124,7 @@ public final class ChangeWatcher: Sendable {
     ) throws(StoreError) -> ChangeSignal? {
         let log = engine.log
         let salt = log.header.salt
-        var summary = ChangeSummary(excluding: excluded, processID: log.processID, processName: log.processName)
+        var summary = ChangeSummary(excluding: excluded, own: log.ownTransactions)
         let place = position.place.flatMap { $0.salt == salt ? $0.offset : nil }
         try engine.tracked(view).forEachTransaction(after: position.number, at: place) {
             (transaction) throws(StoreError) in try summary.add(transaction)

@@ -81,6 +81,7 @@ struct Appender {
             previousTag: state.lastTag, previousChecksum: state.chainChecksum, bodyChecksum: body,
             table: UnsafeRawBufferPointer(table))
         table.store(record.tag, at: TransactionField.tag)
+        log.ownTransactions.note(state.lastNumber + 1, tag: record.tag)
         _ = try append(
             lastBytes, kind: .transaction, isMember: false, tableBytes: last.tableBytes, bodyChecksum: body,
             number: state.lastNumber + 1)

@@ -34,6 +34,8 @@ package final class Log: @unchecked Sendable {
     let process = OwnProcess()
     /// The writing process: read once, because that costs system calls.
     package let processID: UInt32
+    /// What this process has made in the store.
+    package let ownTransactions: OwnTransactions
     /// The environment reads it once.
     package var processName: String { environment.processName() }
     let mapping: SharedMapping?
@@ -104,6 +106,7 @@ package final class Log: @unchecked Sendable {
         seenSize = opened.size
         lookedAtPlace = opened.environment.coarseSeconds()
         processID = opened.environment.processID()
+        ownTransactions = .of(opened.state.header.storeID)
         ledger = DurabilityLedger(
             opened.files, opened.environment, file: opened.file, directory: opened.place.directory,
             end: opened.state.end,

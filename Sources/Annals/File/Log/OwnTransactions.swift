@@ -1,0 +1,78 @@
+// Which transactions of a store this process has made, through any handle.
+//
+// The process ID and program name in a transaction do not tell: in two containers of one image both are equal. So a
+// process remembers what it wrote itself. A child of `fork` remembers nothing of its parent.
+//
+// Invariants:
+// OW1  A transaction is noted before it is in the file, so no thread can read it before.
+// OW2  Runs are ascending and do not touch each other. The last number of a run counts only with its tag, because a
+//      write that failed, or a restored backup, gives the number to another transaction.
+
+/// The transactions of one store that this process has made. Any thread may call it.
+///
+/// Sound although it is shared: `monitor` guards the runs.
+package final class OwnTransactions: @unchecked Sendable {
+    private struct Run {
+        var first: UInt64
+        var last: UInt64
+        var tag: UInt64
+    }
+
+    private static let registry = PerProcess { Registry() }
+    /// Older runs are forgotten: then their transactions count as another process's.
+    private static let maximumRuns = 4096
+    private let monitor = Monitor()
+    private var runs: [Run] = []
+
+    private init() {}
+
+    /// Those of the store with that identifier.
+    package static func of(_ store: UUIDBytes) -> OwnTransactions { registry.value.transactions(of: store) }
+
+    /// Notes a transaction that is about to be written.
+    package func note(_ number: UInt64, tag: UInt64) {
+        monitor.withLock {
+            while let last = runs.last, last.last >= number {
+                if last.first >= number {
+                    runs.removeLast()
+                } else {
+                    runs[runs.count - 1].last = number - 1
+                    break
+                }
+            }
+            if let last = runs.last, last.last == number - 1 {
+                (runs[runs.count - 1].last, runs[runs.count - 1].tag) = (number, tag)
+                return
+            }
+            if runs.count == Self.maximumRuns { runs.removeFirst(Self.maximumRuns / 2) }
+            runs.append(Run(first: number, last: number, tag: tag))
+        }
+    }
+
+    /// Whether this process has made a transaction. Logarithmic in the runs of numbers.
+    package func contains(_ number: UInt64, tag: UInt64) -> Bool {
+        monitor.withLock {
+            let index = runs.partitioningIndex { $0.last >= number }
+            guard index < runs.count, runs[index].first <= number else { return false }
+            return number < runs[index].last || runs[index].tag == tag
+        }
+    }
+
+    /// Forgets all: then they look like those of another process that has the same ID and name. For tests.
+    package func forgetAll() { monitor.withLock { runs = [] } }
+
+    /// Sound although it is shared: `monitor` guards the table.
+    private final class Registry: @unchecked Sendable {
+        private let monitor = Monitor()
+        private var stores: [UUIDBytes: OwnTransactions] = [:]
+
+        func transactions(of store: UUIDBytes) -> OwnTransactions {
+            monitor.withLock {
+                if let known = stores[store] { return known }
+                let made = OwnTransactions()
+                stores[store] = made
+                return made
+            }
+        }
+    }
+}
