@@ -4,7 +4,8 @@ internal import Synchronization
 
 extension Engine {
     /// Makes a transaction with `body` and commits it. `body` runs without any lock. It runs again if others have
-    /// changed what it read, the third time under the writer lock.
+    /// changed what it read, the third time under the writer lock. If it adds a unique index over duplicates and
+    /// changes objects too, it runs again under the lock, where its changes count.
     ///
     /// - Returns: what `body` returned, and the transaction. The transaction is nil if `body` changed nothing; then
     ///   nothing was written.
@@ -25,6 +26,8 @@ extension Engine {
             do throws(StoreError) {
                 return (result, try commit(pending, durability))
             } catch {
+                // The index is built over the rows before the transaction, which may remove duplicates itself.
+                if error.code == .uniqueViolation, pending.builder.changesSchema, pending.builder.changes > 0 { break }
                 guard error.code == .conflict || error.code == .schemaChanged else { throw error }
             }
         }

@@ -261,7 +261,8 @@ extension Indexes {
     /// The schema and the ordered indexes after a transaction; nil if nothing changes.
     ///
     /// `prepared` are indexes of this state that its schema needs. Other missing indexes are built here. Throws
-    /// `uniqueViolation` if two objects would have one unique key. With the writer lock; changes nothing.
+    /// `uniqueViolation` if two objects would have one unique key after the transaction: it may add a unique index and
+    /// remove duplicates. With the writer lock; changes nothing.
     func orderedState(
         behind transaction: TransactionBuilder, _ prepared: [PreparedIndex] = []
     ) throws(StoreError) -> OrderedState? {
@@ -269,11 +270,14 @@ extension Indexes {
         var next = OrderedState(shape: shape, ordered: ordered)
         if transaction.changesSchema { next = after(transaction.catalog) }
         if next.shape.indexes.isEmpty { return next }
+        var unsettled: [(number: Int, keys: [[UInt8]])] = []
         for (number, index) in next.shape.indexes.enumerated() where next.ordered[number] == nil {
             if let ready = prepared.first(where: { $0.shape.id == index.id }) {
                 next.ordered[number] = ready.content
             } else {
-                next.ordered[number] = try build(index, next.shape)
+                let built = try build(index, next.shape, toleratesDuplicates: transaction.changes > 0)
+                next.ordered[number] = built.content
+                if !built.duplicates.isEmpty { unsettled.append((number, built.duplicates)) }
             }
             next.hasBuilt = true
         }
@@ -294,6 +298,9 @@ extension Indexes {
                     throw Self.uniqueViolation(index, by: other)
                 }
             }
+        }
+        for (number, keys) in unsettled {
+            if let content = next.ordered[number] { try requireUnique(keys, content, next.shape.indexes[number]) }
         }
         if next.shape.hasReferences, transaction.checksReferences {
             try requireReferences(changes, transaction, next)
@@ -326,23 +333,49 @@ extension Indexes {
     /// For what nobody could prepare: a schema change in the body of `write`, and an index that was missing when this
     /// handle adopted it. It is missing if the process that added it died before its checkpoint. The next commit builds
     /// it.
-    private func build(_ index: IndexShape, _ shape: StoreShape) throws(StoreError) -> OrderedIndex {
+    ///
+    /// Returns the unique keys that several rows have. Throws `uniqueViolation` if there are any and none are
+    /// tolerated.
+    private func build(
+        _ index: IndexShape, _ shape: StoreShape, toleratesDuplicates: Bool
+    ) throws(StoreError) -> (content: OrderedIndex, duplicates: [[UInt8]]) {
         var built = OrderedIndex()
         var key = ByteWriter(capacity: 256)
         var duplicates: [(ObjectID, ObjectID)] = []
+        var keys: Set<[UInt8]> = []
         let rows = View(
             end: .max, number: 0, tag: 0, time: 0, shape: shape, core: core, totals: nil, ordered: [])
         try rows.scan(entity: index.id.entity) { (object, row) throws(StoreError) in
             try index.forEachKey(of: row, in: &key, large: IndexShape.noLargeKeys) {
                 (bytes, hasAbsent) throws(StoreError) in
                 if index.id.isUnique, !hasAbsent, let other = try built.first(bytes, core.file) {
-                    duplicates.append((object, other))
+                    if toleratesDuplicates {
+                        keys.insert(Array(bytes))
+                    } else {
+                        duplicates.append((object, other))
+                    }
                 }
                 try built.insert(bytes, object, core.file)
             }
             return duplicates.count < 10
         }
         guard duplicates.isEmpty else { throw Self.violation(index, duplicates) }
-        return built
+        return (built, keys.sorted { $0.lexicographicallyPrecedes($1) })
+    }
+
+    /// Throws `uniqueViolation` if several entries have one of the keys.
+    private func requireUnique(
+        _ keys: [[UInt8]], _ content: OrderedIndex, _ index: IndexShape
+    ) throws(StoreError) {
+        var duplicates: [(ObjectID, ObjectID)] = []
+        for key in keys where duplicates.count < 10 {
+            var first: ObjectID?
+            try content.forEach(from: .including(key), to: .including(key), core.file) { (found, object) in
+                guard found.elementsEqual(key) else { return true }
+                if let first { duplicates.append((object, first)) } else { first = object }
+                return duplicates.count < 10
+            }
+        }
+        guard duplicates.isEmpty else { throw Self.violation(index, duplicates) }
     }
 }
