@@ -19,6 +19,8 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     public static func `default`(_ value: V) -> Self where V: Sendable { Self(.defaultValue(value)) }
 
     /// The attribute was called so before. If the store has it under that name, it is renamed.
+    ///
+    /// Attributes can take each other's names, in a chain or a ring. Then each has this option.
     public static func renamed(from name: String) -> Self { Self(.renamed(name)) }
 
     /// Saving computes the value from the object's other properties. Values that are derived from the other sides of

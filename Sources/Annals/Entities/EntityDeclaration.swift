@@ -72,9 +72,13 @@ struct EntityDeclaration: Sendable {
 
     /// The changes that make a store's schema hold everything that is declared. Nothing is removed.
     ///
+    /// `exchanged` are the keys of the rings of names that the store has noted.
+    ///
     /// Throws `schemaMismatch` if the store contradicts the declaration, unless this is an older version of the
     /// program.
-    func additions(to catalog: SchemaCatalog, isOlder: Bool) throws(StoreError) -> [SchemaChange] {
+    func additions(
+        to catalog: SchemaCatalog, isOlder: Bool, exchanged: Set<String>
+    ) throws(StoreError) -> [SchemaChange] {
         var changes: [SchemaChange] = []
         for model in models {
             guard let number = catalog.number(ofEntity: model.name),
@@ -88,30 +92,32 @@ struct EntityDeclaration: Sendable {
                     definition.attributes.first { $0.number == attribute }?.name.text
                 }
             }
-            try add(model, to: try EntityDescription(definition, catalog), isOlder, former, &changes)
+            var renames = DeclaredRenames(model, present: definition.attributes.map(\.name.text)) { (name, other) in
+                catalog.wasAttribute(name, ofEntity: number, everNamed: other)
+            }
+            renames.leaveOut(exchanged)
+            let present = try EntityDescription(definition, catalog)
+            try add(model, to: present, renamedBy: renames, isOlder, former, &changes)
         }
         return changes
     }
 
     private func add(
-        _ model: EntityModel, to present: EntityDescription, _ isOlder: Bool, _ former: (String) -> String?,
-        _ changes: inout [SchemaChange]
+        _ model: EntityModel, to present: EntityDescription, renamedBy renames: DeclaredRenames, _ isOlder: Bool,
+        _ former: (String) -> String?, _ changes: inout [SchemaChange]
     ) throws(StoreError) {
         var present = present
+        for rename in renames.renames { changes.append(.renameAttribute(rename.from, of: model.name, to: rename.to)) }
+        for place in present.attributes.indices {
+            present.attributes[place].name = renames.newName(of: present.attributes[place].name)
+        }
+        present.keys = present.keys.map { key in
+            IndexDescription(key.attributes.map { renames.newName(of: $0) }, isUnique: key.isUnique)
+        }
         // What properties are called in the store.
         var names: [String: String] = [:]
         for property in model.properties {
             var declared = property.description(isNew: false)
-            if present[property.name] == nil, let former = property.formerNames.first(where: { present[$0] != nil }) {
-                changes.append(.renameAttribute(former, of: model.name, to: property.name))
-                for place in present.attributes.indices where isSameName(present.attributes[place].name, former) {
-                    present.attributes[place].name = property.name
-                }
-                present.keys = present.keys.map { key in
-                    let names = key.attributes.map { isSameName($0, former) ? property.name : $0 }
-                    return IndexDescription(names, isUnique: key.isUnique)
-                }
-            }
             // What is declared under a name that it had before is there.
             let presentName = former(property.name).flatMap { name in
                 model.properties.contains { isSameName($0.name, name) } ? nil : name

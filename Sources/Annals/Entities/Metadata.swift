@@ -87,7 +87,7 @@ extension Transaction {
         try setOwnMetadata(value, for: key)
     }
 
-    func setOwnMetadata<T: Encodable>(_ value: T?, for key: String) throws {
+    func setOwnMetadata<T: Encodable>(_ value: T?, for key: String) throws(StoreError) {
         let draft = draft
         guard let number = draft.catalog.number(ofEntity: ReservedEntity.metadata.name),
             let layout = draft.newestLayout(number)

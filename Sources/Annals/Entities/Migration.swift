@@ -246,17 +246,25 @@ extension Store {
             try carryOut(migration, declaration, isLast: migration.name == migrations.last?.name)
         }
         let isOlder = try !migrationsDone().isSubset(of: migrations.map(\.name))
-        if options.access == .readWrite,
-            try declaration.addsDerived(declaration.additions(to: newest().view.catalog, isOlder: isOlder))
-        {
-            // Old objects get what is derived in the same transaction.
+        let rings = declaration.rings
+        if options.access == .readWrite, try lacks(rings, declaration, isOlder) {
+            // Old objects get what is derived in the same transaction, and names are exchanged once.
             try write { try $0.change(declaration, [], isOlder: isOlder) }
         }
+        let exchanged = rings.isEmpty ? [] : try snapshot().exchangedNames()
         try add(reserved: true) { (catalog) throws(StoreError) in
-            let additions = try declaration.additions(to: catalog, isOlder: isOlder)
+            let additions = try declaration.additions(to: catalog, isOlder: isOlder, exchanged: exchanged)
             // Who only reads needs no place for metadata.
             return self.options.access == .readWrite ? additions + Self.metadataAddition(catalog) : additions
         }
+    }
+
+    /// Whether the store has not noted rings of names, or attributes are added that are derived from other sides.
+    private func lacks(_ rings: Set<String>, _ declaration: EntityDeclaration, _ isOlder: Bool) throws -> Bool {
+        let exchanged = rings.isEmpty ? [] : try snapshot().exchangedNames()
+        if !rings.isSubset(of: exchanged) { return true }
+        return declaration.addsDerived(
+            try declaration.additions(to: newest().view.catalog, isOlder: isOlder, exchanged: exchanged))
     }
 
     private func migrationsDone() throws -> Set<String> {
@@ -308,6 +316,12 @@ extension Store {
 extension Transaction {
     static let migrationPrefix = ReservedEntity.ownKeyPrefix + "migration."
 
+    fileprivate static let exchangePrefix = ReservedEntity.ownKeyPrefix + "exchanged."
+
+    fileprivate func note(exchange ring: String) throws(StoreError) {
+        try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.exchangePrefix + ring)
+    }
+
     fileprivate func note(_ migration: Migration) throws {
         try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.migrationPrefix + migration.name)
     }
@@ -318,10 +332,14 @@ extension Transaction {
         _ declaration: EntityDeclaration, _ steps: [Migration.Step], isOlder: Bool
     ) throws(StoreError) -> [Conversion] {
         let catalog = draft.catalog
+        let rings = declaration.rings
+        let exchanged = rings.isEmpty ? [] : try snapshot.exchangedNames()
         var changes: [SchemaChange] = []
         var widened: [(name: String, entity: String, from: AttributeType, to: AttributeType)] = []
+        var stepped = catalog
         for step in steps {
-            let stepped = try SchemaPlan.catalog(catalog, after: changes)
+            // In the middle of an exchange of names there is no such schema. What is refused is refused in the end.
+            if let next = try? SchemaPlan.catalog(catalog, after: changes) { stepped = next }
             if let entity = step.changedEntity, declaration.declares(entity), !stepped.hasOrRenamed(entity) {
                 // It is added as it is declared.
                 continue
@@ -363,10 +381,13 @@ extension Transaction {
                 widened.append((name, entity, there.type, there.type))
             }
         }
-        let stepped = try SchemaPlan.catalog(catalog, after: changes)
-        changes += try declaration.additions(to: stepped, isOlder: isOlder) + Store.metadataAddition(stepped)
+        stepped = try SchemaPlan.catalog(catalog, after: changes)
+        changes +=
+            try declaration.additions(to: stepped, isOlder: isOlder, exchanged: exchanged)
+            + Store.metadataAddition(stepped)
         let definitions = try SchemaPlan.definitions(for: changes, catalog: catalog, addsReserved: true)
         if !definitions.isEmpty { try draft.changeSchema(definitions) }
+        for ring in rings.subtracting(exchanged).sorted() { try note(exchange: ring) }
         for name in declaration.entitiesWithNewDerived(changes) {
             if let number = draft.catalog.number(ofEntity: name) { refreshDerived(ofEntity: number) }
         }
@@ -478,6 +499,12 @@ extension EntityDeclaration {
 }
 
 extension Snapshot {
+    /// The rings of names that the store has noted.
+    fileprivate func exchangedNames() throws(StoreError) -> Set<String> {
+        let prefix = Transaction.exchangePrefix
+        return Set(try allMetadataKeys().filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) })
+    }
+
     /// The handle of an entity by its number; nil if this state has none, or it is the store's own.
     fileprivate func handle(ofNumber number: UInt16) throws(StoreError) -> EntityHandle? {
         guard let layout = view.shape.newestLayout(number), !layout.isReserved else { return nil }

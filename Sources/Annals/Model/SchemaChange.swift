@@ -2,6 +2,9 @@
 
 /// One step of a schema change. Steps are carried out in order, so a later step can use what an earlier one added.
 ///
+/// Renames can exchange names: as long as a step leaves two entities, or two attributes of one entity, with the same
+/// name, a later step means the one that no step has renamed. After the last step, all names are different.
+///
 /// No step rewrites objects: an added attribute reads as its default, and a removed one is hidden. The file never
 /// reuses internal numbers. So an attribute that is removed and added again is a new one, without the old values.
 public enum SchemaChange: Hashable, Sendable {
@@ -26,8 +29,8 @@ public enum SchemaChange: Hashable, Sendable {
     case replaceAttribute(String, of: String, by: AttributeDescription)
     /// Changes properties of an attribute; nil leaves a property as it is. A required attribute can become optional,
     /// but not the reverse, and types cannot change. If objects exist, the index is built during the commit, while
-    /// others read and write. `isUnique` is refused if two objects have the same value. `inverse` and `deleteRule` are
-    /// for references; the rule holds from then on.
+    /// others read and write. `isUnique` is refused if two objects have the same value after the transaction, which may
+    /// change or delete them itself. `inverse` and `deleteRule` are for references; the rule holds from then on.
     case changeAttribute(
         String, of: String, isOptional: Bool? = nil, isIndexed: Bool? = nil, isUnique: Bool? = nil,
         isPreservedOnDeletion: Bool? = nil, inverse: String? = nil, deleteRule: DeleteRule? = nil)

@@ -3,6 +3,8 @@
 // Invariants:
 // SP1  A number that the catalog ever used for an entity, or for an attribute of that entity, is not used for another.
 // SP2  The returned definitions are exactly those that differ from the newest version's, by ascending number.
+// SP3  While changes are applied, two entities or two attributes may have one name. Then a name means the one that no
+//      change has renamed, so that names can be exchanged. In the end all are different.
 
 /// The newest schema version of a catalog, while it is being changed.
 package struct SchemaPlan {
@@ -15,6 +17,16 @@ package struct SchemaPlan {
     private var references: [Reference] = []
     /// Attribute numbers that this plan has used.
     private var lastNumbers: [UInt16: UInt16] = [:]
+    /// What this plan has renamed.
+    private var renamedEntities: Set<UInt16> = []
+    private var renamedAttributes: Set<AttributePlace> = []
+    /// By reference, the attribute under whose new name it has its inverse.
+    private var followedInverses: [AttributePlace: AttributePlace] = [:]
+
+    private struct AttributePlace: Hashable {
+        var entity: UInt16
+        var attribute: UInt16
+    }
 
     private struct Reference {
         var entity: UInt16
@@ -39,6 +51,7 @@ package struct SchemaPlan {
     }
 
     private mutating func definitions() throws(StoreError) -> [EntityDefinition] {
+        try requireDifferentNames()
         try settleReferences()
         var changed = removed.filter { catalog.isUsed(entity: $0) }.map { EntityDefinition.removal(of: $0) }
         for entity in entities where catalog.entity(entity.number, version: catalog.newestVersion) != entity {
@@ -62,8 +75,9 @@ package struct SchemaPlan {
         case .removeEntity(let name): try removeEntity(name)
         case .renameEntity(let name, let newName):
             let index = try index(of: name)
-            try requireFreeEntity(newName, except: index)
+            try requirePossible(newName)
             entities[index].name = IdentifierName(newName)
+            renamedEntities.insert(entities[index].number)
         case .changeEntity(let name, let history): entities[try index(of: name)].keepsNoHistory = history == .off
         case .addAttribute(let attribute, let name):
             let index = try index(of: name)
@@ -72,10 +86,13 @@ package struct SchemaPlan {
         case .renameAttribute(let attribute, let name, let newName):
             let index = try index(of: name)
             let position = try position(of: attribute, in: index)
-            try requireFreeAttribute(newName, in: index, except: position)
+            try requireUsable(newName)
             let oldName = entities[index].attributes[position].name
             entities[index].attributes[position].name = IdentifierName(newName)
-            renameInverses(oldName, of: index, to: IdentifierName(newName))
+            let place = AttributePlace(
+                entity: entities[index].number, attribute: entities[index].attributes[position].number)
+            renamedAttributes.insert(place)
+            renameInverses(oldName, of: index, to: IdentifierName(newName), following: place)
         case .replaceAttribute(let attribute, let name, let replacement):
             let index = try index(of: name)
             let position = try remove(attribute, from: index)
@@ -105,7 +122,7 @@ package struct SchemaPlan {
     // MARK: Entities
 
     private mutating func add(_ description: EntityDescription) throws(StoreError) {
-        try requireFreeEntity(description.name, except: nil)
+        try requireFreeEntity(description.name)
         var highest: UInt16 = entities.map(\.number).max() ?? 0
         highest = max(highest, removed.max() ?? 0)
         var number = Int(highest) + 1
@@ -145,13 +162,24 @@ package struct SchemaPlan {
     }
 
     private func index(of name: String) throws(StoreError) -> Int {
-        guard let index = entities.firstIndex(where: { $0.name == IdentifierName(name) }),
+        let named = entities.indices.filter { entities[$0].name == IdentifierName(name) }
+        guard let index = named.first(where: { !renamedEntities.contains(entities[$0].number) }) ?? named.first,
             addsReserved || !entities[index].name.isReserved
         else { throw StoreError.unknownEntity(name) }
         return index
     }
 
-    private func requireFreeEntity(_ name: String, except index: Int?) throws(StoreError) {
+    private func requireFreeEntity(_ name: String) throws(StoreError) {
+        try requirePossible(name)
+        guard entities.contains(where: { $0.name == IdentifierName(name) }) else { return }
+        throw Self.entityExists(name)
+    }
+
+    private static func entityExists(_ name: String) -> StoreError {
+        StoreError(.schemaRefused, "There is an entity “\(name)” already: choose another name.")
+    }
+
+    private func requirePossible(_ name: String) throws(StoreError) {
         try requireUsable(name)
         guard addsReserved || !IdentifierName(name).isReserved else {
             throw StoreError(
@@ -159,10 +187,23 @@ package struct SchemaPlan {
                 "“\(name)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a "
                     + "store keeps for itself: choose another name.")
         }
-        guard let holder = entities.firstIndex(where: { $0.name == IdentifierName(name) }), holder != index else {
-            return
+    }
+
+    /// SP3.
+    private func requireDifferentNames() throws(StoreError) {
+        var names: Set<IdentifierName> = []
+        for entity in entities {
+            guard names.insert(entity.name).inserted else { throw Self.entityExists(entity.name.text) }
+            guard renamedAttributes.contains(where: { $0.entity == entity.number }) else { continue }
+            var known: Set<IdentifierName> = []
+            for attribute in entity.attributes where !known.insert(attribute.name).inserted {
+                throw Self.attributeExists(attribute.name.text, of: entity)
+            }
         }
-        throw StoreError(.schemaRefused, "There is an entity “\(name)” already: choose another name.")
+    }
+
+    private static func attributeExists(_ name: String, of entity: EntityDefinition) -> StoreError {
+        StoreError(.schemaRefused, "“\(entity.name)” has an attribute “\(name)” already: choose another name.")
     }
 
     private func requireUsable(_ name: String) throws(StoreError) {
@@ -183,7 +224,7 @@ package struct SchemaPlan {
                     + "more: make two of it."
             )
         }
-        try requireFreeAttribute(attribute.name, in: index, except: nil)
+        try requireFreeAttribute(attribute.name, in: index)
         guard attribute.isOptional || attribute.defaultValue != nil || !catalog.isUsed(entity: entity.number) else {
             throw StoreError(
                 .schemaRefused,
@@ -267,19 +308,22 @@ package struct SchemaPlan {
     }
 
     private func position(of attribute: String, in index: Int) throws(StoreError) -> Int {
-        let name = IdentifierName(attribute)
-        guard let position = entities[index].attributes.firstIndex(where: { $0.name == name }) else {
-            throw StoreError.unknownAttribute(attribute, of: entities[index].name.text)
+        let (name, entity) = (IdentifierName(attribute), entities[index])
+        let named = entity.attributes.indices.filter { entity.attributes[$0].name == name }
+        let isRenamed = { [renamedAttributes] (position: Int) in
+            renamedAttributes.contains(
+                AttributePlace(entity: entity.number, attribute: entity.attributes[position].number))
+        }
+        guard let position = named.first(where: { !isRenamed($0) }) ?? named.first else {
+            throw StoreError.unknownAttribute(attribute, of: entity.name.text)
         }
         return position
     }
 
-    private func requireFreeAttribute(_ name: String, in index: Int, except position: Int?) throws(StoreError) {
+    private func requireFreeAttribute(_ name: String, in index: Int) throws(StoreError) {
         try requireUsable(name)
-        let holder = entities[index].attributes.firstIndex { $0.name == IdentifierName(name) }
-        guard let holder, holder != position else { return }
-        throw StoreError(
-            .schemaRefused, "“\(entities[index].name)” has an attribute “\(name)” already: choose another name.")
+        guard entities[index].attributes.contains(where: { $0.name == IdentifierName(name) }) else { return }
+        throw Self.attributeExists(name, of: entities[index])
     }
 
     // MARK: Keys and references
@@ -319,7 +363,9 @@ package struct SchemaPlan {
     }
 
     /// An attribute that is the other side of a relationship is so under its new name, too.
-    private mutating func renameInverses(_ old: IdentifierName, of target: Int, to new: IdentifierName) {
+    private mutating func renameInverses(
+        _ old: IdentifierName, of target: Int, to new: IdentifierName, following renamed: AttributePlace
+    ) {
         let name = entities[target].name
         for index in entities.indices {
             for position in entities[index].attributes.indices {
@@ -327,6 +373,10 @@ package struct SchemaPlan {
                 guard attribute.inverse == old else { continue }
                 let named = unsettled(attribute, of: entities[index]).map { IdentifierName($0) }
                 guard named == name || attribute.target == entities[target].number else { continue }
+                let place = AttributePlace(entity: entities[index].number, attribute: attribute.number)
+                // Names may be exchanged: it has its name from another attribute.
+                if let followed = followedInverses[place], followed != renamed { continue }
+                followedInverses[place] = renamed
                 entities[index].attributes[position].inverse = new
             }
         }
@@ -352,6 +402,7 @@ package struct SchemaPlan {
         if let inverse {
             try requireUsable(inverse)
             entities[index].attributes[position].inverse = IdentifierName(inverse)
+            followedInverses[AttributePlace(entity: entities[index].number, attribute: attribute.number)] = nil
         }
         if let rule { entities[index].attributes[position].deleteRule = rule }
     }
