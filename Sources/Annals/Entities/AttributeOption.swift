@@ -18,6 +18,15 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     /// What objects from before the attribute existed have, instead of the property's initial value.
     public static func `default`(_ value: V) -> Self where V: Sendable { Self(.defaultValue(value)) }
 
+    /// What the property is if the store has a value that its type does not have, such as the case of an enumeration
+    /// that a newer version of the program has added. Without this option, reading such an object throws
+    /// `valueOutOfRange`.
+    ///
+    /// The stored value stays until the property gets another value than the fallback. This is also so if a whole value
+    /// is written, with `update(_:to:)` or `upsert`. Predicates that the store evaluates, sorting and indexes see the
+    /// stored value.
+    public static func fallback(_ value: V) -> Self where V: Sendable { Self(.fallback(value)) }
+
     /// The attribute was called so before. If the store has it under that name, it is renamed.
     ///
     /// Attributes can take each other's names, in a chain or a ring. Then each has this option.
@@ -98,6 +107,7 @@ enum PropertyOption<E: Entity>: Sendable {
     case preservedOnDeletion
     case required
     case defaultValue(any Sendable)
+    case fallback(any Sendable)
     case renamed(String)
     case derived(@Sendable (inout E, PartialKeyPath<E>) -> Void)
     case fromOtherSide(DerivedRule)

@@ -55,6 +55,8 @@ final class EntityBinding: @unchecked Sendable {
     let readsOtherValues: Bool
     /// Whether the store may have a property in several forms that are equal.
     let hasForms: Bool
+    /// Whether a property may stand for a stored value that its type does not have.
+    let hasFallbacks: Bool
 
     private static func mismatch(
         _ property: EntityModel.Property, _ model: EntityModel, _ message: String
@@ -81,6 +83,7 @@ final class EntityBinding: @unchecked Sendable {
             count = 0
             columns = .allocate(capacity: 1)
             (hasReferences, isWrittenByAddress, readsOtherValues, hasForms) = (false, true, false, false)
+            hasFallbacks = false
             lastChange = -1
             (required, known, isPartial) = ([], [], false)
             return
@@ -110,6 +113,7 @@ final class EntityBinding: @unchecked Sendable {
         hasReferences = properties.contains { $0.codec.attributeType.isReference }
         isWrittenByAddress = !properties.contains { $0.codec.form == .other }
         hasForms = properties.contains { $0.codec.attributeType == .json }
+        hasFallbacks = properties.contains { $0.codec.fallback != nil }
         readsOtherValues = placed.contains { (position, property) in
             let attribute = layout.entity.attributes[position]
             return property.codec.attributeType.isReference
@@ -406,6 +410,7 @@ final class EntityBinding: @unchecked Sendable {
                 try writeInteger(UInt64.self, place, column, to: &row)
             case .float, .other:
                 let stored = try self.value(of: value, index)
+                if hasFallbacks, try keepsUnknown(stored, row.valueBefore(at: position), index) { continue }
                 if stored.isNull {
                     try writeNull(column, to: &row)
                 } else {
@@ -449,6 +454,22 @@ final class EntityBinding: @unchecked Sendable {
             let index = (0..<count).first(where: { columns[$0].position == position })
         else { return false }
         return try properties[index].codec.canonical(Value(left)).storedValue() == right
+    }
+
+    /// Whether a property has its fallback, and the row a value that its type does not have. That one stays.
+    func keepsUnknown(_ value: Value, _ before: StoredValue?, _ index: Int) throws(StoreError) -> Bool {
+        let codec = properties[index].codec
+        guard let before, codec.fallback == value else { return false }
+        if case .large = before { return true }
+        return codec.isUnknown(try Value(before))
+    }
+
+    /// The same for a property at a position.
+    func keepsUnknown(_ value: StoredValue, _ before: StoredValue, at position: Int) throws(StoreError) -> Bool {
+        guard hasFallbacks, let index = (0..<count).first(where: { columns[$0].position == position }) else {
+            return false
+        }
+        return try keepsUnknown(Value(value), before, index)
     }
 
     /// Whether a property may be stored outside its row, where rows are not compared.

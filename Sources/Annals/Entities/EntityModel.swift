@@ -16,7 +16,7 @@ final class EntityModel: Sendable {
         let offset: Int
         /// In bytes.
         let size: Int
-        let codec: any PropertyCodec
+        var codec: any PropertyCodec
         var isUnique = false
         var isIndexed = false
         var isPreserved = false

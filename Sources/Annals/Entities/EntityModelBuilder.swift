@@ -210,6 +210,7 @@ struct EntityModelBuilder<E: Entity> {
                 do {
                     property.defaultValue = try property.codec.value(of: value)
                 } catch { report("\(title) has a default that cannot be stored: \(error)") }
+            case .fallback(let value): apply(fallback: value, to: &property, title)
             case .renamed(let name): property.formerNames.append(name)
             case .derived(let compute): rules.add(item.path, compute)
             case .fromOtherSide(var rule):
@@ -232,6 +233,18 @@ struct EntityModelBuilder<E: Entity> {
         if type.isObjectList, property.isUnique || property.isIndexed {
             report("\(title) is a list of objects, which has an index of its own: take .unique or .indexed away.")
         }
+    }
+
+    private mutating func apply(
+        fallback value: any Sendable, to property: inout EntityModel.Property, _ title: String
+    ) {
+        guard property.codec.form == .other, !property.codec.attributeType.isReference else {
+            return report("\(title) has values of every stored form: take .fallback away.")
+        }
+        do {
+            guard let stored = try property.codec.value(of: value) else { return }
+            property.codec = FallbackCodec(property.codec, stored)
+        } catch { report("\(title) has a fallback that cannot be stored: \(error)") }
     }
 
     // MARK: Keys

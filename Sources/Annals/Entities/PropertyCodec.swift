@@ -29,6 +29,53 @@ protocol PropertyCodec: Sendable {
     /// The form in which the property of a stored value is stored now. Equal properties have the same one. An older
     /// version of the library stored sets in any order, and other programs may write JSON in another form.
     func canonical(_ value: Value) -> Value
+    /// The value of the property that stands for stored values which its type does not have; nil if there is none.
+    var fallback: Value? { get }
+    /// Whether the type does not have a stored value, and the fallback stands for it.
+    func isUnknown(_ value: Value) -> Bool
+}
+
+extension PropertyCodec {
+    var fallback: Value? { nil }
+    func isUnknown(_ value: Value) -> Bool { false }
+}
+
+/// A codec that reads stored values which the type does not have as one that it has.
+struct FallbackCodec: PropertyCodec {
+    private let base: any PropertyCodec
+    private let value: Value
+
+    init(_ base: any PropertyCodec, _ value: Value) { (self.base, self.value) = (base, value) }
+
+    var attributeType: AttributeType { base.attributeType }
+    var isOptional: Bool { base.isOptional }
+    var target: (any Entity.Type)? { base.target }
+    var form: PropertyForm { base.form }
+    var fallback: Value? { value }
+
+    func isUnknown(_ value: Value) -> Bool { !value.isNull && base.property(of: value) == nil }
+
+    func value(at address: UnsafeRawPointer) throws -> Value { try base.value(at: address) }
+
+    func store(_ value: Value, at address: UnsafeMutableRawPointer) -> Bool {
+        base.store(value, at: address) || (!value.isNull && base.store(self.value, at: address))
+    }
+
+    func copy(_ address: UnsafeRawPointer, to other: UnsafeMutableRawPointer) { base.copy(address, to: other) }
+
+    func initialize(at address: UnsafeMutableRawPointer, from other: UnsafeRawPointer) {
+        base.initialize(at: address, from: other)
+    }
+
+    func deinitialize(at address: UnsafeMutableRawPointer) { base.deinitialize(at: address) }
+
+    func value(of any: Any) throws -> Value? { try base.value(of: any) }
+
+    func property(of value: Value) -> Any? {
+        base.property(of: value) ?? (value.isNull ? nil : base.property(of: self.value))
+    }
+
+    func canonical(_ value: Value) -> Value { base.canonical(value) }
 }
 
 /// Types of properties that loops know by themselves.

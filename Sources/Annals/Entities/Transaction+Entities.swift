@@ -143,18 +143,30 @@ extension Transaction {
         }
     }
 
-    /// Removes values that the object has in another form, such as a set in another order. They are equal.
+    /// Removes values that the object has in another form, such as a set in another order. They are equal. Removes also
+    /// fallbacks that stand for what the object has.
     private func withoutSameForms(
         _ changes: [(position: Int, value: StoredValue)], _ object: ObjectID, _ binding: EntityBinding
     ) throws(StoreError) -> [(position: Int, value: StoredValue)] {
         let draft = draft
-        guard binding.hasForms, let layout = draft.newestLayout(object.entityNumber) else { return changes }
+        guard binding.hasForms || binding.hasFallbacks, let layout = draft.newestLayout(object.entityNumber) else {
+            return changes
+        }
         var different: [(position: Int, value: StoredValue)] = []
         let isThere = try draft.withRow(object) { (row) throws(StoreError) in
             for change in changes {
+                let attribute = layout.entity.attributes[change.position].number
+                guard let place = row.layout.position(ofAttribute: attribute) else {
+                    different.append(change)
+                    continue
+                }
                 if case .json = change.value,
-                    let place = row.layout.position(ofAttribute: layout.entity.attributes[change.position].number),
                     try binding.isSame(try draft.value(row, at: place), change.value, at: change.position)
+                {
+                    continue
+                }
+                if binding.hasFallbacks,
+                    try binding.keepsUnknown(change.value, try draft.value(row, at: place), at: change.position)
                 {
                     continue
                 }

@@ -198,6 +198,12 @@ public struct RowWriter: ~Copyable {
         marks.noteChange(position)
     }
 
+    /// What the row that an update changes has at a position; nil for a new row, and if it has no such attribute.
+    func valueBefore(at position: Int) throws(StoreError) -> StoredValue? {
+        guard let old, let place = oldPosition(position) else { return nil }
+        return try old.value(at: place)
+    }
+
     private func valueBeforeItExisted(_ position: Int) -> StoredValue {
         layout.entity.attributes[position].valueBeforeItExisted
     }
