@@ -4,7 +4,7 @@ internal import Annals
 
 extension Command {
     private static let origin = [
-        Option("author", value: "A", "who makes the change, for the history"),
+        Option("author", value: "A", "who makes the change, for the history (annals); '' for nobody"),
         Option("context", value: "C", "what they were doing, or where"),
         Option("format", value: "FORMAT", "text (the default), or json: one JSON object"),
     ]
@@ -78,7 +78,7 @@ enum EditCommands {
         _ store: Store, _ arguments: Arguments, _ body: (Transaction) throws -> Result
     ) throws(ToolFailure) -> (result: Result, token: HistoryToken?) {
         try storing {
-            try store.write(author: arguments.value(of: "author"), contextName: arguments.value(of: "context"), body)
+            try store.write(author: arguments.author, contextName: arguments.value(of: "context"), body)
         }
     }
 

@@ -2,7 +2,7 @@
 
 internal import Glibc
 
-/// The lines of a file, without their line ends.
+/// The lines of a file, without their line ends and without a byte order mark.
 package final class LineReader {
     /// Longer lines are refused: such an object would not fit in a store anyway.
     package static let maximumLineBytes = 256 << 20
@@ -49,22 +49,25 @@ package final class LineReader {
                 let line = Array(buffer[place..<end])
                 place = end + 1
                 searched = place
-                number += 1
-                return line
+                return counted(line)
             }
             searched = buffer.count
             guard !isAtEnd else {
                 guard place < buffer.count else { return nil }
                 let line = Array(buffer[place...])
                 place = buffer.count
-                number += 1
-                return line
+                return counted(line)
             }
             guard buffer.count - place <= Self.maximumLineBytes else {
                 throw ToolFailure(.failed, "Line \(number + 1) of \(name) is longer than 256 MiB.")
             }
             try fill()
         }
+    }
+
+    private func counted(_ line: [UInt8]) -> [UInt8] {
+        number += 1
+        return number == 1 && line.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(line.dropFirst(3)) : line
     }
 
     private func fill() throws(ToolFailure) {

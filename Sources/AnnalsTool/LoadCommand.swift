@@ -10,7 +10,8 @@ extension Command {
             values: bool, int, double, string, or otherwise json. If a value does not fit an existing attribute, a
             new attribute of a wider type takes over its name and values. In history it looks as if it had no values
             before. It is optional and has no default. A number with a point or an exponent becomes the nearest
-            double. Null and missing are the same. Empty lines are skipped.
+            double, but keeps its digits in an attribute of the type decimal, which “annals schema --apply” adds. Null
+            and missing are the same. Empty lines and a byte order mark are skipped.
 
             With --key, a line updates the object that has the line's value for the key, if anything differs.
             Without it, every line is a new object. A large batch ends before a key that it already contains. With
@@ -26,7 +27,7 @@ extension Command {
             Option("key", value: "ATTRIBUTE", "the attribute that identifies objects; becomes unique"),
             Option("prune", "delete the objects that are not in the file; needs --key"),
             Option("allow-empty", "with --prune: delete all objects if the file is empty"),
-            Option("author", value: "A", "who makes the change, for the history"),
+            Option("author", value: "A", "who makes the change, for the history (annals); '' for nobody"),
             Option("context", value: "C", "what they were doing, or where"),
             Option("batch", value: "N", "the number of lines in a transaction (1000)"),
             Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
@@ -83,7 +84,7 @@ struct LoadOptions {
             throw refusal("The option “--prune” needs “--key”, which identifies objects.")
         }
         if allowsEmpty && !prunes { throw refusal("The option “--allow-empty” needs “--prune”.") }
-        author = arguments.value(of: "author")
+        author = arguments.author
         context = arguments.value(of: "context")
         let batch = try arguments.number(of: "batch", for: .load) ?? 1000
         guard (1...1_000_000).contains(batch) else {

@@ -13,7 +13,7 @@ extension Command {
             """,
         operands: ["STORE", "NUMBER|TOKEN"],
         options: [
-            Option("author", value: "A", "who undoes it, for the history"),
+            Option("author", value: "A", "who undoes it, for the history (annals); '' for nobody"),
             Option("context", value: "C", "what they were doing, or where"),
             Option("skip", "undo what can be undone"),
         ], run: RevertCommand.run)
@@ -24,7 +24,7 @@ enum RevertCommand {
         let place = try HistoryPlace(arguments.operands[1], operand: "NUMBER|TOKEN", for: .revert)
         let outcome = try StoreAccess.with(arguments.operands[0], .readWrite) { (store) throws(ToolFailure) in
             try storing {
-                let (author, context) = (arguments.value(of: "author"), arguments.value(of: "context"))
+                let (author, context) = (arguments.author, arguments.value(of: "context"))
                 let policy: RevertPolicy = arguments.has("skip") ? .ours : .refuse
                 switch place {
                 case .number(let number):

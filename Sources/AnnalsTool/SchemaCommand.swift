@@ -28,7 +28,7 @@ extension Command {
             Option("apply", value: "FILE", "changes the schema; “-” is standard input"),
             Option("dry-run", "with --apply: changes nothing"),
             Option("prune", "with --apply: removes what the file does not name"),
-            Option("author", value: "A", "with --apply: who makes the change, for the history"),
+            Option("author", value: "A", "with --apply: who makes the change, for the history (annals)"),
         ], run: SchemaCommand.run)
 }
 
@@ -94,7 +94,7 @@ enum SchemaCommand {
             let store = try StoreAccess.open(path, .readWrite, creates: true)
             do {
                 // Compared again if others change the schema meanwhile.
-                token = try store.commit(author: arguments.value(of: "author")) { transaction in
+                token = try store.commit(author: arguments.author) { transaction in
                     let next = try SchemaDifference(file, to: transaction.snapshot.entities, prunes: prunes)
                     if !next.changes.isEmpty { try transaction.changeSchema(next.changes) }
                     difference = next

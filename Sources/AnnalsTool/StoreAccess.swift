@@ -149,6 +149,10 @@ package enum HistoryPlace: Equatable, Sendable {
 }
 
 extension Arguments {
+    /// Who makes a change. Without a name, a tracker that lists authors would never see the changes of the tool. Empty
+    /// for nobody.
+    var author: String { value(of: "author") ?? "annals" }
+
     func place(of option: String, for command: Command) throws(ToolFailure) -> HistoryPlace? {
         guard let text = value(of: option) else { return nil }
         return try HistoryPlace(text, option: option, for: command)

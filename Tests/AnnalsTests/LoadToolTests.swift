@@ -46,6 +46,41 @@ import Testing
         try folder.expectIntact()
     }
 
+    @Test func decimalsKeepTheirDigitsAndAByteOrderMarkIsSkipped() throws {
+        let price = AttributeDescription("price", .decimal)
+        try folder.open([EntityDescription("Item", attributes: [price])]).close()
+        let numbers = [
+            "0.1", "12345678901234567890.123", "-0.000000000000000000000000000000000001", "0.30000000000000004",
+            "99999999999999999999999999999999999999", "1.7976931348623157",
+        ]
+        let lines = (numbers + ["0.1000"]).map { "{\"price\":\($0)}\n" }.joined()
+        #expect(try loadFile("\u{FEFF}" + lines).status == 0)
+        let reader = try folder.open()
+        let found = try reader.snapshot().rows(of: "Item").map { try #require($0["price"]?.decimal) }
+        #expect(found == (numbers + ["0.1"]).compactMap { Decimal(string: $0) })
+        try reader.close()
+        #expect(try loadFile("\u{FEFF}").output.hasPrefix("0 inserted"))
+        try folder.expectIntact()
+    }
+
+    /// A tracker that lists authors must be able to list the tool.
+    @Test func theToolHasAnAuthor() throws {
+        #expect(try load("{\"n\":1}\n").status == 0)
+        #expect(try runTool(["set", store, "Item", "1", "n=2"]).status == 0)
+        #expect(try runTool(["insert", store, "Item", "n=3", "--author", ""]).status == 0)
+        #expect(try runTool(["delete", store, "Item", "2", "--author", "me"]).status == 0)
+        let opened = try folder.open()
+        let last = try #require(try opened.history(after: 0).last).number
+        #expect(try opened.history(after: last - 3).map(\.author) == ["annals", nil, "me"])
+        #expect(try opened.history(after: 0).first?.author == "annals")
+        try opened.close()
+        #expect(try runTool(["revert", store, "\(last)"]).status == 0)
+        let again = try folder.open()
+        #expect(try again.history(after: last).map(\.author) == ["annals"])
+        try again.close()
+        try folder.expectIntact()
+    }
+
     @Test func keysUpdateOnlyWhatDiffers() throws {
         let first = "{\"k\":\"a\",\"n\":1}\n{\"k\":\"b\",\"n\":2}\n{\"k\":\"c\",\"n\":3}\n"
         #expect(try load(first, "--key", "k").status == 0)

@@ -375,6 +375,44 @@ func eventually(
         try end()
     }
 
+    /// What nobody has listed is not observed, and the log says so once.
+    @Test func theLogNamesAuthorsThatAreLeftOut() async throws {
+        let tracker = try tracker(["app", "share"])
+        observe(tracker, [.insert])
+        tracker.start()
+        for round in 1...3 {
+            try insert("tool \(round)", by: "annals")
+            try insert("unnamed \(round)", by: nil)
+            try insert("share \(round)")
+            try await caughtUp(tracker)
+        }
+        await tracker.stop()
+        #expect(calls.all == (1...3).map { "insert share \($0) by share" })
+        let named = messages.all.filter { $0.contains("`allAuthors`") }
+        #expect(named.count { $0.hasPrefix("notice: “annals” has changed") } == 1, "\(named)")
+        #expect(named.count { $0.contains("without an author") } == 1, "\(named)")
+        try end()
+    }
+
+    /// The history of one who is left out is cleaned before that of those who are observed.
+    @Test func cleanedHistoryOfOthersIsNotMissed() async throws {
+        let tracker = try tracker(["app", "share"])
+        observe(tracker, [.insert])
+        tracker.start()
+        try insert("first")
+        try await caughtUp(tracker)
+        await tracker.stop()
+        try insert("left out", by: "annals")
+        try insert("second")
+        let last = try store.currentToken.number
+        try store.deleteHistory(before: last, authors: ["annals"])
+        tracker.start()
+        try await caughtUp(tracker)
+        await tracker.stop()
+        #expect(calls.all == ["insert first by share", "insert second by share"])
+        try end()
+    }
+
     /// The entity has another name by now, and another entity has its name.
     @Test(arguments: [false, true]) func parkedWorkSurvivesTheRenamingOfItsEntity(isNameTaken: Bool) async throws {
         struct Memo: Entity {

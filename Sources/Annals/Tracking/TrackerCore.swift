@@ -69,6 +69,11 @@ struct TrackerState: Sendable {
     var observed: UInt64 = 0
     var hooked: UInt64 = 0
     var hooksGoOn = true
+    /// Authors that are not observed, and that the log has named; an empty name for none.
+    var leftOut: Set<String> = []
+    /// Whether transactions of authors that are not observed are read until the log has named the authors. Their
+    /// history may be cleaned before that of the others.
+    var readsLeftOut = true
     /// Observed entities without history, as far as known, by that version of the schema.
     var withoutHistory: Set<String> = []
     var schemaVersion = 0

@@ -64,14 +64,22 @@ extension TrackerCore {
         guard needsAll || !entities.isEmpty, authors?.isEmpty != true, start.number < batch.end.number else {
             return batch
         }
+        // Authors that are not listed are read until the log has named them.
+        let (leftOut, readsLeftOut) = state.withLock { ($0.leftOut, $0.readsLeftOut) }
+        let asksForOthers = authors != nil && readsLeftOut && leftOut.count < Self.maximumLeftOut
         let request = HistoryRequest(
-            after: .token(start), authors: authors, excludedAuthors: [settings.author],
+            after: .token(start), authors: asksForOthers ? nil : authors,
+            excludedAuthors: Set(leftOut.map { $0.isEmpty ? nil : $0 } + [settings.author]),
             entities: needsAll ? nil : entities,
             kinds: needsAll ? nil : observers.reduce(into: []) { $0.formUnion($1.kinds) })
         var changes = 0
         do {
             try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
                 guard try observes(transaction) else { return true }
+                if let authors, !authors.contains(transaction.author) {
+                    noteLeftOut(transaction.author)
+                    return true
+                }
                 if batch.transactions.count >= Self.maximumTransactions || changes >= Self.maximumChanges {
                     batch.isLast = false
                     return false
@@ -81,6 +89,10 @@ extension TrackerCore {
                 batch.transactions.append(value)
                 return true
             }
+        } catch let error as StoreError where error.code == .tokenExpired && asksForOthers {
+            // Perhaps only the history of others is gone.
+            state.withLock { $0.readsLeftOut = false }
+            return try fetch(after: start, in: snapshot)
         } catch let error as StoreError where error.code == .historyGap || error.code == .unknownEntity {
             // Without the entities that have no history. If one of them has begun again, what came before is lost.
             guard try leaveOutEntities(entities) else { throw error }
@@ -94,6 +106,20 @@ extension TrackerCore {
         }
         return batch
     }
+
+    /// Says once that an author's transactions are left out: they may be missing in what observers count.
+    private func noteLeftOut(_ author: String?) {
+        guard state.withLock({ $0.leftOut.insert(author ?? "").inserted }) else { return }
+        log(
+            1, .notice,
+            (author.map { "“\($0)” has changed what is observed and is not in `allAuthors`" }
+                ?? "What is observed was changed without an author, who cannot be in `allAuthors`")
+                + ": these transactions are left out. "
+                + (author == nil ? "Give the program an author, or leave" : "Add the author, or leave")
+                + " `allAuthors` empty to observe everybody.")
+    }
+
+    private static let maximumLeftOut = 16
 
     /// Whether bodies get a transaction of the authors that are observed. Asked before its changes are read, of which a
     /// mirrored one may have very many.
