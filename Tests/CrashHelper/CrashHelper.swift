@@ -6,7 +6,8 @@ import Glibc
 
 /// `create STORE ACKFILE SEED`, `run STORE ACKFILE SEED`, `check STORE ACKFILE`; `fork STORE` and `fork-memory`
 /// (ForkCheck*.swift);
-/// `commit STORE COUNT AUTHOR full|relaxed` (CommitRun.swift); and those of LimitedProcess.swift.
+/// `commit STORE COUNT AUTHOR full|relaxed` (CommitRun.swift); `overlay-make STORE` and `overlay STORE`
+/// (OverlayCheck.swift); and those of LimitedProcess.swift.
 @main struct CrashHelper {
     static func main() {
         let arguments = CommandLine.arguments
@@ -20,6 +21,8 @@ import Glibc
                 try CommitRun.run(
                     arguments[2], count: Int(arguments[3]) ?? 1, author: arguments[4],
                     durability: arguments[5] == "full" ? .full : .relaxed)
+            case ("overlay-make", 3): try OverlayCheck.make(arguments[2])
+            case ("overlay", 3): try OverlayCheck.run(arguments[2])
             case ("check", 4): try check(arguments[2], acknowledgements: arguments[3])
             case ("descriptors", 3): try LimitedProcess.descriptors(arguments[2])
             case ("file-limit", 3): try LimitedProcess.fileLimit(arguments[2])

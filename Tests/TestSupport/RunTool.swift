@@ -15,7 +15,7 @@ package struct ToolRun: Equatable, Sendable {
 /// Runs an executable of this package and waits for its end.
 ///
 /// - Parameters:
-///   - name: the executable's name; it lies beside the test bundle.
+///   - name: the executable's name; it lies beside the test bundle. Or the path of another program.
 ///   - standardOutput: where its output goes instead of into the result: `/dev/full`, say.
 ///   - descriptor: the same as an open descriptor.
 ///   - closed: standard streams that it is started without.
@@ -36,7 +36,7 @@ package func runTool(
     if let descriptor { posix_spawn_file_actions_adddup2(&actions, descriptor, 1) }
     for descriptor in closed { posix_spawn_file_actions_addclose(&actions, descriptor) }
 
-    let path = toolPath(name)
+    let path = name.hasPrefix("/") ? name : toolPath(name)
     let strings = ([path] + arguments).map { strdup($0) }
     defer { for string in strings { free(string) } }
     var process: pid_t = 0

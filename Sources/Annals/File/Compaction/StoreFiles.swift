@@ -243,8 +243,10 @@ package final class StoreFiles: @unchecked Sendable {
     }
 
     private static func isCompacted(_ next: Engine, of old: Engine) throws(StoreError) -> Bool {
+        // A reader also goes over to another copy of its file: on an overlay file system, the one in the upper layer.
+        let isCopy = old.log.access == .readOnly && next.log.header.checksum == old.log.header.checksum
         guard next.log.header.storeID == old.log.header.storeID,
-            next.log.header.generation > old.log.header.generation
+            next.log.header.generation > old.log.header.generation || isCopy
         else { return false }
         let known = old.log.current
         // Folded transactions cannot be compared.

@@ -28,6 +28,7 @@ extension Log {
         defer { withExtendedLifetime(window) {} }
         knownSize = 0
         try compareLastFrame()
+        try requireLiveMapping()
         var walk = LogWalk(state: state, window: window, endsBesideWriters: true)
         defer {
             walk.state.dropOpenTransaction()

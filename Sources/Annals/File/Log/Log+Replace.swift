@@ -20,8 +20,36 @@ extension Log {
         } catch {
             throw error.at(path: path)
         }
+        try requireLiveMapping()
         // Only if nothing was found to be wrong: otherwise the next call is told again.
         lookedAtPlace = second
+    }
+
+    /// Throws `storeReplaced` if the mapping does not show what the file has after the end.
+    ///
+    /// On an overlay file system, a file of the lower layer is copied up when a writer opens it. Since then a reader's
+    /// descriptor reads the copy, which has the same inode number, and its mapping goes on showing the lower file. A
+    /// writer's own mapping is of the copy. With `follow` locked.
+    func requireLiveMapping() throws(StoreError) {
+        let (place, count) = (state.end, FrameField.bytes)
+        // The file has a page after the end. Above the size at opening, the mapping of a lower file has nothing.
+        guard mayMapOtherFile, let mapping, place + UInt64(count) <= min(openedSize, UInt64(mapping.bytes.count))
+        else { return }
+        let window = ByteWindow(files, file, stepBytes: count)
+        defer { withExtendedLifetime(window) {} }
+        let read = Array(try window.bytes(at: place, count: count))
+        if read.count < count || read.allSatisfy({ $0 == 0 }) { return }
+        if mapping.bytes.slice(Int(place), count).elementsEqual(read) {
+            mayMapOtherFile = false
+            return
+        }
+        // A writer may have written between the two looks.
+        window.forget()
+        guard try window.bytes(at: place, count: count).elementsEqual(read) else { return }
+        throw StoreError(
+            .storeReplaced,
+            "The file was copied to the upper layer of an overlay file system, and this handle shows the lower one: "
+                + "open the store again.", path: path)
     }
 
     /// The error that says so if somebody has written another file over this one; nil if this is still the store.

@@ -55,6 +55,10 @@ package final class Log: @unchecked Sendable {
     /// The file has at least this size as long as nothing stands after `state.end`, because cutting a file leaves
     /// something there: G4. 0 for not known.
     var knownSize: UInt64 = 0
+    /// The size that the file had when it was opened.
+    let openedSize: UInt64
+    /// Whether the mapping may show another file than the descriptor reads (`requireLiveMapping`).
+    var mayMapOtherFile: Bool
     /// The second of `coarseSeconds` in which this handle last saw that its file still has the name.
     var lookedAtPlace: Int64
     /// Touched with `writer` locked.
@@ -104,6 +108,8 @@ package final class Log: @unchecked Sendable {
         state = opened.state
         openedChecksum = opened.state.endChecksum
         seenSize = opened.size
+        openedSize = opened.size
+        mayMapOtherFile = opened.access == .readOnly && opened.mapping != nil
         lookedAtPlace = opened.environment.coarseSeconds()
         processID = opened.environment.processID()
         ownTransactions = .of(opened.state.header.storeID)
