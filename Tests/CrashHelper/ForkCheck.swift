@@ -1,6 +1,7 @@
 // The program that forks: what its child can do with the parent's store, and with the store opened anew.
 
 import Annals
+import FoundationEssentials
 import Glibc
 import Synchronization
 
@@ -143,6 +144,15 @@ enum ForkCheck {
             try expectForked { _ = try insert("child", engine, .full) }
             try expectForked { _ = try engine.write { try $0.insert(entity: entity, [.string("child")]) } }
             try expectForked { _ = try view.withRow(object) { (_) throws(StoreError) in } }
+            try expectForked { _ = try view.count(entity: entity) }
+            try expectForked { _ = try view.contains(object) }
+            try expectForked { try view.scan(entity: entity) { (_, _) in true } }
+            let snapshot = Snapshot(view, engine, UUID())
+            try expectForked { _ = try snapshot.count(of: definition.name.text) }
+            try expectForked { _ = try snapshot.entities }
+            try expectForked { _ = try snapshot.entity(definition.name.text) }
+            try expectForked { _ = try snapshot.rows(of: definition.name.text) }
+            try expectForked { _ = try snapshot.metadataKeys }
             try expectForked { try engine.makeDurable(through: view.end) }
             try engine.close()
             let own = try Engine.open(store, files: RealFileSystem(), environment: RealEnvironment())

@@ -38,6 +38,7 @@ extension Snapshot {
     }
 
     func allMetadataKeys() throws(StoreError) -> [String] {
+        try engine.log.process.requireOwn(path: engine.log.path)
         guard let handle = try ReservedEntity.handle(ReservedEntity.metadata, view.catalog) else { return [] }
         var keys: [String] = []
         try view.scan(entity: handle.number) { (object, row) throws(StoreError) in

@@ -40,6 +40,7 @@ public struct Snapshot: Sendable {
     /// The entities, in the order in which they were added. Throws `StoreError`.
     public var entities: [EntityDescription] {
         get throws {
+            try engine.log.process.requireOwn(path: engine.log.path)
             var entities: [EntityDescription] = []
             for definition in view.catalog.entities(version: view.catalog.newestVersion)
             where !definition.name.isReserved {
@@ -50,7 +51,10 @@ public struct Snapshot: Sendable {
     }
 
     /// Returns an entity, for reading by position. Throws `StoreError`: `unknownEntity`.
-    public func entity(_ name: String) throws -> EntityHandle { try handle(ofEntity: name) }
+    public func entity(_ name: String) throws -> EntityHandle {
+        try engine.log.process.requireOwn(path: engine.log.path)
+        return try handle(ofEntity: name)
+    }
 
     /// Throws `schemaRefused` if the schema of this state cannot be changed so. Nothing is written.
     package func requirePossible(_ changes: [SchemaChange]) throws(StoreError) {

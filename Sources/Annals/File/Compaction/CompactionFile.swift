@@ -81,7 +81,15 @@ struct CompactionFile {
         do throws(StoreError) {
             let made = try files.status(file)
             if made.mode != status.mode || made.owner != status.owner || made.group != status.group {
-                try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
+                do throws(StoreError) {
+                    try files.setPermissions(file, mode: status.mode, owner: status.owner, group: status.group)
+                } catch  where error.code == .permissionDenied {
+                    throw error.saying(
+                        "The store is user \(status.owner)'s, of group \(status.group), and this process (user "
+                            + "\(made.owner)) may not give the compacted file that owner and group. So only that user "
+                            + "or root compacts the store: run `annals compact` as one of them, and turn "
+                            + "`automaticCompaction` off in the programs of other users.")
+                }
             }
             try files.write(header, to: file)
             try files.synchronize(file)

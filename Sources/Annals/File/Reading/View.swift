@@ -94,10 +94,11 @@ package final class View: @unchecked Sendable {
     // MARK: All objects of an entity
 
     /// How many objects of the entity there are. Constant time; for a state of the past, linear in the entity's
-    /// objects.
+    /// objects. Throws `closed` and `forked` as reading does.
     package func count(entity: UInt16) throws(StoreError) -> UInt64 {
         guard shape.has(entity) else { return 0 }
-        if let totals { return totals[entity].live }
+        // Reads nothing of the file, and still throws what reading throws.
+        if let totals { return try core.reading { totals[entity].live } }
         var count: UInt64 = 0
         try scan(entity: entity) { (_, _) in
             count += 1
