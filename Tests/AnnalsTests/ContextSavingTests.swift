@@ -298,10 +298,9 @@ private enum LockProbe {
             try store.commit { try $0.update(notes[0].reference) { $0.title = "theirs" } }
             code = .mergeConflict
         case .missingTarget:
-            // Refused by the policy of the property: it may refer to what is there only.
             try store.commit { try $0.delete(groups[3].reference) }
             groups[2].parent = groups[3]
-            code = .referenceMissing
+            code = .mergeConflict
         case .strangeObject:
             let strange = store.makeContext()
             notes[2].update { $0.group = strange.insert(Group(name: "strange")).reference }

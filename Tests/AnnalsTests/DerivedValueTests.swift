@@ -498,4 +498,91 @@ import Testing
         try store.close()
         try folder.expectIntact()
     }
+
+    // MARK: Contexts
+
+    struct Shelf: Entity {
+        var name = ""
+        var count = 0
+        var upper = ""
+        var changed = Date.distantPast
+        var books = ToMany<Book>()
+
+        static let schema = Schema<Shelf> {
+            Attribute(\.count, .derived(count: \.books))
+            Attribute(\.upper, .derived { $0.name.uppercased() })
+            Attribute(\.changed, .derived(.lastChange))
+        }
+    }
+
+    struct Book: Entity {
+        var title = ""
+        var shelf: Reference<Shelf>?
+        static let schema = Schema<Book> { Relationship(\.shelf, inverse: \.books, whenTargetIsDeleted: .nullify) }
+    }
+
+    /// Nobody has changed by hand what is derived, so undo has no conflict with it.
+    @Test(arguments: 0..<5) func undoIsInNoConflictWithWhatIsDerived(way: Int) throws {
+        let folder = try StoreFolder()
+        let store = try Store(at: folder.path, entities: [Shelf.self, Book.self])
+        let context = store.makeContext()
+        context.undoLevels = 100
+        let shelf = context.insert(Shelf(name: "s"))
+        if way == 1 { try context.save() }
+        let book = context.insert(Book(title: "b", shelf: shelf.reference))
+        try context.save()
+        switch way {
+        case 2: book.title = "c"
+        case 3: book.shelf = nil
+        case 4: shelf.name = "t"
+        default: break
+        }
+        try context.save()
+        if way >= 2 {
+            try context.undo()
+            try context.save()
+            #expect(try store.snapshot().fetch(Shelf.self).map(\.count) == [1])
+            #expect(try store.snapshot().fetch(Shelf.self).map(\.upper) == ["S"])
+        }
+        while context.canUndo {
+            try context.undo()
+            try context.save()
+        }
+        #expect(try store.snapshot().count(Shelf.self) == 0 && store.snapshot().count(Book.self) == 0)
+        while context.canRedo {
+            try context.redo()
+            try context.save()
+        }
+        let shelves = try store.snapshot().fetch(Shelf.self)
+        #expect(shelves.map(\.count) == [way == 3 ? 0 : 1] && shelves.map(\.upper) == [way == 4 ? "T" : "S"])
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test(arguments: MergePolicy.allCases, [false, true])
+    func savingIsInNoConflictWithWhatIsDerived(policy: MergePolicy, merges: Bool) throws {
+        let folder = try StoreFolder()
+        let store = try Store(at: folder.path, entities: [Shelf.self, Book.self])
+        let ((first, second), _) = try store.write { transaction in
+            (try transaction.insert(Shelf(name: "a")), try transaction.insert(Shelf(name: "b")))
+        }
+        let context = store.makeContext()
+        context.mergePolicy = policy
+        let (shelf, gone) = (try context.object(first), try context.object(second))
+        shelf.name = "mine"
+        context.delete(gone)
+        // Both shelves get a book: what is derived of them changes.
+        try store.write { transaction in
+            try transaction.insert(Book(title: "x", shelf: first))
+            try transaction.insert(Book(title: "y", shelf: second))
+        }
+        if merges { try context.merge() }
+        try context.save()
+        let saved = try #require(try store.snapshot()[first])
+        #expect(saved.name == "mine" && saved.upper == "MINE" && saved.count == 1)
+        #expect(try store.snapshot()[second] == nil && shelf.count == 1 && shelf.upper == "MINE")
+        #expect(try store.snapshot().count(Book.self, where: #Predicate { $0.shelf == nil }) == 1)
+        try store.close()
+        try folder.expectIntact()
+    }
 }

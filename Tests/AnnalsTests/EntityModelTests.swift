@@ -64,6 +64,10 @@ import Testing
             var schema = 1
             static let schema = Schema<Namesake>("Shelf")
         }
+        struct Own: Entity {
+            var name = ""
+            static let schema = Schema<Own>("_annals.own")
+        }
         final class NotAStruct: Entity {}
     }
 
@@ -98,6 +102,8 @@ import Testing
         #expect(names.contains { $0.hasPrefix("“books” of “Shelf” reads Book, which is not in") })
         let missing = problems([Book.self, Tag.self])
         #expect(missing.contains { $0.hasPrefix("“shelf” of “Book” refers to Shelf, which is not in `entities:`") })
+        let own = problems([Mistakes.Own.self])
+        #expect(own.count == 1 && own[0].hasPrefix("“_annals.own” begins with “_annals.”, which is reserved"))
         let aClass = problems([Mistakes.NotAStruct.self])
         #expect(aClass.count == 1 && aClass[0].contains("must be a struct"))
     }

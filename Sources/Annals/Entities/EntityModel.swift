@@ -22,6 +22,8 @@ final class EntityModel: Sendable {
         var isPreserved = false
         /// Whether an optional property must have a value.
         var isRequired = false
+        /// Whether it is worked out when it is saved: nobody's edit.
+        var isDerived = false
         /// What the schema says that old objects have.
         var defaultValue: Value?
         /// What a new value has; null for none.

@@ -46,6 +46,11 @@ struct EntityModelBuilder<E: Entity> {
             for (index, field) in fields.enumerated() { add(field, items[index]?.first, values) }
             keys = keys(schema.unique, isUnique: true) + keys(schema.indexed, isUnique: false)
         }
+        if IdentifierName(schema.name).isReserved {
+            report(
+                "“\(schema.name)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a store "
+                    + "keeps for itself: choose another name.")
+        }
         if properties.isEmpty, problems.isEmpty {
             report("“\(schema.name)” has no stored property: give it one, or leave it out.")
         }
@@ -212,14 +217,18 @@ struct EntityModelBuilder<E: Entity> {
                 } catch { report("\(title) has a default that cannot be stored: \(error)") }
             case .fallback(let value): apply(fallback: value, to: &property, title)
             case .renamed(let name): property.formerNames.append(name)
-            case .derived(let compute): rules.add(item.path, compute)
+            case .derived(let compute):
+                property.isDerived = true
+                rules.add(item.path, compute)
             case .fromOtherSide(var rule):
+                property.isDerived = true
                 rule.attribute = property.name
                 derived.append(rule)
             case .lastChange:
                 if let lastChange {
                     report("\(title) and “\(lastChange)” both say when the object was last changed: take one out.")
                 }
+                property.isDerived = true
                 lastChange = property.name
             case .sideCount: continue
             case .check(let message, let isValid): rules.add(property.name, item.path, message, isValid)

@@ -345,7 +345,9 @@ extension Transaction {
                 continue
             }
             switch step {
-            case .change(let change): changes.append(change)
+            case .change(let change):
+                if let name = change.newEntity ?? change.changedEntity { try SchemaPlan.requireOpen(name) }
+                changes.append(change)
             case .widen(let name, let entity, let type):
                 let there = try attribute(name, entity, changes, catalog)
                 guard Conversion.isPossible(there.type, type) else { throw Conversion.impossible(there.type, type) }
@@ -437,6 +439,17 @@ extension SchemaChange {
             .removeAttribute(_, let name), .renameAttribute(_, let name, _), .replaceAttribute(_, let name, _),
             .changeAttribute(_, let name, _, _, _, _, _, _), .addKey(_, let name), .removeKey(_, let name):
             name
+        }
+    }
+}
+
+extension SchemaChange {
+    /// The name that an entity gets; nil if none gets one.
+    fileprivate var newEntity: String? {
+        switch self {
+        case .addEntity(let entity): entity.name
+        case .renameEntity(_, let name): name
+        default: nil
         }
     }
 }

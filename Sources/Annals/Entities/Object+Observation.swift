@@ -2,6 +2,9 @@
 //
 // Invariants:
 // OO1  An object has no registrar before somebody observes it: objects that nobody observes cost nothing for it.
+// OO2  The context keeps an object of its own alive while somebody observes it, also if nobody else holds it, so that
+//      who observes is told. While something observes, it keeps the key path that stands for that; when it is told or
+//      ends, the key path goes.
 
 internal import FoundationEssentials
 public import Observation
@@ -23,28 +26,55 @@ extension Object: Observable {
     @inline(never)
     func noteAccess(at offset: Int?) {
         let model = E.model
-        let registrar = self.registrar ?? ObservationRegistrar()
+        let registrar = self.registrar ?? ObjectRegistrar()
         self.registrar = registrar
         let slot = model.slot(at: offset)
         if slot >= model.properties.count, slot < model.wholeSlot { source.noteObservedSide(reference.id) }
-        registrar.access(self, keyPath: Self.path(ofSlot: slot, model))
+        registrar.observation.access(self, keyPath: Self.path(ofSlot: slot, model))
+        let isFirst = !registrar.isObserved
+        registrar.observation.access(self, keyPath: registrar.mark(self))
+        if isFirst { source.noteObserved(ObservedObject(object: self, registrar: registrar)) }
     }
 
     /// Tells those who observe one of these slots that they are about to change.
     func willChange(_ slots: [Int]) {
         guard let registrar else { return }
         let model = E.model
-        for slot in slots { registrar.willSet(self, keyPath: Self.path(ofSlot: slot, model)) }
-        registrar.willSet(self, keyPath: Self.path(ofSlot: model.wholeSlot, model))
+        for slot in slots { registrar.observation.willSet(self, keyPath: Self.path(ofSlot: slot, model)) }
+        registrar.observation.willSet(self, keyPath: Self.path(ofSlot: model.wholeSlot, model))
     }
 
     /// Tells those who observe one of these slots that they have changed.
     func didChange(_ slots: [Int]) {
         guard let registrar else { return }
         let model = E.model
-        for slot in slots { registrar.didSet(self, keyPath: Self.path(ofSlot: slot, model)) }
-        registrar.didSet(self, keyPath: Self.path(ofSlot: model.wholeSlot, model))
+        for slot in slots { registrar.observation.didSet(self, keyPath: Self.path(ofSlot: slot, model)) }
+        registrar.observation.didSet(self, keyPath: Self.path(ofSlot: model.wholeSlot, model))
     }
+}
+
+/// Tells those who observe an object.
+final class ObjectRegistrar {
+    let observation = ObservationRegistrar()
+    private weak var mark: AnyKeyPath?
+
+    /// OO2: whether somebody observes the object.
+    var isObserved: Bool { mark != nil }
+
+    /// The key path that those who observe keep meanwhile. It is made anew if nobody does: only its life counts.
+    func mark<E: Entity>(_ object: Object<E>) -> KeyPath<Object<E>, Object<E>.ObservedSlot> {
+        if let mark { return unsafeDowncast(mark, to: KeyPath<Object<E>, Object<E>.ObservedSlot>.self) }
+        let slot = -1
+        let path = \Object<E>.[slot: slot]
+        mark = path
+        return path
+    }
+}
+
+/// An object that is kept while it is observed.
+struct ObservedObject {
+    let object: AnyObject
+    let registrar: ObjectRegistrar
 }
 
 extension EntityModel {

@@ -5,7 +5,6 @@
 //      So accesses cannot overlap, and those that are frequent are not checked for it.
 
 internal import FoundationEssentials
-internal import Observation
 
 /// An object: in a predicate it stands for each object that is asked, in a context it is the object itself.
 ///
@@ -31,7 +30,7 @@ public final class Object<E: Entity> {
     /// The ID that it had first: a temporary one if it was inserted here.
     let firstID: ObjectID
     /// Made when somebody first observes the object.
-    var registrar: ObservationRegistrar?
+    var registrar: ObjectRegistrar?
 
     init(_ reference: Reference<E>, _ source: ObjectSource) {
         self.reference = reference
@@ -220,6 +219,9 @@ class ObjectSource {
 
     /// Somebody observes what refers to an object.
     func noteObservedSide(_ object: ObjectID) {}
+
+    /// Somebody begins to observe an object.
+    func noteObserved(_ observed: ObservedObject) {}
 
     /// A registered object is released. `first` is the ID that it had first.
     func released(_ object: ObjectID, _ first: ObjectID) {}

@@ -13,8 +13,8 @@ public enum ConflictPolicy: String, CaseIterable, Hashable, Sendable, Codable {
 /// A conflict between an exported transaction and the store that it is applied to.
 ///
 /// A policy can resolve some conflicts: then the change is written (`theirs`) or left out (`ours`). Both policies leave
-/// out what no policy can resolve: an update or deletion of an unknown object, a reference to an unknown object, and
-/// values of a unique key that another object has.
+/// out what no policy can resolve: an update or deletion of an unknown object, a deletion that a delete rule denies
+/// here, a reference to an unknown object, and values of a unique key that another object has.
 public struct ApplyConflict: Hashable, Sendable {
     /// The reason for a conflict.
     public enum Reason: Hashable, Sendable {
@@ -29,6 +29,9 @@ public struct ApplyConflict: Hashable, Sendable {
         /// Another object has the values of the unique attribute or key here. If the transaction inserts the object,
         /// that object takes its place, unless it corresponds to another foreign object already.
         case keyTaken(by: ObjectID)
+        /// The object cannot be deleted: another one refers to it here, by a property whose rule denies that, or that
+        /// must refer to an object.
+        case stillReferred(by: ObjectID)
         /// The attributes refer to an unknown object, or are null but required here.
         case unknownReference
     }
@@ -58,6 +61,7 @@ extension ApplyConflict: CustomStringConvertible {
             case .insertedHere: "it is here already"
             case .unknownObject: "there is no such object here"
             case .keyTaken(let other): "object \(other) has the value\(names) here, which must be unique"
+            case .stillReferred(let other): "object \(other) refers to it here, and must not lose that reference"
             case .unknownReference: "the value\(names) refers to an object that is unknown here, or is missing"
             }
         return "\(kind.rawValue) \(entity) \(object)\(local.map { " (here \($0))" } ?? ""): \(what)."

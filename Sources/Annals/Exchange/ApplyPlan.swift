@@ -15,7 +15,6 @@ struct ApplyPlan {
         case insertAgain([StoredValue])
         /// By ascending position.
         case update([(position: Int, value: StoredValue)])
-        case delete
     }
 
     let transaction: ExportedTransaction
@@ -24,8 +23,10 @@ struct ApplyPlan {
     let pending: PendingTransaction
     var map: ObjectMap
     private(set) var conflicts: [ApplyConflict] = []
-    /// The steps, in the order of the changes.
+    /// The insertions and updates, in the order of the changes.
     private var steps: [(object: ObjectID, step: Step)] = []
+    /// What is deleted after them.
+    private var deletions: [(change: ExportedChange, object: ObjectID)] = []
     /// The foreign objects that get an ID here, or correspond to an existing object.
     private var inserted: [ForeignObject: ObjectID] = [:]
     private var aliases: [ForeignObject: ObjectID] = [:]
@@ -73,12 +74,13 @@ struct ApplyPlan {
             switch change.kind {
             case .insert: try insert(change, target)
             case .update: try update(change, target)
-            case .delete: steps.append((target, .delete))
+            case .delete: deletions.append((change, target))
             }
         }
     }
 
-    func carryOut() throws(StoreError) {
+    /// Writes the steps. Deletions that delete rules deny are conflicts, and left out.
+    mutating func carryOut() throws(StoreError) {
         for (object, step) in steps {
             switch step {
             case .insert(let values): try pending.insert(reserved: object, values)
@@ -87,8 +89,15 @@ struct ApplyPlan {
                     for (position, value) in values.enumerated() { try row.set(stored: value, at: position) }
                 }
             case .update(let values): try pending.update(object, values)
-            case .delete: try pending.delete(object)
             }
+        }
+        let undeletable = try DeleteRules.undeletable(deletions.map(\.object), pending, pending.shape)
+        for (change, object) in deletions {
+            guard let referrer = undeletable[object] else {
+                try pending.delete(object)
+                continue
+            }
+            conflict(change, object, .stillReferred(by: referrer))
         }
         var map = map
         let written = Set(steps.map(\.object))

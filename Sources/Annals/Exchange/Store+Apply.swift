@@ -16,8 +16,8 @@ extension Store {
     /// different type, target, inverse or delete rule throws `schemaMismatch`.
     ///
     /// An update conflicts if an attribute has neither the value that the update found nor the one that it wrote; see
-    /// `ApplyConflict`. A deletion deletes the object as it is here now, and does nothing if it was deleted here too. A
-    /// reference to an object that was deleted here is written as it is.
+    /// `ApplyConflict`. A deletion deletes the object as it is here now, and does nothing if it was deleted here too.
+    /// It conflicts if another object refers to it here and must not lose that reference.
     ///
     /// Takes memory for the changes of the transaction. Logarithmic for each change.
     ///
@@ -95,8 +95,8 @@ extension Store {
         if isHere { return (.alreadyHere, []) }
         var plan = try ApplyPlan(transaction, policy, base, pending)
         try plan.work()
+        if plan.conflicts.isEmpty || policy != .refuse { try plan.carryOut() }
         guard plan.conflicts.isEmpty || policy != .refuse else { throw conflictError(plan.conflicts, transaction) }
-        try plan.carryOut()
         return (.applied, plan.conflicts)
     }
 

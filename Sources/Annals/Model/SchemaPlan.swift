@@ -181,12 +181,7 @@ package struct SchemaPlan {
 
     private func requirePossible(_ name: String) throws(StoreError) {
         try requireUsable(name)
-        guard addsReserved || !IdentifierName(name).isReserved else {
-            throw StoreError(
-                .schemaRefused,
-                "“\(name)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a "
-                    + "store keeps for itself: choose another name.")
-        }
+        if !addsReserved { try Self.requireOpen(name) }
     }
 
     /// SP3.
@@ -204,6 +199,15 @@ package struct SchemaPlan {
 
     private static func attributeExists(_ name: String, of entity: EntityDefinition) -> StoreError {
         StoreError(.schemaRefused, "“\(entity.name)” has an attribute “\(name)” already: choose another name.")
+    }
+
+    /// Throws `schemaRefused` if a name is the store's own.
+    static func requireOpen(_ entity: String) throws(StoreError) {
+        guard IdentifierName(entity).isReserved else { return }
+        throw StoreError(
+            .schemaRefused,
+            "“\(entity)” begins with “\(EntityDefinition.reservedPrefix)”, which is reserved for what a store keeps "
+                + "for itself: choose another name.")
     }
 
     private func requireUsable(_ name: String) throws(StoreError) {

@@ -43,9 +43,9 @@ extension Context {
             core.recorder?.endSavedGroup()
             return try token
         }
-        let deadline = Duration.deadline(after: store.options.lockTimeout)
+        var retry = SaveRetry(store, upserts: upserts)
         while true {
-            let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy, upserts: upserts)
+            let ready = try retry.plan(plan, mergePolicy)
             let outcome = SaveOutcome()
             do throws(StoreError) {
                 let saved = try store.save(ready, outcome, addition, author: author, contextName: name)
@@ -61,7 +61,7 @@ extension Context {
                     core.recorder?.endSavedGroup()
                     throw error
                 }
-                try ready.requireAnother(after: error, store, deadline, upserts: upserts)
+                try retry.requireAnother(after: error, ready)
             }
         }
     }
@@ -92,17 +92,17 @@ extension Context {
     private func save(
         _ plan: SavePlan, _ flight: SaveInFlight, _ store: Store, isolation: isolated any Actor = #isolation
     ) async throws -> HistoryToken? {
-        let deadline = Duration.deadline(after: store.options.lockTimeout)
+        var retry = SaveRetry(store, upserts: upserts)
         do {
             while true {
-                let ready = try plan.rebased(on: try store.newestSnapshot(), mergePolicy, upserts: upserts)
+                let ready = try retry.plan(plan, mergePolicy)
                 do {
                     let result = try await store.save(ready, in: flight, author: author, contextName: name)
                     core.land(flight, in: store)
                     if let token = result.token { return token }
                     return try core.snapshot.token
                 } catch let error as StoreError where flight.ending == nil && !flight.isAppended {
-                    try ready.requireAnother(after: error, store, deadline, upserts: upserts)
+                    try retry.requireAnother(after: error, ready)
                 }
             }
         } catch {
@@ -170,7 +170,7 @@ extension Store {
 struct SavePlan: Sendable {
     private let items: [any SaveItem]
     /// The state that the items were worked out for.
-    fileprivate let base: Snapshot
+    let base: Snapshot
 
     private init(_ items: [any SaveItem], _ base: Snapshot) { (self.items, self.base) = (items, base) }
 
@@ -196,8 +196,12 @@ struct SavePlan: Sendable {
     }
 
     /// The same for a newer state, without what the policy has decided against. Throws `mergeConflict`,
-    /// `validationFailed`.
-    func rebased(on newer: Snapshot, _ policy: MergePolicy, upserts: Bool) throws(StoreError) -> SavePlan {
+    /// `validationFailed`, `referenceMissing`.
+    ///
+    /// - Parameter settlesTargets: Whether references to what was deleted in the store are looked for, too.
+    func rebased(
+        on newer: Snapshot, _ policy: MergePolicy, upserts: Bool, settlesTargets: Bool
+    ) throws(StoreError) -> SavePlan {
         var conflicts: [MergeConflict] = []
         var rebased: [any SaveItem] = []
         rebased.reserveCapacity(items.count)
@@ -210,6 +214,16 @@ struct SavePlan: Sendable {
                 // Otherwise the policy has decided against it, and its object will show what the store has.
                 rebased.append(item)
             }
+        }
+        if settlesTargets {
+            let inserted = Set(rebased.lazy.filter { $0.kind == .insert }.map(\.id))
+            var settled: [any SaveItem] = []
+            settled.reserveCapacity(rebased.count)
+            for item in rebased {
+                let item = try item.withoutDeletedTargets(in: newer, except: inserted, policy, &conflicts)
+                if let item { settled.append(item) }
+            }
+            rebased = settled
         }
         guard conflicts.isEmpty else { throw .mergeConflict(conflicts) }
         if upserts { try Self.upsert(&rebased, newer) }
@@ -269,22 +283,6 @@ struct SavePlan: Sendable {
 
     func adoptIDs(_ flight: SaveInFlight, _ core: ContextCore, _ permanent: PermanentIDs) {
         for item in items { item.adoptID(flight, core, permanent) }
-    }
-
-    /// Throws the error, unless it says that another writer was faster and there is time left.
-    func requireAnother(
-        after error: StoreError, _ store: Store, _ deadline: UInt64?, upserts: Bool
-    ) throws(StoreError) {
-        var isOvertaken = error.code == .conflict
-        if upserts, error.code == .uniqueViolation {
-            // Another writer may have inserted the object meanwhile.
-            isOvertaken = try store.newestSnapshot().token.number > base.token.number
-        }
-        guard isOvertaken else { throw error }
-        guard let deadline, RealEnvironment().monotonicMicroseconds() < deadline else {
-            throw StoreError(
-                .busy, "Other writers change the objects of this context again and again: save again.")
-        }
     }
 }
 

@@ -93,7 +93,8 @@ extension StoreError {
         let sentences = conflicts.prefix(10).map { conflict in
             let object = "\(conflict.object) of “\(conflict.entity)”"
             return switch conflict.kind {
-            case .attribute: "“\(conflict.attribute ?? "")” of \(object) was changed by others since."
+            case .attribute, .targetDeleted:
+                "“\(conflict.attribute ?? "")” of \(object) was changed by others since."
             case .deletedInStore: "\(object) was deleted by others since."
             case .changedInStore: "\(object) would be deleted, but others have changed it or refer to it."
             }

@@ -172,7 +172,8 @@ public final class Context {
     /// - Parameters:
     ///   - object: The object.
     ///   - keepingEdits: Whether unsaved properties stay. Afterwards they are relative to the newest state, so saving
-    ///     finds no conflict with it.
+    ///     finds no conflict with it: references to what was deleted in the store are taken out, unless the property
+    ///     must refer to an object.
     ///
     /// Throws `StoreError`: `objectGone` if it was deleted in the store; `wrongContext`, `contextClosed`, `damaged`,
     /// `closed`.
@@ -194,7 +195,9 @@ public final class Context {
         if let stored = try core.valueUnderSave(object.reference, in: newest) {
             (core.inFlight?.objects[object.id] as? SentObjectOf<E>)?.rebase(on: stored)
         }
-        core.batch { core.rebase(object, on: object.kept(theirs), keepingEdits: keepingEdits) }
+        try core.batch { () throws(StoreError) in
+            try core.rebase(object, on: object.kept(theirs), keepingEdits: keepingEdits, newest)
+        }
     }
 }
 
@@ -202,15 +205,20 @@ public final class Context {
 extension Context: Sendable {}
 
 extension ContextCore {
-    func rebase<E: Entity>(_ object: Object<E>, on theirs: E, keepingEdits: Bool) {
+    func rebase<E: Entity>(
+        _ object: Object<E>, on theirs: E, keepingEdits: Bool, _ newest: Snapshot
+    ) throws(StoreError) {
+        var mine: E?
+        if keepingEdits, let saved = object.saved {
+            mine = try withoutDeletedTargets(
+                ThreeWayMerge(base: saved.value, mine: object.current, theirs: theirs).value, since: theirs, newest)
+        }
         // Dropping edits is a change of this context. What others have changed is not.
         if !keepingEdits, object.hasChanges, object.phase != .gone { object.forgetEdits() }
         recorder?.willShow(theirs, of: object, own: [])
-        var value = theirs
-        if keepingEdits, let saved = object.saved {
-            value = ThreeWayMerge(base: saved.value, mine: object.current, theirs: theirs).value
-        }
+        let value = mine ?? theirs
         let before = object.current
+        let wasShown = object.isShown
         let slots = E.model.differences(before, value)
         object.willChange(slots)
         object.loaded = value
@@ -220,8 +228,24 @@ extension ContextCore {
         if object.phase == .deleted || object.phase == .gone { object.phase = .stored }
         if isEdited { addPending(object) } else { removeUnlessNewer(object) }
         object.didChange(slots)
-        noteOtherSides(of: object, from: before, to: value)
+        noteOtherSides(of: object, from: wasShown ? before : nil, to: value)
         noteTouched(object.id)
+    }
+
+    /// A value whose edits do not refer to what others have deleted, where they need not.
+    private func withoutDeletedTargets<E: Entity>(
+        _ value: E, since theirs: E, _ newest: Snapshot
+    ) throws(StoreError) -> E {
+        let model = E.model
+        var settled = value
+        for slot in model.differences(theirs, value) where model.properties[slot].codec.target != nil {
+            let targets = model.references(at: slot, in: value)
+            let left = try newest.withoutDeleted(targets, except: reservedIDs)
+            if left.count < targets.count, !model.properties[slot].isRequired {
+                model.setReferences(left, at: slot, in: &settled)
+            }
+        }
+        return settled
     }
 
     // MARK: Deleting

@@ -6,7 +6,8 @@
 // CX2  `pending` has every object with something unsaved, being saved, or with a newer version than the snapshot has,
 //      and keeps it alive. Without its context it is emptied, so that objects and their context do not keep each other
 //      alive.
-// CX3  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
+// CX3  `observed` keeps alive what somebody observes, so that it is told (OO2). It is emptied as `pending` is.
+// CX4  Both sides of a relationship come from the same place: the stored side. The other side is the index of the
 //      snapshot, without the objects in `pending`, and those of them that refer.
 
 internal import FoundationEssentials
@@ -48,7 +49,7 @@ final class ContextCore: ObjectSource {
     /// the program may work out a change. So they cannot be changed until saving has thrown.
     private var unreadable: [ObjectID: StoreError] = [:]
     /// IDs that were reserved for objects that are not saved yet.
-    private var reservedIDs: Set<ObjectID> = []
+    private(set) var reservedIDs: Set<ObjectID> = []
     /// Objects that were deleted before they were saved, and that unsaved objects may still refer to.
     var deletedUnsaved: Set<ObjectID> = []
     /// What the types of deleted objects do not know. See `keepUnknownValues`.
@@ -62,6 +63,9 @@ final class ContextCore: ObjectSource {
     var recorder: (any ChangeRecorder)?
     /// Objects whose other sides somebody observes.
     private var observedSides: Set<ObjectID> = []
+    /// Objects that somebody observes, and some that nobody observes any more: those go when it has grown.
+    private var observed: [ObjectIdentifier: ObservedObject] = [:]
+    private var observedLimit = 64
     var telling = ContextTelling()
 
     /// - Parameter isOwned: Whether the store keeps the context, and so the context must not keep the store.
@@ -101,9 +105,10 @@ final class ContextCore: ObjectSource {
 
     func close() {
         isClosed = true
-        let kept = pending
+        let kept = (pending, observed)
         defer { withExtendedLifetime(kept) {} }
         pending = ObjectIDTable()
+        observed = [:]
         inFlight?.ending = .closed
         inFlight = nil
         recorder = nil
@@ -286,6 +291,7 @@ final class ContextCore: ObjectSource {
 
     /// Another object has its ID from now on.
     func replace<E: Entity>(_ former: Object<E>) {
+        if former.isShown { noteOtherSides(of: former, from: former.current, to: nil) }
         removePending(former)
         registry.remove(former.id)
         registry.remove(former.firstID)
@@ -434,6 +440,16 @@ final class ContextCore: ObjectSource {
                 if let inverse = model.properties[slot].inverse { held.notify([held.model.slot(at: inverse.offset)]) }
             }
         }
+    }
+
+    override func noteObserved(_ new: ObservedObject) {
+        guard !isClosed else { return }
+        observed[ObjectIdentifier(new.object)] = new
+        guard observed.count > observedLimit else { return }
+        let former = observed
+        observed = former.filter { $0.value.registrar.isObserved }
+        observedLimit = max(64, 2 * observed.count)
+        withExtendedLifetime(former) {}
     }
 
     /// Somebody observes what refers to an object.

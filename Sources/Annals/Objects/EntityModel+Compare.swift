@@ -76,6 +76,11 @@ extension EntityModel {
         }
     }
 
+    /// The same without derived properties: what somebody has changed.
+    func editedDifferences<E: Entity>(_ left: E, _ right: E) -> [Int] {
+        differences(left, right).filter { !properties[$0].isDerived }
+    }
+
     /// Replaces properties of a value by those of another.
     func copy<E: Entity>(_ slots: some Sequence<Int>, from value: E, to other: inout E) {
         withUnsafePointer(to: value) { value in

@@ -105,7 +105,7 @@ extension Object: LiveObject {
 
     func forgetEdits() {
         core.recorder?.willChange(self)
-        let before = current
+        let before = isShown ? current : nil
         switch phase {
         case .inserted:
             let theirs = insertedAgainByOthers

@@ -1,7 +1,11 @@
 // What is done if an object was changed here and in the store.
 
 /// Settles conflicts when a context saves. A conflict is an attribute that was changed both in the context and in the
-/// store, to different values, or an object that was deleted on one side and changed on the other.
+/// store, to different values; an object that was deleted on one side and changed on the other; or a property that was
+/// made to refer to an object that was deleted in the store. Lists and sets of references have no conflicts.
+///
+/// A reference to a deleted object cannot be saved. `storeWins` takes the store's reference instead, `objectWins` and
+/// `overwrite` save none, as they all do for an inserted object.
 public enum MergePolicy: String, Sendable, Hashable, Codable, CaseIterable {
     /// Saving throws `mergeConflict`, and nothing is saved.
     case error
@@ -25,6 +29,8 @@ public struct MergeConflict: Hashable, Sendable, Codable {
         case deletedInStore
         /// It was deleted in the context, and changed in the store.
         case changedInStore
+        /// A property was made to refer to an object that was deleted in the store.
+        case targetDeleted
     }
 
     /// What two sides did.
@@ -33,14 +39,13 @@ public struct MergeConflict: Hashable, Sendable, Codable {
     public let object: ObjectID
     /// The name of its entity.
     public let entity: String
-    /// The name of the attribute; nil unless the kind is `attribute`.
+    /// The name of the attribute; nil if the kind is `deletedInStore` or `changedInStore`.
     public let attribute: String?
-    /// What both have started from; nil unless the kind is `attribute`, and if both have inserted a deleted object
-    /// again.
+    /// What both have started from; nil if there is no attribute, and for an inserted object.
     public let base: Value?
     /// The context's value.
     public let mine: Value?
-    /// The store's value.
+    /// The store's value; nil for an object that only the context has.
     public let theirs: Value?
 
     static func whole(_ kind: Kind, _ object: ObjectID, _ entity: String) -> MergeConflict {
@@ -49,24 +54,28 @@ public struct MergeConflict: Hashable, Sendable, Codable {
     }
 
     static func attribute<E: Entity>(
-        _ slot: Int, _ object: ObjectID, base: E?, mine: E, theirs: E
+        _ slot: Int, _ object: ObjectID, base: E?, mine: E, theirs: E?, kind: Kind = .attribute
     ) -> MergeConflict {
         let model = E.model
         return MergeConflict(
-            kind: .attribute, object: object, entity: model.name, attribute: model.properties[slot].name,
+            kind: kind, object: object, entity: model.name, attribute: model.properties[slot].name,
             base: base.flatMap { model.value(at: slot, in: $0) }, mine: model.value(at: slot, in: mine),
-            theirs: model.value(at: slot, in: theirs))
+            theirs: theirs.flatMap { model.value(at: slot, in: $0) })
     }
 }
 
 extension MergeConflict: CustomStringConvertible {
     /// The conflict as a sentence, without any values.
     public var description: String {
-        let object = "\(object) of “\(entity)”"
+        let isNew = object.isTemporary
+        let object = isNew ? "a new object of “\(entity)”" : "\(object) of “\(entity)”"
         return switch kind {
         case .attribute: "“\(attribute ?? "")” of \(object) was changed here and in the store."
         case .deletedInStore: "\(object) was changed here, and deleted in the store."
         case .changedInStore: "\(object) was deleted here, and changed in the store."
+        case .targetDeleted:
+            "“\(attribute ?? "")” of \(object) refers to \(mine?.object.map { "\($0)" } ?? "an object"), which was "
+                + "deleted in the store."
         }
     }
 }
@@ -86,7 +95,8 @@ extension StoreError {
         var error = StoreError(
             .mergeConflict,
             sentences.joined(separator: " ") + more
-                + " Nothing was saved: refresh or discard the objects, or choose another merge policy.")
+                + " Nothing was saved: refresh or discard the objects, let them refer to others, or choose another "
+                + "merge policy.")
         error.facts = ConflictFacts(conflicts: conflicts)
         return error
     }

@@ -27,6 +27,12 @@ protocol SaveItem: AnyObject, Sendable {
     func updatingExisting(
         in newer: Snapshot, except planned: Set<ObjectID>, _ existing: PermanentIDs
     ) throws(StoreError) -> (any SaveItem)?
+    /// The same without references to objects that were deleted in the store; nil if nothing is left to be saved.
+    /// `inserted` are objects that are about to be there.
+    func withoutDeletedTargets(
+        in newer: Snapshot, except inserted: Set<ObjectID>, _ policy: MergePolicy,
+        _ conflicts: inout [MergeConflict]
+    ) throws(StoreError) -> (any SaveItem)?
     /// Takes an ID for an object to be inserted.
     func reserve(in transaction: Transaction) throws(StoreError) -> ObjectID
     /// Writes it. `permanent` has the IDs of the inserted objects by their temporary ones.
@@ -163,7 +169,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
         guard let theirs = try newer.value(reference) else { return self }
         switch policy {
         case .error:
-            conflicts += E.model.differences(value, theirs).map {
+            conflicts += E.model.editedDifferences(value, theirs).map {
                 .attribute($0, id, base: nil, mine: value, theirs: theirs)
             }
         case .storeWins, .rollback: return nil
@@ -179,7 +185,7 @@ final class SaveItemOf<E: Entity>: SaveItem {
     ) throws(StoreError) -> (any SaveItem)? {
         // Both have deleted it.
         guard let theirs, let base = base?.value else { return nil }
-        guard E.model.firstDifference(base, theirs) != nil else { return self }
+        guard !E.model.editedDifferences(base, theirs).isEmpty else { return self }
         switch policy {
         case .error: conflicts.append(.whole(.changedInStore, id, E.model.name))
         case .storeWins, .rollback: return nil
@@ -211,6 +217,44 @@ final class SaveItemOf<E: Entity>: SaveItem {
                 inserted: reference, newer)
         }
         return nil
+    }
+
+    func withoutDeletedTargets(
+        in newer: Snapshot, except inserted: Set<ObjectID>, _ policy: MergePolicy,
+        _ conflicts: inout [MergeConflict]
+    ) throws(StoreError) -> (any SaveItem)? {
+        if kind == .delete { return self }
+        let model = E.model
+        let theirs = base?.value
+        let changed = theirs.map { model.differences($0, value) }
+        var settled = value
+        var isChanged = false
+        for slot in model.referringSlots where changed?.contains(slot) != false {
+            let targets = model.references(at: slot, in: value)
+            let left = try newer.withoutDeleted(targets, except: inserted)
+            if left.count == targets.count { continue }
+            isChanged = true
+            if model.properties[slot].codec.attributeType.isObjectList {
+                model.setReferences(left, at: slot, in: &settled)
+                continue
+            }
+            switch (policy, theirs) {
+            case (.error, _):
+                conflicts.append(
+                    .attribute(slot, id, base: theirs, mine: value, theirs: theirs, kind: .targetDeleted))
+            case (.rollback, .some): return nil
+            case (.storeWins, .some(let theirs)): model.copy([slot], from: theirs, to: &settled)
+            case (.objectWins, _), (.overwrite, _), (.storeWins, .none), (.rollback, .none):
+                if model.properties[slot].isRequired {
+                    throw .targetDeleted(targets[0], of: model.properties[slot], id, model)
+                }
+                model.setReferences([], at: slot, in: &settled)
+            }
+        }
+        guard isChanged else { return self }
+        return try SaveItemOf(
+            reference, kind, shown: shown, value: settled, base: base, isAgain: isAgain, isContested: isContested,
+            first: first ?? self, inserted: self.inserted, unknown: unknown, newer)
     }
 
     // MARK: Writing
@@ -311,6 +355,17 @@ final class SaveItemOf<E: Entity>: SaveItem {
 }
 
 extension StoreError {
+    fileprivate static func targetDeleted(
+        _ target: ObjectID, of property: EntityModel.Property, _ object: ObjectID, _ model: EntityModel
+    ) -> StoreError {
+        let what = object.isTemporary ? "a new object of “\(model.name)”" : "\(object) of “\(model.name)”"
+        return StoreError(
+            .referenceMissing,
+            "“\(property.name)” of \(what) refers to \(target), which was deleted in the store, and must refer to an "
+                + "object: let it refer to another, or discard or delete the object.",
+            ObjectFacts(model.name, [property.name], object: target))
+    }
+
     fileprivate static func unknownTemporary(
         _ target: ObjectID, of property: EntityModel.Property, _ model: EntityModel
     ) -> StoreError {

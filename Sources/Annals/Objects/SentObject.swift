@@ -145,6 +145,7 @@ final class SentObjectOf<E: Entity>: SentObject {
         let merge = ThreeWayMerge(base: base, mine: object.current, theirs: theirs)
         let isEdited = E.model.firstDifference(merge.base, merge.value) != nil
         core.recorder?.willShow(merge.value, of: object, own: [])
+        core.noteOtherSides(of: object, from: object.current, to: merge.value)
         object.phase = .stored
         object.saved = isEdited ? SavedValue(merge.base, isContested: true) : nil
         object.show(merge.value)

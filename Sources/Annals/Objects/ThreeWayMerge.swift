@@ -4,6 +4,7 @@
 // TW1  A property that only one side has changed has that side's value.
 // TW2  A property that both sides have changed to different values keeps mine, and is a conflict.
 // TW3  A list of references has what either side has added, and not what either has removed.
+// TW4  A derived property has their value: it is worked out again when it is saved, and is in no conflict.
 
 internal import FoundationEssentials
 
@@ -22,7 +23,7 @@ struct ThreeWayMerge<E: Entity> {
         var taken: [Int] = []
         var rebased: [Int] = []
         for slot in model.differences(base, theirs) {
-            let isMine = Self.isDifferent(model, slot, base, mine)
+            let isMine = !model.properties[slot].isDerived && Self.isDifferent(model, slot, base, mine)
             if !isMine {
                 taken.append(slot)
                 rebased.append(slot)

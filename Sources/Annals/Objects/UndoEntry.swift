@@ -60,7 +60,9 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         return .delete
     }
 
-    var hasEffect: Bool { wasShown != isShown || wasShown && !slots.isEmpty }
+    var hasEffect: Bool {
+        wasShown != isShown || wasShown && slots.contains { !E.model.properties[$0].isDerived }
+    }
 
     var hasTemporaries: Bool {
         let model = E.model
@@ -123,7 +125,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         switch step {
         case .edit:
             guard object.isShown else { return [.whole(.deletedInStore, object.id, E.model.name)] }
-            return conflictingSlots(core, returning).map {
+            return conflictingSlots(core, returning).filter { !E.model.properties[$0].isDerived }.map {
                 .attribute($0, object.id, base: before, mine: after, theirs: now)
             }
         case .restore:
@@ -133,13 +135,16 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
                 .attribute($0, object.id, base: before, mine: after, theirs: existing(in: wanted, core, returning))
             }
         case .delete:
-            guard object.isShown, E.model.properties.indices.contains(where: { !E.model.isSame($0, now, after) })
-            else { return [] }
+            let isChanged = E.model.properties.indices.contains {
+                !E.model.properties[$0].isDerived && !E.model.isSame($0, now, after)
+            }
+            guard object.isShown, isChanged else { return [] }
             return [.whole(.changedInStore, object.id, E.model.name)]
         }
     }
 
-    /// The slots that somebody else has changed since, or that would refer to nothing.
+    /// The slots that somebody else has changed since, or that would refer to nothing. What is derived is worked out
+    /// again when it is saved.
     private func conflictingSlots(_ core: ContextCore, _ returning: Set<ObjectID>) -> [Int] {
         let model = E.model
         let now = object.current

@@ -162,6 +162,7 @@ import Observation
                 say("Conflict: the \(conflict.attribute ?? "") is “\(theirs)” by now, and here “\(mine)”.")
             case .deletedInStore: say("Conflict: others have deleted it.")
             case .changedInStore: say("Conflict: others have changed it, and here it is deleted.")
+            case .targetDeleted: say("Conflict: others have deleted what \(conflict.attribute ?? "it") refers to.")
             }
         }
     }

@@ -14,17 +14,20 @@ struct DeleteRules {
     private(set) var nullified: [ObjectID: [UInt16: Set<ObjectID>]] = [:]
     private var all: Set<ObjectID>
     private var denied: [(object: ObjectID, by: ObjectID, index: Int)] = []
+    /// Which given object each one is deleted with.
+    private var roots: [ObjectID: ObjectID] = [:]
     /// What the changed rows of the transaction refer to.
     private let own: OwnReferences
     private let shape: StoreShape
     private let base: View
 
-    init(_ pending: PendingTransaction, _ shape: StoreShape) throws(StoreError) {
+    /// - Parameter objects: What is deleted.
+    init(_ objects: [ObjectID], _ pending: PendingTransaction, _ shape: StoreShape) throws(StoreError) {
         self.shape = shape
         base = pending.base
-        all = Set(pending.deleted)
+        all = Set(objects)
         own = try OwnReferences(pending, shape)
-        var open = pending.deleted
+        var open = objects
         while let object = open.popLast() {
             for number in shape.referring(to: object.entityNumber) {
                 let rule = shape.indexes[number].reference?.deleteRule ?? .noAction
@@ -33,6 +36,7 @@ struct DeleteRules {
                     switch rule {
                     case .cascade:
                         all.insert(referrer)
+                        roots[referrer] = roots[object] ?? object
                         deleted.append(referrer)
                         open.append(referrer)
                     case .nullify, .noAction:
@@ -43,8 +47,42 @@ struct DeleteRules {
                 }
             }
         }
-        try requireAllowed()
         for object in deleted { nullified[object] = nil }
+    }
+
+    /// Of some objects those that cannot be deleted, each with one that refers and must keep its reference: the rule
+    /// denies it, or the attribute is required. What can be deleted only together with such an object stays, too.
+    static func undeletable(
+        _ objects: [ObjectID], _ pending: PendingTransaction, _ shape: StoreShape
+    ) throws(StoreError) -> [ObjectID: ObjectID] {
+        var left = objects
+        var found: [ObjectID: ObjectID] = [:]
+        while !left.isEmpty {
+            let rules = try DeleteRules(left, pending, shape)
+            let refused = rules.refused
+            if refused.isEmpty { break }
+            found.merge(refused) { first, _ in first }
+            left.removeAll { refused[$0] != nil }
+        }
+        return found
+    }
+
+    /// The given objects that cannot be deleted, each with one that must keep its reference.
+    private var refused: [ObjectID: ObjectID] {
+        var refused: [ObjectID: ObjectID] = [:]
+        for (object, referrer, _) in denied where !all.contains(referrer) {
+            refused[roots[object] ?? object] = referrer
+        }
+        for (referrer, losses) in nullified {
+            guard let layout = shape.newestLayout(referrer.entityNumber) else { continue }
+            for (attribute, lost) in losses {
+                guard let position = layout.position(ofAttribute: attribute), !layout.slots[position].isOptional,
+                    !layout.slots[position].type.isObjectList
+                else { continue }
+                for object in lost { refused[roots[object] ?? object] = referrer }
+            }
+        }
+        return refused
     }
 
     private func forEachReferring(
@@ -59,7 +97,8 @@ struct DeleteRules {
         for referrer in own.referring(to: object, number) { body(referrer) }
     }
 
-    private func requireAllowed() throws(StoreError) {
+    /// Throws `deleteDenied`.
+    func requireAllowed() throws(StoreError) {
         let left = denied.filter { !all.contains($0.by) }
         guard let first = left.first else { return }
         let referrers = left.filter { $0.object == first.object && $0.index == first.index }.map(\.by)
@@ -104,7 +143,8 @@ extension PendingTransaction {
         if !carried.isEmpty { try settleCarried() }
         guard !deleted.isEmpty, checksReferences, !areRulesApplied else { return }
         areRulesApplied = true
-        let rules = try DeleteRules(self, shape)
+        let rules = try DeleteRules(deleted, self, shape)
+        try rules.requireAllowed()
         if rules.deleted.isEmpty, rules.nullified.isEmpty { return }
         for object in rules.deleted { try delete(object) }
         // In an order that does not depend on the process.

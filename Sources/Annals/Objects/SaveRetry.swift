@@ -1,0 +1,54 @@
+// When a save is worked out once more: another writer was faster.
+
+/// The attempts of one save.
+struct SaveRetry {
+    private let store: Store
+    private let upserts: Bool
+    private let deadline: UInt64?
+    /// Whether the store has refused a reference. Only then it is looked whether others have deleted what is referred
+    /// to.
+    private var settlesTargets = false
+
+    init(_ store: Store, upserts: Bool) {
+        (self.store, self.upserts) = (store, upserts)
+        deadline = Duration.deadline(after: store.options.lockTimeout)
+    }
+
+    /// The plan for the newest state. Throws `mergeConflict`, `validationFailed`, `referenceMissing`.
+    func plan(_ plan: SavePlan, _ policy: MergePolicy) throws(StoreError) -> SavePlan {
+        try plan.rebased(
+            on: try store.newestSnapshot(), policy, upserts: upserts, settlesTargets: settlesTargets)
+    }
+
+    /// Throws the error, unless the save may succeed if it is worked out again, and there is time left.
+    mutating func requireAnother(after error: StoreError, _ plan: SavePlan) throws(StoreError) {
+        switch error.code {
+        case .conflict: break
+        case .referenceMissing where !settlesTargets:
+            settlesTargets = true
+            return
+        case .uniqueViolation where upserts:
+            // Another writer may have inserted the object meanwhile.
+            guard try store.newestSnapshot().token.number > plan.base.token.number else { throw error }
+        default: throw error
+        }
+        guard let deadline, RealEnvironment().monotonicMicroseconds() < deadline else {
+            throw StoreError(
+                .busy, "Other writers change the objects of this context again and again: save again.")
+        }
+    }
+}
+
+extension Snapshot {
+    /// The references without those to objects that were there once and are deleted. What never was there stays: it is
+    /// a mistake, and nobody's deletion.
+    func withoutDeleted(_ targets: [ObjectID], except inserted: Set<ObjectID>) throws(StoreError) -> [ObjectID] {
+        var left: [ObjectID] = []
+        for target in targets {
+            let isOwn = target.isTemporary || inserted.contains(target)
+            let wasThere = target.number < view.nextNumber(of: target.entityNumber)
+            if isOwn || !wasThere { left.append(target) } else if try view.contains(target) { left.append(target) }
+        }
+        return left
+    }
+}
