@@ -77,7 +77,8 @@ extension TrackerCore {
             try store.forEachTransaction(request, in: snapshot) { (transaction) throws(StoreError) in
                 guard try observes(transaction) else { return true }
                 if let authors, !authors.contains(transaction.author) {
-                    noteLeftOut(transaction.author)
+                    // Declaring entities changes no object.
+                    if transaction.changeCount > 0 { noteLeftOut(transaction.author) }
                     return true
                 }
                 if batch.transactions.count >= Self.maximumTransactions || changes >= Self.maximumChanges {
