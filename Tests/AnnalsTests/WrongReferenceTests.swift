@@ -96,4 +96,61 @@ import Testing
         try store.close()
         try folder.expectIntact()
     }
+
+    struct Role: Codable, Equatable {
+        var title = ""
+        var who: Reference<Person>?
+    }
+
+    struct Person: Entity { var name = "" }
+
+    struct Project: Entity {
+        var name = ""
+        var lead: Role?
+        var byTitle: [String: Reference<Person>] = [:]
+        var maybe: [Reference<Person>?] = []
+    }
+
+    /// A temporary reference inside a coded value cannot be replaced when the object gets its permanent one.
+    @Test(arguments: 0..<3) func noTemporaryReferenceIsCoded(where place: Int) throws {
+        let folder = try StoreFolder()
+        let store = try Store(at: folder.path, entities: [Person.self, Project.self])
+        let context = store.makeContext()
+        let ada = context.insert(Person(name: "Ada"))
+        func set(_ project: inout Project, _ person: Reference<Person>) {
+            switch place {
+            case 0: project.lead = Role(title: "boss", who: person)
+            case 1: project.byTitle = ["boss": person]
+            default: project.maybe = [nil, person]
+            }
+        }
+        let project = context.insert(Project(name: "p"))
+        project.update { set(&$0, ada.reference) }
+        for _ in 0..<2 {
+            let error = expect(.wrongContext) { try context.save() }
+            #expect(error?.attributes == [["lead", "byTitle", "maybe"][place]] && error?.entity == "Project")
+            expect(.wrongContext) { try context.validate() }
+        }
+        expect(.wrongContext) {
+            try store.write { transaction in
+                var value = Project()
+                set(&value, ada.reference)
+                try transaction.insert(value)
+            }
+        }
+        expect(.wrongContext) { _ = try JSONEncoder().encode([ada.reference]) }
+        // The way out that the error names.
+        try context.obtainPermanentReferences(for: [ada])
+        project.update { set(&$0, ada.reference) }
+        try context.save()
+        #expect(!context.hasChanges)
+        var wanted = Project(name: "p")
+        set(&wanted, ada.reference)
+        let saved = try #require(try store.snapshot()[project.reference])
+        #expect(saved.lead == wanted.lead && saved.byTitle == wanted.byTitle && saved.maybe == wanted.maybe)
+        #expect(try store.snapshot()[ada.reference]?.name == "Ada")
+        context.close()
+        for store in [store, self.store] { try store.close() }
+        for folder in [folder, self.folder] { try folder.expectIntact() }
+    }
 }

@@ -55,7 +55,17 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
 extension Reference: Codable {
     public init(from decoder: any Decoder) throws { self.init(try ObjectID(from: decoder)) }
 
-    public func encode(to encoder: any Encoder) throws { try id.encode(to: encoder) }
+    /// Throws `StoreError`: `wrongContext` if the reference is temporary: it means nothing outside of its context.
+    public func encode(to encoder: any Encoder) throws {
+        guard !id.isTemporary else {
+            throw StoreError(
+                .wrongContext,
+                "It contains a temporary reference, which means nothing outside of its context: save the object of "
+                    + "“\(E.model.name)” first, or call context.obtainPermanentReferences(for:), and set the value with "
+                    + "the object's new reference.", ObjectFacts(E.model.name, object: id))
+        }
+        try id.encode(to: encoder)
+    }
 }
 
 extension Reference: CustomStringConvertible {
