@@ -519,8 +519,8 @@ struct Label: Entity, Equatable {
         let context = store.makeContext(author: "app")
         let note = context.insert(Note(title: "a"))
         let saving = Task { try await context.saveInBackground() }
-        // The task has begun when it waits for the store's thread.
-        await Task.yield()
+        // What is being saved is no change any more.
+        while context.hasChanges { await Task.yield() }
         note.title = "b"
         let token = try await saving.value
         #expect(try store.snapshot().count(Note.self) == 1 && store.history(after: token.number - 1).count == 1)

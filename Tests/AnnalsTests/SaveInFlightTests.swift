@@ -134,8 +134,15 @@ private func writeAtOnce<Result>(_ store: Store, _ body: (Transaction) throws ->
         private func begin() async {
             if flight != nil { return }
             for task in tasks { _ = await task.result }
-            tasks = [Task { try await context.saveInBackground() }]
-            await Task.yield()
+            var hasBegun = false
+            tasks = [
+                Task {
+                    hasBegun = true
+                    return try await context.saveInBackground()
+                }
+            ]
+            // It goes on at once to where it waits for the store's thread.
+            while !hasBegun { await Task.yield() }
             if shown != committed { (flight, isOvertaken) = (shown, false) }
         }
 
@@ -239,7 +246,7 @@ private func writeAtOnce<Result>(_ store: Store, _ body: (Transaction) throws ->
             let gate = Gate(store)
             let person = context.insert(Member(name: "\(change)", age: 1))
             let save = Task { try await context.saveInBackground() }
-            await Task.yield()
+            while context.hasChanges { await Task.yield() }
             #expect(!context.hasChanges && !person.status.isInserted && context.insertedObjects(Member.self).isEmpty)
             let before = try store.currentToken.number
             if isWritten {
@@ -286,7 +293,7 @@ private func writeAtOnce<Result>(_ store: Store, _ body: (Transaction) throws ->
             old.age = 2
             context.delete(gone)
             let save = Task { try await context.saveInBackground() }
-            await Task.yield()
+            while context.hasChanges { await Task.yield() }
             #expect(gone.status.isGone && !context.hasChanges)
             new.age = 5
             let reference = old.reference

@@ -343,8 +343,8 @@ import Testing
         try context.save()
         note.title = "b"
         let saving = Task { try await context.saveInBackground() }
-        // The task has begun when it waits for the store's thread.
-        await Task.yield()
+        // What is being saved is no change any more.
+        while context.hasChanges { await Task.yield() }
         note.title = "c"
         note.rank = 2
         _ = try await saving.value
@@ -358,7 +358,7 @@ import Testing
         #expect(note.title == "c" && note.rank == 2)
         // Undone while it is being saved.
         let again = Task { try await context.saveInBackground() }
-        await Task.yield()
+        while context.hasChanges { await Task.yield() }
         try context.undo()
         _ = try await again.value
         #expect(note.title == "b" && note.status.isChanged)
