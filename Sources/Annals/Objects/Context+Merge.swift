@@ -64,6 +64,20 @@ extension Context {
         }
     }
 
+    /// Merges after each change of the store by this or another process, until the task is cancelled: `follow()` for a
+    /// task of your own, which learns why it ends. The context merges first, so nothing is missed between two calls.
+    ///
+    ///     try await context.following()
+    ///
+    /// Returns when the task is cancelled. Keeps the context meanwhile.
+    ///
+    /// Throws `StoreError`: why it cannot go on. `contextClosed` or `closed` if the context or the store was closed,
+    /// `storeRemoved` or `storeReplaced` if another file has taken the store's place; what `merge()` throws.
+    public func following(isolation: isolated any Actor = #isolation) async throws {
+        let wait = try ChangeWait(try core.requireStore(), asynchronously: true)
+        while try await wait.newerSnapshot(than: try token.number) != nil { try merge() }
+    }
+
     /// Ends what `follow()` began.
     public func stopFollowing() {
         follower?.cancel()

@@ -131,6 +131,23 @@ public final class HistoryTracker: Sendable {
     /// Begins to follow the store, with a round for what came before. Does nothing if the tracker runs.
     public func start(isolation: isolated (any Actor)? = #isolation) { core.start(after: isolation) }
 
+    /// Follows the store in the calling task, for structured concurrency: starts the tracker if it does not run, and
+    /// returns when it has ended, because the task was cancelled or somebody has called `stop()`. Cancelling the task
+    /// stops the tracker as `stop()` does.
+    ///
+    ///     try await withThrowingTaskGroup(of: Void.self) { group in
+    ///         group.addTask { try await tracker.run() }
+    ///         group.addTask { try await server.run() }
+    ///         try await group.next()
+    ///         group.cancelAll()
+    ///     }
+    ///
+    /// Throws `StoreError`: why the tracker has ended by itself, as `state` says it; `invalidArgument` if a body of the
+    /// tracker calls it, which would wait for itself.
+    public func run(isolation: isolated (any Actor)? = #isolation) async throws {
+        try await core.runToEnd(after: isolation)
+    }
+
     /// Ends everything that the tracker started, and waits for it. The round that runs is ended properly: what
     /// observers have got is not delivered again. Only if the cursor cannot be moved just then, because the store is
     /// busy or full, does another tracker deliver it again. Called by a body of the tracker itself, it does not wait.

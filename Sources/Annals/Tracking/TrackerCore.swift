@@ -195,6 +195,23 @@ final class TrackerCore: Sendable {
         await task?.value
     }
 
+    /// Starts, and returns when the tracker has ended. Throws why it has ended by itself.
+    func runToEnd(after isolation: isolated (any Actor)?) async throws {
+        guard Self.current != ObjectIdentifier(self) else {
+            throw StoreError(
+                .invalidArgument,
+                "A body of a tracker calls the tracker's run(), which waits for the body: call start().")
+        }
+        start(after: isolation)
+        guard let task = state.withLock({ $0.task }) else { return }
+        await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            _ = beginToStop()
+        }
+        if case .failed(let error) = state.withLock({ $0.phase }) { throw error }
+    }
+
     // MARK: Following
 
     /// Follows the store until it is stopped. Returns how it ended.
