@@ -70,6 +70,12 @@ private struct Rebound<E: Entity>: PredicateExpression {
     }
 }
 
+extension Rebound: TitledExpression {
+    func title(_ translator: PredicateTranslator) -> String {
+        translator.with(variable.key).title(expression)
+    }
+}
+
 /// Several predicates of whatever entity.
 protocol CombinedExpression: KnownExpression {
     /// The condition that they mean; `evaluate` makes one of what is not translated.
@@ -89,8 +95,8 @@ extension CombinedPredicates: CombinedExpression {
         }
         switch way {
         case .all: return parts.reduce(.constant(true)) { .both($0, $1) }
-        case .any: return parts.isEmpty ? .constant(false) : .any(parts)
-        case .none: return .not(parts.isEmpty ? .constant(false) : .any(parts))
+        case .any: return .either(parts)
+        case .none: return .opposite(.either(parts))
         }
     }
 }

@@ -23,6 +23,8 @@ indirect enum Condition {
     /// A part of a predicate that rows do not decide.
     struct Evaluation {
         let evaluate: (ObjectID) throws -> Bool
+        /// The part for people.
+        let title: () -> String
     }
 }
 
@@ -132,6 +134,22 @@ extension Condition {
         }
     }
 
+    /// At least one, without what is certain.
+    static func either(_ parts: [Condition]) -> Condition {
+        var open: [Condition] = []
+        for part in parts {
+            if case .constant(true) = part { return part }
+            if case .constant(false) = part { continue }
+            open.append(part)
+        }
+        return open.isEmpty ? .constant(false) : open.count == 1 ? open[0] : .any(open)
+    }
+
+    /// The opposite, of what is certain too.
+    static func opposite(_ condition: Condition) -> Condition {
+        if case .constant(let isTrue) = condition { .constant(!isTrue) } else { .not(condition) }
+    }
+
     /// The parts that must all hold.
     var conjuncts: [Condition] {
         if case .all(let parts) = self { parts } else { [self] }
@@ -178,7 +196,7 @@ extension Condition: CustomStringConvertible {
         case .step(let step, let inner, _): "\(step.name): \(inner)"
         case .anyOf(let step, let inner): "any of \(step.name): \(inner)"
         case .count(let step, _, _): "number of \(step.name)"
-        case .evaluated: "evaluated on the object"
+        case .evaluated(let evaluation): "\(evaluation.title()), evaluated on the object"
         }
     }
 }

@@ -216,6 +216,7 @@ struct Fetch<E: Entity> {
     private static var fewValues: Int { 128 }
 
     var plan: FetchPlan { run.plan }
+    var view: View { run.snapshot.view }
     var touched: Int { run.touched }
 
     mutating func forEachRow(_ body: (ObjectID, RowImage) throws(StoreError) -> Bool) throws(StoreError) {
@@ -368,6 +369,9 @@ public struct FetchExplanation: Sendable, CustomStringConvertible {
     public let translated: String
     /// Whether a part of the predicate is evaluated on objects, which takes about 70 times as long for each.
     public let isPartlyEvaluated: Bool
+    /// The parts of the predicate that the access does not decide, each with the reason: they are asked of every object
+    /// that it finds. Constants are written as …: they are values of objects.
+    public let unindexed: [String]
     /// Whether objects are sorted in memory, because no index has their order.
     public let isSorted: Bool
     /// How many rows were read to decide about them.
@@ -379,6 +383,7 @@ public struct FetchExplanation: Sendable, CustomStringConvertible {
         """
         access: \(access)
         predicate: \(translated)\(isPartlyEvaluated ? " (a part is evaluated on objects)" : "")
+        without an index: \(unindexed.isEmpty ? "nothing" : unindexed.joined(separator: "; "))
         order: \(isSorted ? "sorted in memory" : "as read")
         rows touched: \(rowsTouched), results: \(results)
         """
@@ -393,9 +398,10 @@ extension Snapshot {
     /// ```
     ///
     /// Comparisons with constants, `nil`, ranges and collections, `starts(with:)`, `contains`, `caseFolded` and one
-    /// step to other objects are decided by the bytes of rows and through indexes. Everything else is evaluated on the
-    /// object. `explain` says what happens. An index finds text by its bytes: text that is not normalised is found only
-    /// where it is written the same.
+    /// step to other objects are decided by the bytes of rows and through indexes. A constant is every part without the
+    /// object, such as `limits[1] * 2`: it is computed once, before objects are read. Everything else is evaluated on
+    /// the object. `explain` says what happens, and which part keeps the predicate from an index. An index finds text
+    /// by its bytes: text that is not normalised is found only where it is written the same.
     ///
     /// - Parameters:
     ///   - type: The entity.
@@ -464,7 +470,7 @@ extension Snapshot {
         let results = try fetch.references().count
         return FetchExplanation(
             access: fetch.plan.title, translated: "\(fetch.plan.condition)",
-            isPartlyEvaluated: !fetch.plan.condition.isTranslated, isSorted: !fetch.plan.isInOrder,
-            rowsTouched: fetch.touched, results: results)
+            isPartlyEvaluated: !fetch.plan.condition.isTranslated, unindexed: fetch.plan.unindexed(fetch.view),
+            isSorted: !fetch.plan.isInOrder, rowsTouched: fetch.touched, results: results)
     }
 }

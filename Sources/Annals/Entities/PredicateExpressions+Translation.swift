@@ -8,12 +8,16 @@ extension PredicateExpressions.Conjunction: LogicalExpression {
     func condition(
         _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
     ) -> Condition {
-        .both(translator.condition(lhs, evaluate), translator.condition(rhs, evaluate))
+        // As Swift does it: `count > 0 && $0.size > total / count` divides only if there is something to divide by.
+        let left = translator.condition(lhs, evaluate)
+        if case .constant(false) = left { return left }
+        return .both(left, translator.condition(rhs, evaluate))
     }
 
     func condition(_ translator: PredicateTranslator) -> Condition? {
-        guard let left = translator.wholly(lhs), let right = translator.wholly(rhs) else { return nil }
-        return .both(left, right)
+        guard let left = translator.wholly(lhs) else { return nil }
+        if case .constant(false) = left { return left }
+        return translator.wholly(rhs).map { .both(left, $0) }
     }
 }
 
@@ -21,21 +25,39 @@ extension PredicateExpressions.Disjunction: LogicalExpression {
     func condition(
         _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
     ) -> Condition {
-        .any([translator.condition(lhs, evaluate), translator.condition(rhs, evaluate)])
+        let left = translator.condition(lhs, evaluate)
+        if case .constant(true) = left { return left }
+        return .either([left, translator.condition(rhs, evaluate)])
     }
 
     func condition(_ translator: PredicateTranslator) -> Condition? {
-        guard let left = translator.wholly(lhs), let right = translator.wholly(rhs) else { return nil }
-        return .any([left, right])
+        guard let left = translator.wholly(lhs) else { return nil }
+        if case .constant(true) = left { return left }
+        return translator.wholly(rhs).map { .either([left, $0]) }
     }
 }
 
 extension PredicateExpressions.Negation: LogicalExpression {
     func condition(
         _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
-    ) -> Condition { .not(translator.condition(wrapped, evaluate)) }
+    ) -> Condition { .opposite(translator.condition(wrapped, evaluate)) }
 
-    func condition(_ translator: PredicateTranslator) -> Condition? { translator.wholly(wrapped).map { .not($0) } }
+    func condition(_ translator: PredicateTranslator) -> Condition? { translator.wholly(wrapped).map { .opposite($0) } }
+}
+
+extension PredicateExpressions.Conditional: KnownExpression, LogicalExpression where If.Output == Bool {
+    /// A constant decides which branch it is.
+    func condition(
+        _ translator: PredicateTranslator, _ evaluate: (any PredicateExpression<Bool>) -> Condition
+    ) -> Condition {
+        guard let isTrue = translator.value(test) else { return evaluate(self) }
+        return isTrue ? translator.condition(trueBranch, evaluate) : translator.condition(falseBranch, evaluate)
+    }
+
+    func condition(_ translator: PredicateTranslator) -> Condition? {
+        guard let isTrue = translator.value(test) else { return nil }
+        return isTrue ? translator.wholly(trueBranch) : translator.wholly(falseBranch)
+    }
 }
 
 // MARK: Constants
@@ -48,20 +70,16 @@ extension PredicateExpressions.NilLiteral: ConstantExpression {
     var constant: Any { Wrapped?.none as Any }
 }
 
-extension PredicateExpressions.ClosedRange: ConstantRange {
-    var bounds: RangeBounds? {
-        guard let lower = (lower as? any ConstantExpression)?.constant,
-            let upper = (upper as? any ConstantExpression)?.constant
-        else { return nil }
+extension PredicateExpressions.ClosedRange: BoundsExpression {
+    func bounds(_ translator: PredicateTranslator) -> RangeBounds? {
+        guard let lower = translator.constant(lower), let upper = translator.constant(upper) else { return nil }
         return RangeBounds(lower: lower, upper: upper, isUpperIncluded: true)
     }
 }
 
-extension PredicateExpressions.Range: ConstantRange {
-    var bounds: RangeBounds? {
-        guard let lower = (lower as? any ConstantExpression)?.constant,
-            let upper = (upper as? any ConstantExpression)?.constant
-        else { return nil }
+extension PredicateExpressions.Range: BoundsExpression {
+    func bounds(_ translator: PredicateTranslator) -> RangeBounds? {
+        guard let lower = translator.constant(lower), let upper = translator.constant(upper) else { return nil }
         return RangeBounds(lower: lower, upper: upper, isUpperIncluded: false)
     }
 }
@@ -73,28 +91,35 @@ struct RangeBounds {
     var isUpperIncluded: Bool
 }
 
-protocol ConstantRange {
-    var bounds: RangeBounds? { get }
+/// A range that a predicate makes of two bounds.
+private protocol BoundsExpression {
+    /// Nil if a bound depends on the object.
+    func bounds(_ translator: PredicateTranslator) -> RangeBounds?
+}
+
+/// A range that is a constant.
+private protocol ConstantRange {
+    var bounds: RangeBounds { get }
 }
 
 extension Swift.ClosedRange: ConstantRange {
-    var bounds: RangeBounds? { RangeBounds(lower: lowerBound, upper: upperBound, isUpperIncluded: true) }
+    var bounds: RangeBounds { RangeBounds(lower: lowerBound, upper: upperBound, isUpperIncluded: true) }
 }
 
 extension Swift.Range: ConstantRange {
-    var bounds: RangeBounds? { RangeBounds(lower: lowerBound, upper: upperBound, isUpperIncluded: false) }
+    var bounds: RangeBounds { RangeBounds(lower: lowerBound, upper: upperBound, isUpperIncluded: false) }
 }
 
 extension Swift.PartialRangeFrom: ConstantRange {
-    var bounds: RangeBounds? { RangeBounds(lower: lowerBound, upper: nil, isUpperIncluded: false) }
+    var bounds: RangeBounds { RangeBounds(lower: lowerBound, upper: nil, isUpperIncluded: false) }
 }
 
 extension Swift.PartialRangeThrough: ConstantRange {
-    var bounds: RangeBounds? { RangeBounds(lower: nil, upper: upperBound, isUpperIncluded: true) }
+    var bounds: RangeBounds { RangeBounds(lower: nil, upper: upperBound, isUpperIncluded: true) }
 }
 
 extension Swift.PartialRangeUpTo: ConstantRange {
-    var bounds: RangeBounds? { RangeBounds(lower: nil, upper: upperBound, isUpperIncluded: false) }
+    var bounds: RangeBounds { RangeBounds(lower: nil, upper: upperBound, isUpperIncluded: false) }
 }
 
 // MARK: Operands
@@ -103,8 +128,6 @@ extension PredicateTranslator {
     func operand<X>(_ expression: X) -> PredicateOperand? {
         PredicateNode.of(X.self).operand?.cast(expression).operand(self)
     }
-
-    func constant<X>(_ expression: X) -> Any? { PredicateNode.of(X.self).constant?.cast(expression).constant }
 
     /// Whether an expression is the variable itself.
     func isVariable<X>(_ expression: X) -> Bool {
@@ -233,11 +256,11 @@ extension PredicateExpressions.Equal: TranslatedExpression {
 }
 
 extension PredicateExpressions.NotEqual: TranslatedExpression {
-    func condition(_ translator: PredicateTranslator) -> Condition? { translator.equal(lhs, rhs).map { .not($0) } }
+    func condition(_ translator: PredicateTranslator) -> Condition? { translator.equal(lhs, rhs).map { .opposite($0) } }
 }
 
 extension PredicateTranslator {
-    fileprivate func equal<L, R>(_ left: L, _ right: R) -> Condition? {
+    fileprivate func equal<L: PredicateExpression, R: PredicateExpression>(_ left: L, _ right: R) -> Condition? {
         if let operand = operand(left), let constant = constant(right) {
             return compared(operand, .equal, [constant])
         }
@@ -246,7 +269,7 @@ extension PredicateTranslator {
         }
         // `$0.folder?.name.contains("x") == true`
         if let binding = left as? any OptionalBinding, let isTrue = constant(right) as? Bool {
-            return binding.condition(self, isMissing: !isTrue).map { isTrue ? $0 : .not($0) }
+            return binding.condition(self, isMissing: !isTrue).map { isTrue ? $0 : .opposite($0) }
         }
         return nil
     }
@@ -282,8 +305,9 @@ extension PredicateExpressions.Comparison: TranslatedExpression {
 
 extension PredicateExpressions.RangeExpressionContains: TranslatedExpression {
     func condition(_ translator: PredicateTranslator) -> Condition? {
-        let range = (range as? any ConstantRange) ?? translator.constant(range) as? any ConstantRange
-        guard let bounds = range?.bounds, let operand = translator.operand(element) else { return nil }
+        guard let operand = translator.operand(element) else { return nil }
+        let made = (range as? any BoundsExpression)?.bounds(translator)
+        guard let bounds = made ?? (translator.constant(range) as? any ConstantRange)?.bounds else { return nil }
         var condition = Condition.constant(true)
         if let lower = bounds.lower {
             guard let part = translator.compared(operand, .greaterOrEqual, [lower]) else { return nil }
@@ -347,7 +371,7 @@ extension PredicateExpressions.SequenceAllSatisfy: TranslatedExpression {
         guard let (step, inner) = translator.step(sequence, variable.key, LHS.Output.Element.self),
             let condition = inner.wholly(test)
         else { return nil }
-        return .not(.anyOf(step, .not(condition)))
+        return .not(.anyOf(step, .opposite(condition)))
     }
 }
 
@@ -365,7 +389,9 @@ extension PredicateTranslator {
 extension PredicateExpressions.NilCoalesce: TranslatedExpression {
     /// `if let date = $0.date { date > past } else { false }`, and the same with a step to another object.
     func condition(_ translator: PredicateTranslator) -> Condition? {
-        guard let isMissing = translator.constant(rhs) as? Bool else { return nil }
+        guard let isMissing = translator.constant(rhs) as? Bool else {
+            return (lhs as? any OptionalBinding)?.ofConstant(translator) { translator.wholly(rhs) }
+        }
         return (lhs as? any OptionalBinding)?.condition(translator, isMissing: isMissing)
             ?? operand(translator).flatMap { translator.compared($0, .equal, [true]) }
     }
@@ -373,6 +399,8 @@ extension PredicateExpressions.NilCoalesce: TranslatedExpression {
 
 protocol OptionalBinding {
     func condition(_ translator: PredicateTranslator, isMissing: Bool) -> Condition?
+    /// The condition if what is bound is a constant; nil if it is none. `missing` makes the condition of no value.
+    func ofConstant(_ translator: PredicateTranslator, ifMissing missing: () -> Condition?) -> Condition?
 }
 
 extension PredicateExpressions.OptionalFlatMap: OptionalBinding {
@@ -381,13 +409,21 @@ extension PredicateExpressions.OptionalFlatMap: OptionalBinding {
             return inner.wholly(transform).map { .step(step, $0, isMissing: isMissing) }
         }
         // The bound value stands for the property: its comparisons are those of the property, where it is not nil.
-        guard let (index, property) = (wholeProperty(translator)), property.codec.isOptional else { return nil }
+        guard let (index, property) = (wholeProperty(translator)), property.codec.isOptional else {
+            return ofConstant(translator) { .constant(isMissing) }
+        }
         let bound = BoundProperty(translator: translator, index: index, variable: variable.key)
         guard let present = bound.condition(transform) else { return nil }
         guard let isNull = translator.compared(.property(index, isFolded: false, absent: nil), .isNull, []) else {
             return nil
         }
-        return isMissing ? .any([isNull, present]) : .both(.not(isNull), present)
+        return isMissing ? .either([isNull, present]) : .both(.not(isNull), present)
+    }
+
+    func ofConstant(_ translator: PredicateTranslator, ifMissing missing: () -> Condition?) -> Condition? {
+        guard let constant = translator.value(wrapped) else { return nil }
+        guard let content = constant else { return missing() }
+        return translator.binding(variable, content).wholly(transform)
     }
 
     private func wholeProperty(_ translator: PredicateTranslator) -> (Int, EntityModel.Property)? {

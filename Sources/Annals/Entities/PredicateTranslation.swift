@@ -10,6 +10,8 @@ struct PredicateTranslator {
     let layout: RowLayout
     /// The variable that stands for the object.
     let variable: PredicateExpressions.VariableID
+    /// The constants that `if let` has bound to variables.
+    var bound = PredicateBindings()
     /// Finds the place in a value of the property that a key path of objects leads to.
     let offset: (AnyKeyPath) -> Int?
 
@@ -48,25 +50,50 @@ struct PredicateTranslator {
                         PredicateBindings((variable, Object<E>(Reference(object), source))))
                     if let failure = source.failure { throw failure }
                     return isMatch
+                } title: {
+                    translator.title(expression)
                 })
         }
     }
 
-    /// Conjunctions, disjunctions and negations of what may be translated and what may not.
+    /// Conjunctions, disjunctions and negations of what may be translated and what may not. A part without the object
+    /// is computed here, once.
     func condition<X: PredicateExpression<Bool>>(
         _ expression: X, _ evaluate: (any PredicateExpression<Bool>) -> Condition
     ) -> Condition {
         let node = PredicateNode.of(X.self)
         if let type = node.combined { return type.cast(expression).condition(self, evaluate) }
         if let type = node.logical { return type.cast(expression).condition(self, evaluate) }
-        return node.translated?.cast(expression).condition(self) ?? evaluate(expression)
+        if let condition = node.translated?.cast(expression).condition(self) { return condition }
+        return value(expression).map { .constant($0) } ?? evaluate(expression)
     }
 
     /// The same for parts of which all must be translated.
-    func wholly<X>(_ expression: X) -> Condition? {
+    func wholly<X: PredicateExpression>(_ expression: X) -> Condition? {
         let node = PredicateNode.of(X.self)
         if let type = node.logical { return type.cast(expression).condition(self) }
-        return node.translated?.cast(expression).condition(self)
+        if let condition = node.translated?.cast(expression).condition(self) { return condition }
+        return (value(expression) as? Bool).map { .constant($0) }
+    }
+
+    // MARK: Constants
+
+    /// The value of a part that does not depend on the object; nil if it does, or cannot be computed.
+    func constant<X: PredicateExpression>(_ expression: X) -> Any? {
+        if let type = PredicateNode.of(X.self).constant { return type.cast(expression).constant }
+        return value(expression)
+    }
+
+    /// The same with its type. Evaluating stops at the first variable that stands for an object.
+    func value<X: PredicateExpression>(_ expression: X) -> X.Output? {
+        do { return try expression.evaluate(bound) } catch { return nil }
+    }
+
+    /// A translator for what `if let` does with a constant.
+    func binding<V>(_ variable: PredicateExpressions.Variable<V>, _ constant: V) -> PredicateTranslator {
+        var translator = self
+        translator.bound[variable] = constant
+        return translator
     }
 
     // MARK: Properties
@@ -103,13 +130,16 @@ struct PredicateTranslator {
     func inner<T: Entity>(
         _ type: T.Type, _ variable: PredicateExpressions.VariableID
     ) -> PredicateTranslator? {
-        try? Self.make(type, snapshot, variable)
+        var inner = try? Self.make(type, snapshot, variable)
+        inner?.bound = bound
+        return inner
     }
 
     /// The same for another variable that stands for the object.
     func with(_ variable: PredicateExpressions.VariableID) -> PredicateTranslator {
         PredicateTranslator(
-            snapshot: snapshot, model: model, binding: binding, layout: layout, variable: variable, offset: offset)
+            snapshot: snapshot, model: model, binding: binding, layout: layout, variable: variable, bound: bound,
+            offset: offset)
     }
 
     // MARK: Comparisons
@@ -173,18 +203,23 @@ struct PredicateTranslator {
         let type = property.codec.attributeType
         guard Self.decides(comparison, property.codec, type) else { return nil }
         var values: [Value] = []
+        values.reserveCapacity(constants.count)
         for constant in constants {
             if type.isObjectList {
                 guard let object = Self.reference(constant) else { return nil }
                 values.append(.object(object))
-            } else {
-                // A value that cannot be stored is not translated.
-                guard let value = try? property.codec.value(of: constant), (try? value.storedValue()) != nil else {
-                    return nil
-                }
+                continue
+            }
+            do {
+                guard let value = try property.codec.value(of: constant) else { return nil }
+                _ = try value.storedValue()
                 values.append(value)
+            } catch {
+                // A value that cannot be stored is not translated. No object has it.
+                if comparison != .oneOf { return nil }
             }
         }
+        if comparison == .oneOf, values.isEmpty { return .constant(false) }
         var known = property.codec.isOptional ? Value.null : property.initial
         if let absent {
             guard let value = try? property.codec.value(of: absent) else { return nil }
@@ -202,7 +237,7 @@ struct PredicateTranslator {
     ) -> Bool {
         switch comparison {
         case .isNull: true
-        case .equal, .oneOf: type != .json && type != .decimal && !type.isObjectList
+        case .equal, .oneOf: type != .json && !type.isObjectList
         case .hasElement: type.isObjectList
         case .startsWith, .contains: type == .string && codec.form == .string
         case .less, .lessOrEqual, .greater, .greaterOrEqual:
@@ -247,7 +282,7 @@ protocol OperandExpression: KnownExpression {
     func operand(_ translator: PredicateTranslator) -> PredicateOperand?
 }
 
-/// Expressions without a variable.
+/// Expressions that are a constant.
 protocol ConstantExpression: KnownExpression {
     var constant: Any { get }
 }

@@ -2,6 +2,7 @@
 //
 // Invariants:
 // PT1  `matches` of a value and `matches` of a row that has it agree.
+// PT2  One of several constants is equal to a value exactly if a comparison with that constant alone says so.
 
 internal import FoundationEssentials
 
@@ -38,7 +39,7 @@ final class PropertyTest: @unchecked Sendable {
     let isFolded: Bool
     /// UTF-8 of the first constant, if rows are compared with it.
     private let text: UnsafeMutableRawBufferPointer?
-    private let set: Set<Value>
+    private let set: ConstantSet
     private let fast: Fast
 
     /// What is compared without making a value.
@@ -62,7 +63,7 @@ final class PropertyTest: @unchecked Sendable {
         self.constants = constants
         self.absent = absent
         self.isFolded = isFolded
-        set = comparison == .oneOf ? Set(constants) : []
+        set = ConstantSet(comparison == .oneOf ? constants : [])
         var text: UnsafeMutableRawBufferPointer?
         switch (comparison, constants.first) {
         case (.isNull, _), (.hasElement, _): fast = .none
@@ -98,7 +99,7 @@ final class PropertyTest: @unchecked Sendable {
         switch comparison {
         case .isNull: return value.isNull
         case .equal: return value.isNull ? constant.isNull : Self.areEqual(value, constant)
-        case .oneOf: return constants.contains { $0.isNull ? value.isNull : Self.areEqual(value, $0) }
+        case .oneOf: return set.contains(value)
         case .less: return Self.isLess(value, constant)
         case .lessOrEqual: return Self.isLess(value, constant) || Self.areEqual(value, constant)
         case .greater: return Self.isLess(constant, value)
@@ -138,7 +139,7 @@ final class PropertyTest: @unchecked Sendable {
         case .int(let bound):
             guard let slot = row.cells.slot(position, type: 2) else { break }
             let int = Int64(littleEndian: slot.loadUnaligned(as: Int64.self))
-            return comparison == .oneOf ? set.contains(.int(int)) : compare(int, bound)
+            return comparison == .oneOf ? set.contains(int) : compare(int, bound)
         case .double(let bound):
             guard let slot = row.cells.slot(position, type: 3) else { break }
             return compare(Double(bitPattern: UInt64(littleEndian: slot.loadUnaligned(as: UInt64.self))), bound)

@@ -189,7 +189,8 @@ package struct UntypedFetch {
         }
         return FetchExplanation(
             access: plan.title, translated: "\(plan.condition)", isPartlyEvaluated: !plan.condition.isTranslated,
-            isSorted: !plan.isInOrder, rowsTouched: touched, results: results)
+            unindexed: plan.unindexed(snapshot.view), isSorted: !plan.isInOrder, rowsTouched: touched,
+            results: results)
     }
 }
 
@@ -362,21 +363,24 @@ private struct UntypedTranslator {
         _ position: Int, _ comparison: PropertyTest.Comparison, _ values: [Value]
     ) -> Condition {
         let (snapshot, entity) = (snapshot, entity)
-        let constants = values.compactMap(\.decimal)
+        let constants = ConstantSet(values)
+        let constant = values.first?.decimal
         return .evaluated(
             Condition.Evaluation { object in
                 var value: Decimal?
                 _ = try snapshot.lendRow(object, in: entity) { (row) throws(StoreError) in
                     value = try row.value(at: position).decimal
                 }
-                guard let value, let constant = constants.first else { return false }
+                guard let value, let constant else { return false }
                 return switch comparison {
                 case .less: value < constant
                 case .lessOrEqual: value <= constant
                 case .greater: value > constant
                 case .greaterOrEqual: value >= constant
-                default: constants.contains(value)
+                default: constants.contains(.decimal(value))
                 }
+            } title: {
+                entity.attributes[position]
             })
     }
 

@@ -1,0 +1,61 @@
+// Which parts of a predicate the access of a fetch does not decide, and why: for explanations.
+
+extension FetchPlan {
+    /// The parts that are asked of every object that the access finds, each with the reason.
+    func unindexed(_ view: View) -> [String] {
+        if case .nothing = access { return [] }
+        return condition.conjuncts.compactMap { part in
+            reason(part, view).map { "\(part): \($0)" }
+        }
+    }
+
+    /// Why the access does not decide a part; nil if it does.
+    private func reason(_ part: Condition, _ view: View) -> String? {
+        switch part {
+        case .constant, .all: return nil
+        case .isOne:
+            if case .objects = access { return nil }
+            return "another access is better"
+        case .test(let test): return reason(test, view)
+        case .any: return "no index finds alternatives"
+        case .not: return "no index finds what differs"
+        case .step(let step, _, _):
+            if case .ranges(let index, _) = access, case .property(let position) = step.way,
+                index.attributes == [layout.entity.attributes[position].number]
+            {
+                return nil
+            }
+            return "other objects are read"
+        case .anyOf, .count: return "other objects are read"
+        case .evaluated: return "not a comparison with a constant"
+        }
+    }
+
+    private func reason(_ test: PropertyTest, _ view: View) -> String? {
+        if test.isFolded { return "no index has small letters" }
+        switch test.comparison {
+        case .contains, .hasElement: return "no index finds what contains something"
+        case .oneOf where !test.isExactKey: return "no index finds several dates"
+        default: break
+        }
+        guard test.isIndexable(layout) else { return "no index finds what has no value" }
+        guard view.totals != nil else { return "a state of the past has no indexes" }
+        let number = layout.entity.attributes[test.position].number
+        if case .ranges(let index, _) = access, index.attributes.contains(number) {
+            // A part of a key is decided if all before it are equal to something.
+            for attribute in index.attributes.prefix(while: { $0 != number }) {
+                let isEqual = condition.conjuncts.contains { part in
+                    guard case .test(let other) = part else { return false }
+                    return other.comparison == .equal && layout.entity.attributes[other.position].number == attribute
+                }
+                if !isEqual { return "another access is better" }
+            }
+            return nil
+        }
+        let isIndexed = view.shape.indexes(of: layout.number).contains { place in
+            let index = view.shape.indexes[place]
+            return !index.isOfList && index.id.attributes.first == number && view.hasBuilt(index.id)
+        }
+        return isIndexed ? "another access is better" : "“\(test.name)” has no index"
+    }
+}
