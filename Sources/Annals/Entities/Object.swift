@@ -21,10 +21,14 @@ public final class Object<E: Entity> {
     @exclusivity(unchecked) public internal(set) var reference: Reference<E>
     @usableFromInline let source: ObjectSource
     /// The properties as they are shown; nil until they are read.
-    @exclusivity(unchecked) @usableFromInline var loaded: E?
+    @exclusivity(unchecked) @usableFromInline var loaded: E? {
+        didSet { if source.logsEdits { source.noteLoaded(self) } }
+    }
     /// The properties that edits are relative to; nil if nothing is edited.
     @exclusivity(unchecked) var saved: SavedValue<E>?
-    @exclusivity(unchecked) var phase = ObjectPhase.stored
+    @exclusivity(unchecked) var phase = ObjectPhase.stored {
+        didSet { if source.logsEdits, isRegistered { source.notePhase(self) } }
+    }
     /// Whether the source must be told when the object is released.
     var isRegistered = false
     /// The ID that it had first: a temporary one if it was inserted here.
@@ -187,6 +191,8 @@ class ObjectSource {
     /// Told what is read; nil if nobody wants to know.
     var reads: ReadRecorder? { didSet { noticeReads() } }
     @usableFromInline private(set) final var noticesReads = false
+    /// Whether `noteLoaded` and `notePhase` want to be called.
+    final var logsEdits = false
 
     private func noticeReads() { noticesReads = probe != nil || tracking != nil || reads != nil }
 
@@ -216,6 +222,12 @@ class ObjectSource {
 
     /// Gives an object new properties, of which those at an offset may differ; nil if any may.
     func apply<E: Entity>(_ value: E, to object: Object<E>, at offset: Int?) {}
+
+    /// An object has other properties, or was read.
+    func noteLoaded<E: Entity>(_ object: Object<E>) {}
+
+    /// An object is shown now, or no longer.
+    func notePhase<E: Entity>(_ object: Object<E>) {}
 
     /// Somebody observes what refers to an object.
     func noteObservedSide(_ object: ObjectID) {}

@@ -80,7 +80,8 @@ extension Store {
         try batch(values, author, contextName, durability) { try $0.insert(contentsOf: values) }
     }
 
-    /// Inserts or updates an object for each value of a sequence, in one transaction: see `Transaction.upsert`. As
+    /// Inserts or updates an object for each value of a sequence, in one transaction: see `Transaction.upsert`. An
+    /// existing object gets all properties of the value. As
     /// `insert(contentsOf:author:contextName:durability:)`.
     @discardableResult
     public func upsert<E: Entity>(
@@ -91,6 +92,22 @@ extension Store {
             var references: [Reference<E>] = []
             references.reserveCapacity(values.underestimatedCount)
             for value in values { references.append(try transaction.upsert(value)) }
+            return references
+        }
+    }
+
+    /// Inserts an object for each value of a sequence, or sets some properties of the existing one, in one transaction:
+    /// see `Transaction.upsert(_:updating:)`. As `insert(contentsOf:author:contextName:durability:)`.
+    @discardableResult
+    public func upsert<E: Entity>(
+        contentsOf values: some Sequence<E>, updating properties: [any PartialKeyPath<E> & Sendable],
+        author: String? = nil, contextName: String? = nil, durability: Durability? = nil
+    ) throws -> BatchResult<E> {
+        try batch(values, author, contextName, durability) { transaction in
+            let slots = try transaction.slots(properties)
+            var references: [Reference<E>] = []
+            references.reserveCapacity(values.underestimatedCount)
+            for value in values { references.append(try transaction.upsert(value, slots: slots)) }
             return references
         }
     }

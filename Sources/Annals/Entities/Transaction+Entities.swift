@@ -39,9 +39,7 @@ extension Transaction {
     func insert(
         _ value: UnsafeRawPointer, _ binding: EntityBinding, _ layout: RowLayout
     ) throws(StoreError) -> ObjectID {
-        let object = try draft.insert(layout) { (row) throws(StoreError) in try binding.write(value, to: &row) }
-        if attachment != nil { note(object, binding, layout) }
-        return object
+        try draft.insert(layout) { (row) throws(StoreError) in try binding.write(value, to: &row) }
     }
 
     /// Returns the reference of an object that this transaction may insert later, once. Throws `StoreError`.
@@ -61,7 +59,6 @@ extension Transaction {
                 try binding.write(UnsafeRawPointer(value), to: &row)
             }
         }
-        note(reference.id, binding, layout)
     }
 
     // MARK: Updating
@@ -109,7 +106,7 @@ extension Transaction {
         _ value: inout E, to object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout, asRead read: E? = nil
     ) throws(StoreError) -> Bool {
         guard object.entityNumber == layout.number else { throw Self.notFound(Reference<E>(object), binding) }
-        let isDifferent = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+        return try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
             try prepare(value, binding)
             let properties = UnsafeRawPointer(value)
             if let read {
@@ -127,8 +124,6 @@ extension Transaction {
             }
             return try update(object, try binding.changes(properties), binding)
         }
-        if isDifferent { note(object, binding, layout) }
-        return isDifferent
     }
 
     private func update(

@@ -6,8 +6,9 @@ extension Transaction {
     /// The objects that satisfy a predicate, as this transaction sees them, with its own changes.
     ///
     /// Parameters and errors are those of `Snapshot.fetch`. While the transaction has changed nothing, it takes as
-    /// long. Afterwards all results are in memory, its own changes are looked through, and a predicate that crosses a
-    /// relationship reads all objects of the entity.
+    /// long. Afterwards all results are in memory. Its own changes are found through the same indexes: the first search
+    /// that uses one takes time for all changes of the transaction, and later ones for those since. A predicate that
+    /// crosses a relationship is asked of every object that the other parts of the predicate leave.
     public func fetch<E: Entity>(
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
         offset: Int = 0
@@ -29,7 +30,7 @@ extension Transaction {
         return try found(predicate, [], limit: nil, offset: 0).count
     }
 
-    private typealias Found<E: Entity> = (reference: Reference<E>, value: E)
+    fileprivate typealias Found<E: Entity> = (reference: Reference<E>, value: E)
 
     private func found<E: Entity>(
         _ predicate: Predicate<Object<E>>?, _ sort: [SortKey<E>], limit: Int?, offset: Int
@@ -44,7 +45,8 @@ extension Transaction {
             }
             return found
         }
-        var found = try unchanged(predicate, binding, layout) + own(predicate, binding, layout)
+        let search = try TransactionSearch(self, predicate, binding, layout)
+        var found = try search.unchanged() + search.own()
         let columns = try binding.columns(sort, layout)
         if !columns.isEmpty {
             var keyed: [(key: [UInt8], found: Found<E>)] = []
@@ -60,72 +62,112 @@ extension Transaction {
         }
         return Array(found.dropFirst(max(0, offset)).prefix(max(0, limit ?? .max)))
     }
+}
+
+/// One search in a transaction that has changed something.
+private struct TransactionSearch<E: Entity> {
+    let transaction: Transaction
+    let draft: PendingTransaction
+    let predicate: Predicate<Object<E>>?
+    let binding: EntityBinding
+    let layout: RowLayout
+    /// Nil if the entity, or its schema, is as new as the transaction.
+    private let unsaved: UnsavedCondition?
+    /// Whether the transaction has deleted what others may refer to, or the predicate asks other objects: then the
+    /// state before it does not decide.
+    private let dependsOnOthers: Bool
+
+    init(
+        _ transaction: Transaction, _ predicate: Predicate<Object<E>>?, _ binding: EntityBinding, _ layout: RowLayout
+    ) throws(StoreError) {
+        self.transaction = transaction
+        self.predicate = predicate
+        self.binding = binding
+        self.layout = layout
+        draft = transaction.draft
+        guard let before = draft.base.shape.newestLayout(layout.number), before === layout else {
+            (unsaved, dependsOnOthers) = (nil, true)
+            return
+        }
+        let snapshot = transaction.snapshot
+        let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, layout) }
+        let unsaved = UnsavedCondition(condition ?? .constant(true), binding, layout)
+        self.unsaved = unsaved
+        dependsOnOthers = draft.deletesAnything && predicate != nil || unsaved.condition.dependsOnOthers
+    }
+
+    // MARK: Before the transaction
 
     /// Those that this transaction has not touched.
-    private func unchanged<E: Entity>(
-        _ predicate: Predicate<Object<E>>?, _ binding: EntityBinding, _ layout: RowLayout
-    ) throws -> [Found<E>] {
-        let draft = draft
-        guard let before = draft.base.shape.newestLayout(layout.number), before === layout else {
-            // The entity is as new as its schema: nothing of it was there.
+    func unchanged() throws -> [Transaction.Found<E>] {
+        guard let unsaved else {
             guard draft.base.shape.has(layout.number) else { return [] }
-            return try evaluated(predicate, binding, layout)
+            return try matching(try all())
         }
-        var fetch = try Fetch<E>(snapshot, predicate)
-        if draft.deletesAnything || fetch.plan.condition.dependsOnOthers {
-            return try evaluated(predicate, binding, layout)
-        }
-        var found: [Found<E>] = []
-        try fetch.forEachMatch { (object, row) throws(StoreError) in
-            guard !draft.isChangedHere(object) else { return true }
-            var value = E()
-            try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-                try binding.read(row, object, draft.base, layout, into: UnsafeMutableRawPointer(value))
-            }
-            found.append((Reference(object), value))
+        let draft = draft
+        var found: [Transaction.Found<E>] = []
+        let condition = dependsOnOthers ? unsaved.ofOwnProperties : unsaved.condition
+        var run = try FetchRun(transaction.snapshot, condition, [], layout, limit: nil, offset: 0)
+        try run.forEachMatch { (object, row) throws(StoreError) in
+            if !draft.isChangedHere(object) { found.append(try read(row, object)) }
             return true
         }
-        return found
+        return dependsOnOthers ? try matching(found) : found
     }
 
-    /// All that it has not touched, each asked as this transaction sees it.
-    private func evaluated<E: Entity>(
-        _ predicate: Predicate<Object<E>>?, _ binding: EntityBinding, _ layout: RowLayout
-    ) throws -> [Found<E>] {
+    private func all() throws(StoreError) -> [Transaction.Found<E>] {
         let draft = draft
-        var all: [Found<E>] = []
+        var all: [Transaction.Found<E>] = []
         try draft.base.scan(entity: layout.number) { (object, row) throws(StoreError) in
-            guard !draft.isChangedHere(object) else { return true }
-            var value = E()
-            try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-                try readDraft(row, object, binding, layout, into: UnsafeMutableRawPointer(value))
-            }
-            all.append((Reference(object), value))
+            if !draft.isChangedHere(object) { all.append(try read(row, object)) }
             return true
         }
-        return try matching(all, predicate)
+        return all
     }
+
+    // MARK: Its own changes
 
     /// Those that this transaction has inserted or changed.
-    private func own<E: Entity>(
-        _ predicate: Predicate<Object<E>>?, _ binding: EntityBinding, _ layout: RowLayout
-    ) throws -> [Found<E>] {
-        var all: [Found<E>] = []
-        try draft.forEachOwnRow(of: layout.number) { (object, row) throws(StoreError) in
-            var value = E()
-            try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-                try readDraft(row, object, binding, layout, into: UnsafeMutableRawPointer(value))
+    func own() throws -> [Transaction.Found<E>] {
+        var found: [Transaction.Found<E>] = []
+        switch try unsaved?.access(draft.base) ?? .scan {
+        case .nothing: return []
+        case .scan:
+            try draft.forEachOwnRow(of: layout.number) { (object, row) throws(StoreError) in
+                found.append(try read(row, object))
+                return true
             }
-            all.append((Reference(object), value))
-            return true
+        case .objects(let objects): try readOwn(objects, into: &found)
+        case .ranges(let index, let ranges):
+            let own = try transaction.ownIndex(index, layout)
+            try readOwn(try own.objects(index, ranges, layout), into: &found)
         }
-        return try matching(all, predicate)
+        return try matching(found)
     }
 
-    private func matching<E: Entity>(_ all: [Found<E>], _ predicate: Predicate<Object<E>>?) throws -> [Found<E>] {
+    private func readOwn(
+        _ objects: some Sequence<ObjectID>, into found: inout [Transaction.Found<E>]
+    ) throws(StoreError) {
+        for object in objects where object.entityNumber == layout.number && draft.isChangedHere(object) {
+            _ = try draft.withRow(object) { (row) throws(StoreError) in found.append(try read(row, object)) }
+        }
+    }
+
+    private func read(_ row: RowImage, _ object: ObjectID) throws(StoreError) -> Transaction.Found<E> {
+        var value = E()
+        try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            try transaction.readDraft(row, object, binding, layout, into: UnsafeMutableRawPointer(value))
+        }
+        return (Reference(object), value)
+    }
+
+    // MARK: Asking
+
+    private func matching(_ all: [Transaction.Found<E>]) throws -> [Transaction.Found<E>] {
         guard let predicate else { return all }
-        let source = TransactionSource(self)
+        let source = TransactionSource(transaction)
         return try all.filter { reference, value in
+            if let isMatch = unsaved?.decided(reference.id, value) { return isMatch }
             let isMatch: Bool
             do {
                 isMatch = try predicate.evaluate(Object(reference, value, source))
@@ -154,18 +196,6 @@ extension EntityBinding {
     }
 }
 
-extension Condition {
-    /// Whether other objects than the one that is asked matter.
-    var dependsOnOthers: Bool {
-        switch self {
-        case .constant, .test, .isOne: false
-        case .all(let parts), .any(let parts): parts.contains { $0.dependsOnOthers }
-        case .not(let part): part.dependsOnOthers
-        case .step, .anyOf, .count, .evaluated: true
-        }
-    }
-}
-
 /// Reads objects as a transaction sees them.
 private final class TransactionSource: ObjectSource {
     private let transaction: Transaction
@@ -189,7 +219,8 @@ private final class TransactionSource: ObjectSource {
 
 extension Transaction {
     /// The objects that refer to an object through a relationship, named by its other side, as this transaction sees
-    /// them. As `Snapshot.references(_:of:)`; also linear in the transaction's own changes.
+    /// them. As `Snapshot.references(_:of:)`. The first call for a relationship is also linear in the transaction's own
+    /// changes.
     public func references<E: Entity, T: Entity>(
         _ path: any KeyPath<E, ToMany<T>> & Sendable, of reference: Reference<E>
     ) throws -> [Reference<T>] {
@@ -212,11 +243,18 @@ extension Transaction {
         else { throw target.undeclared }
         var objects = draft.base.shape.has(number) ? try snapshot.referring(to: reference, offset) : []
         objects.removeAll { draft.isChangedHere($0) }
-        try draft.forEachOwnRow(of: number) { (object, row) throws(StoreError) in
-            let value = try Value(try draft.value(row, at: position))
-            let named = value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
-            if named.contains(reference.id) { objects.append(object) }
-            return true
+        let attribute = layout.entity.attributes[position].number
+        let index = IndexID(entity: number, attributes: [attribute], isUnique: false)
+        let key = RangeBound.including([.object(reference.id)])
+        let own = try ownIndex(index, layout).objects(index, [FetchRange(lower: key, upper: key)], layout)
+        for object in own {
+            // It may have referred before and no longer do.
+            _ = try draft.withRow(object) { (row) throws(StoreError) in
+                guard let place = row.layout.position(ofAttribute: attribute) else { return }
+                let value = try Value(try draft.value(row, at: place))
+                let named = value.object.map { [$0] } ?? value.orderedObjects ?? value.objects ?? []
+                if named.contains(reference.id) { objects.append(object) }
+            }
         }
         return objects.sorted()
     }

@@ -1,8 +1,9 @@
-// What a transaction that writes values of a program's types notes: what is not valid, and under which unique keys
-// its objects stand.
+// What a transaction that writes values of a program's types notes: what is not valid, and under which keys its own
+// objects are found.
 //
 // Invariants:
-// TK1  A note only says where to look: who uses one compares the object's present key.
+// TK1  Once it is up to date, an index of own changes has every object that the transaction has written, under its
+//      present key. See OI2 for other entries.
 
 /// The notes of one transaction.
 final class EntityNotes: TransactionAttachment {
@@ -10,18 +11,19 @@ final class EntityNotes: TransactionAttachment {
     var lastBinding: LastBinding?
     /// The entities whose derived attributes are all worked out anew.
     var refreshed: Set<UInt16> = []
-    /// By index: the objects of this transaction by their keys. Only for entities that were upserted.
-    private var keys: [IndexID: [[UInt8]: ObjectID]] = [:]
+    /// The own changes under the keys of the store's indexes, for those in which something was looked for.
+    fileprivate var indexes: [IndexID: TransactionIndex] = [:]
 
     override var failure: StoreError? { failures.isEmpty ? nil : .validationFailed(failures) }
 
     func add(_ more: [ValidationFailure]) { failures += more }
+}
 
-    var hasKeys: Bool { !keys.isEmpty }
-    func has(_ index: IndexID) -> Bool { keys[index] != nil }
-    func begin(_ index: IndexID) { keys[index] = [:] }
-    func object(_ index: IndexID, _ key: [UInt8]) -> ObjectID? { keys[index]?[key] }
-    func note(_ object: ObjectID, _ index: IndexID, _ key: [UInt8]) { keys[index]?[key] = object }
+/// An index of what one transaction has written.
+private final class TransactionIndex {
+    var entries = OwnIndex()
+    /// How many of the transaction's writes are in it.
+    var seen = 0
 }
 
 extension Transaction {
@@ -39,25 +41,83 @@ extension Transaction {
         if !failures.isEmpty { notes.add(failures) }
     }
 
-    /// After an object was written, for later upserts.
-    func note(_ object: ObjectID, _ binding: EntityBinding, _ layout: RowLayout) {
-        guard let notes = notesIfAny, notes.hasKeys else { return }
-        for index in uniqueIndexes(of: layout) where notes.has(index) {
-            // A key that cannot be read is one that no upsert finds.
-            if let key = try? ownKey(of: object, index, layout) { notes.note(object, index, key) }
+    // MARK: Own changes
+
+    /// What this transaction has written, under the keys of an index. Takes time for what was written since it was last
+    /// called, and the first time for all.
+    func ownIndex(_ index: IndexID, _ layout: RowLayout) throws(StoreError) -> OwnIndex {
+        let (notes, draft) = (notes, draft)
+        let own: TransactionIndex
+        if let known = notes.indexes[index] {
+            own = known
+        } else {
+            own = TransactionIndex()
+            draft.noteWritten()
+            try draft.forEachOwnRow(of: layout.number) { (object, row) throws(StoreError) in
+                for key in try ownKeys(of: row, index, layout) { own.entries.add(object, key) }
+                return true
+            }
+            own.seen = draft.written?.count ?? 0
+            notes.indexes[index] = own
         }
+        while let written = draft.written, own.seen < written.count {
+            let object = written[own.seen]
+            own.seen += 1
+            guard object.entityNumber == layout.number else { continue }
+            _ = try draft.withRow(object) { (row) throws(StoreError) in
+                for key in try ownKeys(of: row, index, layout) { own.entries.add(object, key) }
+            }
+        }
+        return own.entries
+    }
+
+    private func ownKeys(of row: RowImage, _ index: IndexID, _ layout: RowLayout) throws(StoreError) -> [[UInt8]] {
+        try index.ownKeys(try values(of: row, index, layout), layout)
     }
 
     // MARK: Upserting
 
     /// Inserts an object, or updates the one that has the same value of a unique property, or of several that are
-    /// unique together. All properties get the values given.
+    /// unique together. All properties get the values given: those that the program left at their initial values are
+    /// reset. Use `upsert(_:updating:)` to keep them.
     ///
     /// Throws `StoreError`: `invalidArgument` if the entity has nothing unique; and as `insert(_:)`.
     ///
     /// - Returns: The reference of the object, new or not.
     @discardableResult
-    public func upsert<E: Entity>(_ value: E) throws -> Reference<E> {
+    public func upsert<E: Entity>(_ value: E) throws -> Reference<E> { try upsert(value, slots: nil) }
+
+    /// Inserts an object, or sets some properties of the one that has the same value of a unique property, or of
+    /// several that are unique together. A new object gets all properties of the value. An existing one keeps those
+    /// that are not named; derived properties follow.
+    ///
+    /// ```swift
+    /// try transaction.upsert(Item(name: name, url: url), updating: [\.url])  // and keeps what was read of it
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - value: The object.
+    ///   - properties: What an existing object gets of it. With none, an existing object stays as it is.
+    ///
+    /// Throws `StoreError`: `invalidArgument` if the entity has nothing unique, or a path leads to no stored property;
+    /// and as `insert(_:)`.
+    ///
+    /// - Returns: The reference of the object, new or not.
+    @discardableResult
+    public func upsert<E: Entity>(
+        _ value: E, updating properties: [any PartialKeyPath<E> & Sendable]
+    ) throws -> Reference<E> { try upsert(value, slots: try slots(properties)) }
+
+    /// The slots of properties that an upsert sets.
+    func slots<E: Entity>(_ properties: [any PartialKeyPath<E> & Sendable]) throws(StoreError) -> [Int] {
+        let (binding, _) = try binding(E.self)
+        var slots: [Int] = []
+        for path in properties { slots.append(try binding.requireProperty(path, for: "updated in")) }
+        return slots
+    }
+
+    /// - Parameter slots: What an existing object gets; nil for all.
+    func upsert<E: Entity>(_ value: E, slots: [Int]?) throws -> Reference<E> {
         let (binding, layout) = try binding(E.self)
         let indexes = uniqueIndexes(of: layout)
         guard !indexes.isEmpty else {
@@ -74,10 +134,32 @@ extension Transaction {
                 return try binding.key(of: UnsafeRawPointer(value), index, layout)
             }
             guard let key, let object = try existing(index, key, layout) else { continue }
-            _ = try write(&value, to: object, binding, layout)
-            return Reference(object)
+            let reference = Reference<E>(object)
+            guard let slots else {
+                _ = try write(&value, to: object, binding, layout)
+                return reference
+            }
+            if slots.isEmpty { return reference }
+            return try copy(slots, of: value, to: reference, binding, layout)
         }
         return try insert(value)
+    }
+
+    private func copy<E: Entity>(
+        _ slots: [Int], of value: E, to reference: Reference<E>, _ binding: EntityBinding, _ layout: RowLayout
+    ) throws -> Reference<E> {
+        guard var merged = try valueToChange(reference, binding, layout) else { return reference }
+        let read = merged
+        withUnsafePointer(to: value) { value in
+            withUnsafeMutablePointer(to: &merged) { merged in
+                for slot in slots {
+                    let (codec, offset) = (binding.properties[slot].codec, binding.properties[slot].offset)
+                    codec.copy(UnsafeRawPointer(value) + offset, to: UnsafeMutableRawPointer(merged) + offset)
+                }
+            }
+        }
+        _ = try write(&merged, to: reference.id, binding, layout, asRead: read)
+        return reference
     }
 
     private func uniqueIndexes(of layout: RowLayout) -> [IndexID] {
@@ -88,16 +170,12 @@ extension Transaction {
     private func existing(
         _ index: IndexID, _ key: [UInt8], _ layout: RowLayout
     ) throws(StoreError) -> ObjectID? {
-        let notes = notes
-        if !notes.has(index) {
-            notes.begin(index)
-            // What was written before the first upsert.
-            try draft.forEachOwnRow(of: layout.number) { (object, row) throws(StoreError) in
-                if let key = try self.key(of: row, index, layout) { notes.note(object, index, key) }
-                return true
-            }
+        var own: ObjectID?
+        let known = try ownIndex(index, layout)
+        try known.forEach(from: .including(key), to: .including(key)) { (object) throws(StoreError) in
+            if try ownKey(of: object, index, layout) == key { own = object }
         }
-        if let own = notes.object(index, key), try ownKey(of: own, index, layout) == key { return own }
+        if let own { return own }
         guard draft.base.hasIndex(index), let before = try draft.base.first(index, key: key) else { return nil }
         // It may have another key by now.
         return try ownKey(of: before, index, layout) == key ? before : nil
@@ -110,6 +188,12 @@ extension Transaction {
     }
 
     private func key(of row: RowImage, _ index: IndexID, _ layout: RowLayout) throws(StoreError) -> [UInt8]? {
+        try index.key(try values(of: row, index, layout), layout)
+    }
+
+    private func values(
+        of row: RowImage, _ index: IndexID, _ layout: RowLayout
+    ) throws(StoreError) -> [StoredValue] {
         var values: [StoredValue] = []
         for number in index.attributes {
             if let place = row.layout.position(ofAttribute: number) {
@@ -118,7 +202,7 @@ extension Transaction {
                 values.append(attribute.valueBeforeItExisted)
             }
         }
-        return try index.key(values, layout)
+        return values
     }
 }
 

@@ -2,14 +2,16 @@
 //
 // Invariants:
 // FU1  With unsaved changes, an object is found by what the context shows of it, and never by what is saved.
+// FU2  What is found through an index of unsaved changes is what looking at all of them would find.
 
 public import FoundationEssentials
 
 extension Context {
     /// The objects that satisfy a predicate, as this context shows them. Their values are read when they are asked for.
     ///
-    /// Without unsaved changes of the entity it takes as long as `Snapshot.fetch`. With them, changed objects are asked
-    /// one by one; a predicate that crosses a relationship then asks all objects of the entity.
+    /// It takes as long as `Snapshot.fetch`. Unsaved changes are found through the same indexes; if none is used, all
+    /// unsaved objects of the entity are asked. With unsaved changes, a predicate that crosses a relationship is asked
+    /// of every object that the other parts of the predicate leave.
     ///
     /// - Parameters:
     ///   - type: The entity.
@@ -112,6 +114,8 @@ struct ContextSearch<E: Entity> {
     let includesUnsaved: Bool
     /// Whether other objects decide, too: then the saved state says nothing about what the context shows.
     private let dependsOnOthers: Bool
+    /// What decides about changed objects. Nil without unsaved changes.
+    private let unsaved: UnsavedCondition?
     private let reads: ReadRecorder?
 
     /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
@@ -124,24 +128,26 @@ struct ContextSearch<E: Entity> {
         self.predicate = predicate
         snapshot = try core.snapshot
         guard includesUnsaved, !core.pending.isEmpty else {
-            (self.includesUnsaved, dependsOnOthers) = (false, false)
+            (self.includesUnsaved, dependsOnOthers, unsaved) = (false, false, nil)
             return
         }
-        dependsOnOthers =
-            predicate == nil
-            ? false
-            : try Fetch(snapshot, predicate).plan.condition.dependsOnOthers || Self.mayReferToDeleted(core)
-        self.includesUnsaved = dependsOnOthers || core.pending.values.contains { $0 is Object<E> }
+        guard let predicate else {
+            (self.includesUnsaved, dependsOnOthers, unsaved) = (core.hasUnsaved(of: E.model), false, nil)
+            return
+        }
+        let layout = try snapshot.layout(of: E.model)
+        let binding = try layout.binding(E.self, snapshot.view.catalog)
+        let condition = PredicateTranslator.condition(predicate, snapshot, binding, layout, reads)
+        unsaved = UnsavedCondition(condition, binding, layout)
+        dependsOnOthers = condition.dependsOnOthers || Self.mayReferToDeleted(core)
+        self.includesUnsaved = dependsOnOthers || core.hasUnsaved(of: E.model)
     }
 
     /// Whether objects of the entity may refer to what is deleted here, and so show nothing where the store has a
     /// reference.
     private static func mayReferToDeleted(_ core: ContextCore) -> Bool {
         let kept = E.model.properties.filter { $0.codec.target != nil && $0.deleteRule != .cascade }
-        if kept.isEmpty { return false }
-        return core.pending.values.contains { object in
-            !object.isShown && kept.contains { $0.codec.target == object.model.type }
-        }
+        return core.hidesAny(of: kept.compactMap { $0.codec.target?.model })
     }
 
     // MARK: Objects
@@ -189,30 +195,64 @@ struct ContextSearch<E: Entity> {
     /// The unsaved objects that are shown and satisfy the predicate.
     private func own() throws -> [Object<E>] {
         var own: [Object<E>] = []
-        for object in core.pending.values {
+        for object in try candidates() {
             guard let object = object as? Object<E>, object.isShown, try matches(object) else { continue }
             own.append(object)
         }
         return own
     }
 
+    /// The unsaved objects among which those are that satisfy the predicate.
+    private func candidates() throws(StoreError) -> [any LiveObject] {
+        guard let unsaved else { return core.unsaved(of: E.model) }
+        switch try unsaved.access(snapshot.view) {
+        case .nothing: return []
+        case .scan: return core.unsaved(of: E.model)
+        case .objects(let objects):
+            // Objects that were saved have been given other references.
+            return objects.compactMap { core.pending[$0] }
+        case .ranges(let index, let ranges):
+            return try core.unsaved(of: E.model, index, ranges, try snapshot.layout(of: E.model))
+        }
+    }
+
     /// The objects without unsaved changes that satisfy the predicate: at least as many as wanted, if there are.
     private func saved(_ sort: [SortKey<E>], atMost wanted: Int) throws -> [Reference<E>] {
-        if dependsOnOthers {
-            var fetch = try Fetch<E>(snapshot, nil, sort)
-            var found: [Reference<E>] = []
-            for reference in try fetch.references() where core.pending[reference.id] == nil {
-                if found.count < wanted, try matches(core.any(reference)) { found.append(reference) }
+        if wanted == 0 { return [] }
+        var found: [Reference<E>] = []
+        if dependsOnOthers, let unsaved {
+            let layout = try snapshot.layout(of: E.model)
+            let binding = try layout.binding(E.self, snapshot.view.catalog)
+            let columns = sort.isEmpty ? [] : try binding.columns(sort, layout)
+            var run = try FetchRun(snapshot, unsaved.ofOwnProperties, columns, layout, limit: nil, offset: 0)
+            for id in try run.objects() where core.pending[id] == nil {
+                let reference = Reference<E>(id)
+                guard try matches(core.any(reference)) else { continue }
+                found.append(reference)
+                if found.count == wanted { break }
             }
             return found
         }
-        // As many may turn out to be changed.
-        let limit = wanted > .max - core.pending.count ? nil : wanted + core.pending.count
-        var fetch = try Fetch(snapshot, predicate, sort, limit: limit, reads: reads)
-        return try fetch.references().filter { core.pending[$0.id] == nil }
+        var fetch = try Fetch(snapshot, predicate, sort, reads: reads)
+        if !fetch.plan.isInOrder, wanted < .max - core.pending.count {
+            // Sorting needs memory for what is wanted only. As many may turn out to be changed.
+            fetch = try Fetch(snapshot, predicate, sort, limit: wanted + core.pending.count, reads: reads)
+            return try fetch.references().filter { core.pending[$0.id] == nil }
+        }
+        try fetch.forEachRow { (object, _) in
+            if core.pending[object] == nil { found.append(Reference(object)) }
+            return found.count < wanted
+        }
+        return found
     }
 
-    private func matches(_ object: Object<E>) throws -> Bool { try core.matches(object, predicate, reads: reads) }
+    private func matches(_ object: Object<E>) throws -> Bool {
+        // The properties decide of most objects, without the predicate's own code.
+        if reads == nil, let unsaved, let value = object.loaded, let isMatch = unsaved.decided(object.id, value) {
+            return isMatch
+        }
+        return try core.matches(object, predicate, reads: reads)
+    }
 
     // MARK: Values
 

@@ -45,6 +45,8 @@ final class ContextCore: ObjectSource {
     // the caller, so that nothing is released meanwhile.
     @exclusivity(unchecked) private var registry = ObjectIDTable<Registered>()
     @exclusivity(unchecked) private(set) var pending = ObjectIDTable<any LiveObject>()
+    /// What is found of `pending`; nil until something is looked for.
+    var indexes: UnsavedIndexes?
     /// The objects that could not be read since the last save, with the reasons. They showed initial values, from which
     /// the program may work out a change. So they cannot be changed until saving has thrown.
     private var unreadable: [ObjectID: StoreError] = [:]
@@ -109,6 +111,7 @@ final class ContextCore: ObjectSource {
         defer { withExtendedLifetime(kept) {} }
         pending = ObjectIDTable()
         observed = [:]
+        forgetIndexes()
         inFlight?.ending = .closed
         inFlight = nil
         recorder = nil
@@ -258,7 +261,7 @@ final class ContextCore: ObjectSource {
         pending[temporary] = nil
         object.reference = reference
         register(object)
-        if isPending { pending[reference.id] = object }
+        if isPending { addPending(object) }
         noteRenamed(temporary, to: reference.id)
     }
 
@@ -307,9 +310,36 @@ final class ContextCore: ObjectSource {
 
     // MARK: Changes
 
-    func addPending(_ object: some LiveObject) { pending[object.id] = object }
+    func addPending(_ object: some LiveObject) {
+        pending[object.id] = object
+        if let indexes { note(object, indexes) }
+    }
 
-    func removePending(_ object: some LiveObject) { pending[object.id] = nil }
+    func removePending(_ object: some LiveObject) {
+        pending[object.id] = nil
+        if indexes != nil, pending.isEmpty { forgetIndexes() }
+    }
+
+    /// An object is no longer shown. CX2: it stays in `pending` while it is being saved, because the snapshot may still
+    /// have it.
+    func removeUnlessSent(_ object: some LiveObject) {
+        if inFlight?.objects[object.id] == nil { removePending(object) }
+    }
+
+    private func forgetIndexes() { (indexes, logsEdits) = (nil, false) }
+
+    private func note(_ object: some LiveObject, _ indexes: UnsavedIndexes) {
+        indexes.note(object.id)
+        if !object.isShown { indexes.noteHidden(object.id, object.model) }
+    }
+
+    override func noteLoaded<E: Entity>(_ object: Object<E>) {
+        if let indexes, pending[object.id] != nil { note(object, indexes) }
+    }
+
+    override func notePhase<E: Entity>(_ object: Object<E>) {
+        if let indexes, pending[object.id] != nil { note(object, indexes) }
+    }
 
     /// What an object without edits shows, for edits to be relative to. CX2: it may be newer than the snapshot.
     func shownValue<E: Entity>(of object: Object<E>) -> SavedValue<E> {
@@ -353,7 +383,7 @@ final class ContextCore: ObjectSource {
         register(object)
         recorder?.willChange(object)
         object.phase = .inserted
-        pending[object.id] = object
+        addPending(object)
         if !observedSides.isEmpty { noteInserted(object, value) }
         noteTouched(object.id, .properties)
         return object
@@ -386,7 +416,7 @@ final class ContextCore: ObjectSource {
         recorder?.willChange(object)
         if object.phase == .stored, object.saved == nil {
             object.saved = shownValue(of: object)
-            pending[object.id] = object
+            addPending(object)
         }
         return true
     }
@@ -422,8 +452,8 @@ final class ContextCore: ObjectSource {
         var found = object.isTemporary ? [] : try snapshot.referring(to: object, model, name)
         guard !pending.isEmpty, let slot = model.properties.firstIndex(where: { $0.name == name }) else { return found }
         found.removeAll { pending[$0] != nil }
-        for (id, referrer) in pending.pairs where referrer.model === model {
-            if referrer.references(at: slot).contains(object) { found.append(id) }
+        for referrer in try unsavedReferrers(to: object, model, name) {
+            if referrer.references(at: slot).contains(object) { found.append(referrer.id) }
         }
         return found.sorted()
     }

@@ -30,6 +30,8 @@ protocol LiveObject: AnyObject {
     func saveItem(runsHooks: Bool, _ snapshot: Snapshot) throws(StoreError) -> (any SaveItem)?
     /// Replaces temporary references in its properties.
     func replaceReferences(_ permanent: PermanentIDs)
+    /// Its keys under an index; nil if it has none: a property cannot be stored, or is not read yet.
+    func ownKeys(_ index: IndexID, _ layout: RowLayout, _ snapshot: Snapshot) throws(StoreError) -> [[UInt8]]?
     /// Without edits, it is gone if the store does not have it.
     func dropIfGone()
 }
@@ -80,7 +82,7 @@ extension Object: LiveObject {
             } else {
                 // It is not in the store.
                 phase = .gone
-                core.removePending(self)
+                core.removeUnlessSent(self)
                 core.noteDeletedUnsaved(id)
             }
         case .stored:
@@ -124,7 +126,7 @@ extension Object: LiveObject {
             }
         case .gone: return
         }
-        if isShown { core.removeUnlessNewer(self) } else { core.removePending(self) }
+        if isShown { core.removeUnlessNewer(self) } else { core.removeUnlessSent(self) }
         core.noteOtherSides(of: self, from: before, to: isShown ? current : nil)
         if !isShown { notify(nil) }
         core.noteTouched(id)

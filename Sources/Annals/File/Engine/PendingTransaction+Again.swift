@@ -32,6 +32,7 @@ extension PendingTransaction {
             if !references.isEmpty { carried[object] = references }
         }
         changed.insert(object.rawValue)
+        didWrite(object)
     }
 
     /// Lends a row with what was deleted of an object; nil if nothing of it is kept.

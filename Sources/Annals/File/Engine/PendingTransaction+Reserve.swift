@@ -35,6 +35,7 @@ extension PendingTransaction {
             _ = try RowWriter.write(layout, &row, &bytes, builder, set)
         }
         reserved.remove(object.rawValue)
+        didWrite(object)
     }
 
     /// Makes an ID that was reserved in the store one of this transaction's, which may insert the object. Throws

@@ -41,6 +41,9 @@ package final class PendingTransaction {
     /// without changing the same objects.
     @exclusivity(unchecked) package var needsNewestState = false
 
+    /// The objects that were inserted or updated since `noteWritten` was first called, one for each time; nil before.
+    @exclusivity(unchecked) private(set) var written: [ObjectID]?
+
     /// Called with the writer lock, just before the transaction is appended. If it throws, nothing is written.
     @exclusivity(unchecked) package var beforeAppending: (() throws(StoreError) -> Void)?
     /// Called with the writer lock when the transaction is appended, before any view of this handle contains it.
@@ -84,8 +87,15 @@ package final class PendingTransaction {
         if !carried.isEmpty { carried = [:] }
         areRulesApplied = false
         if !losses.isEmpty { losses = [:] }
+        if written != nil { written = nil }
         needsNewestState = false
     }
+
+    /// From now on `written` has every object that is inserted or updated.
+    func noteWritten() { if written == nil { written = [] } }
+
+    /// For an object that was written by a way of its own.
+    func didWrite(_ object: ObjectID) { written?.append(object) }
 
     /// Whether it is small enough to be kept for the next transaction.
     var isReusable: Bool { builder.isReusable && changed.capacity <= 1 << 13 }
@@ -200,6 +210,7 @@ package final class PendingTransaction {
             }
             throw error
         }
+        written?.append(object)
         return object
     }
 
@@ -232,6 +243,7 @@ package final class PendingTransaction {
             return false
         }
         changed.insert(object.rawValue)
+        written?.append(object)
         return true
     }
 
@@ -269,6 +281,7 @@ package final class PendingTransaction {
             return false
         }
         try builder.supersede()
+        written?.append(object)
         return true
     }
 
