@@ -96,7 +96,7 @@ import Testing
         value.title = "whole"
         try store.commit { try $0.update(own, to: value) }
         let context = store.makeContext(author: "app")
-        let object = try #require(try context.object(own))
+        let object = try context.object(own)
         #expect(object.kind == .other)
         object.title = "context"
         try context.save()
@@ -127,5 +127,45 @@ import Testing
         }
         let error = expect(.modelInvalid) { try Store(at: folder.path, entities: [Wrong.self]) }
         #expect(error?.message.contains(".fallback") == true)
+    }
+
+    /// A predicate finds what reading shows, in a snapshot, in a transaction and in a context.
+    @Test func predicatesFindWhatIsShown() throws {
+        let store = try Store(at: folder.path, entities: [Newer.Clip.self])
+        try store.write { transaction in
+            for (number, kind) in [Newer.Kind.song, .film, .game, .game].enumerated() {
+                let level = [nil, Newer.Level.low, .highest, .high][number]
+                try transaction.insert(Newer.Clip(title: "\(number)", kind: kind, level: level))
+            }
+        }
+        try store.close()
+        let older = try Store(at: folder.path, entities: [Older.Clip.self])
+        try older.write { try $0.insert(Older.Clip(title: "4", kind: .other)) }
+        let (other, film) = (Older.Kind.other, Older.Kind.film)
+        let (both, low) = ([other, film], Older.Level.low)
+        let cases: [(Predicate<Object<Older.Clip>>, (Older.Clip) -> Bool)] = [
+            (#Predicate { $0.kind == other }, { $0.kind == other }),
+            (#Predicate { $0.kind != other }, { $0.kind != other }),
+            (#Predicate { $0.kind == film }, { $0.kind == film }),
+            (#Predicate { $0.kind != film }, { $0.kind != film }),
+            (#Predicate { both.contains($0.kind) }, { both.contains($0.kind) }),
+            (#Predicate { !both.contains($0.kind) }, { !both.contains($0.kind) }),
+            (#Predicate { $0.level == nil }, { $0.level == nil }),
+            (#Predicate { $0.level != nil }, { $0.level != nil }),
+            (#Predicate { $0.level == low }, { $0.level == low }),
+        ]
+        let context = older.makeContext()
+        for (number, (predicate, isMatch)) in cases.enumerated() {
+            let snapshot = try older.snapshot()
+            let wanted = try snapshot.fetch(Older.Clip.self).filter(isMatch).map(\.title)
+            #expect(try snapshot.fetch(Older.Clip.self, where: predicate).map(\.title) == wanted, "\(number)")
+            #expect(try context.fetch(Older.Clip.self, where: predicate).map(\.title) == wanted, "\(number)")
+            try older.write { transaction in
+                #expect(try transaction.fetch(Older.Clip.self, where: predicate).map(\.title) == wanted, "\(number)")
+            }
+        }
+        context.close()
+        try older.close()
+        try folder.expectIntact()
     }
 }

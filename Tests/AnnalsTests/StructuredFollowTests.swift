@@ -27,10 +27,10 @@ import Testing
         try await other.write { try $0.insert(Note(title: "before")) }
         let context = store.makeContext()
         let note = try context.fetch(Note.self)[0]
-        _ = try await other.update(Note.self) { $0.title = "between" }
+        _ = try other.update(Note.self) { $0.title = "between" }
         let following = Task { try await context.following() }
         while note.title != "between" { await Task.yield() }
-        _ = try await other.update(Note.self) { $0.title = "after" }
+        _ = try other.update(Note.self) { $0.title = "after" }
         while note.title != "after" { await Task.yield() }
         following.cancel()
         try await following.value

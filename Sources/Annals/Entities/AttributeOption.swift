@@ -23,8 +23,8 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     /// `valueOutOfRange`.
     ///
     /// The stored value stays until the property gets another value than the fallback. This is also so if a whole value
-    /// is written, with `update(_:to:)` or `upsert`. Predicates that the store evaluates, sorting and indexes see the
-    /// stored value.
+    /// is written, with `update(_:to:)` or `upsert`. Predicates find what the property shows; one that compares it with
+    /// the fallback uses no index. Sorting sees the stored value.
     public static func fallback(_ value: V) -> Self where V: Sendable { Self(.fallback(value)) }
 
     /// The attribute was called so before. If the store has it under that name, it is renamed.

@@ -219,6 +219,10 @@ struct PredicateTranslator {
                 if comparison != .oneOf { return nil }
             }
         }
+        if let fallback = property.codec.fallback {
+            // It stands for stored values that the type does not have: only the property itself says which.
+            if comparison == .isNull ? fallback.isNull : values.contains(fallback) { return nil }
+        }
         if comparison == .oneOf, values.isEmpty { return .constant(false) }
         var known = property.codec.isOptional ? Value.null : property.initial
         if let absent {
