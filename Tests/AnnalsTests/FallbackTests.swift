@@ -28,8 +28,8 @@ import Testing
     }
 
     private enum Older {
-        enum Kind: String { case song, film, other }
-        enum Level: Int { case low, high }
+        enum Kind: String, Codable { case song, film, other }
+        enum Level: Int, Codable { case low, high }
         enum Shape: Codable, Equatable { case round, square }
 
         struct Clip: Entity {
@@ -160,7 +160,7 @@ import Testing
             let wanted = try snapshot.fetch(Older.Clip.self).filter(isMatch).map(\.title)
             #expect(try snapshot.fetch(Older.Clip.self, where: predicate).map(\.title) == wanted, "\(number)")
             #expect(try context.fetch(Older.Clip.self, where: predicate).map(\.title) == wanted, "\(number)")
-            try older.write { transaction in
+            try older.write { (transaction: Transaction) throws in
                 #expect(try transaction.fetch(Older.Clip.self, where: predicate).map(\.title) == wanted, "\(number)")
             }
         }

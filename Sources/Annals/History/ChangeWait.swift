@@ -2,6 +2,8 @@
 //
 // Invariants:
 // H1  Looking follows the start of the watch, and every wakeup. A signal is a hint: the file tells the truth.
+// H2  Who waits goes on with the file that the handle itself goes on with: after compaction, and after a backup was put
+//     back that has all that the handle has seen.
 
 internal import Synchronization
 
@@ -47,13 +49,13 @@ final class ChangeWait: Sendable {
     func find<Result: Sendable>(
         until deadline: UInt64?, _ look: Look<Result>
     ) throws(StoreError) -> Outcome<Result> {
-        var isInDoubt = false
+        var doubt = Doubt()
         while true {
             if isStopped.load(ordering: .acquiring) { return .stopped }
             let engine = store.engine
-            if let result = try looking(engine, isInDoubt, look) { return .found(result) }
+            if let result = try looking(engine, &doubt, look) { return .found(result) }
             switch hub.wait(for: listener, untilMonotonicMicroseconds: deadline) {
-            case .news(let doubt): isInDoubt = doubt
+            case .news(let isInDoubt): doubt.isInDoubt = isInDoubt
             case .timePassed: return .timePassed
             case .stopped: return .stopped
             }
@@ -64,13 +66,13 @@ final class ChangeWait: Sendable {
     func find<Result: Sendable>(
         until deadline: UInt64?, isolation: isolated (any Actor)? = #isolation, _ look: Look<Result>
     ) async throws(StoreError) -> Outcome<Result> {
-        var isInDoubt = false
+        var doubt = Doubt()
         while true {
             if Task.isCancelled || isStopped.load(ordering: .acquiring) { return .stopped }
             let engine = store.engine
-            if let result = try looking(engine, isInDoubt, look) { return .found(result) }
+            if let result = try looking(engine, &doubt, look) { return .found(result) }
             switch await hub.wait(for: listener, untilMonotonicMicroseconds: deadline, isolation: isolation) {
-            case .news(let doubt): isInDoubt = doubt
+            case .news(let isInDoubt): doubt.isInDoubt = isInDoubt
             case .timePassed: return .timePassed
             case .stopped: return .stopped
             }
@@ -92,21 +94,43 @@ final class ChangeWait: Sendable {
         return newer
     }
 
+    /// What one wait knows of the store's place.
+    private struct Doubt {
+        /// Whether something has happened to the file's name.
+        var isInDoubt = false
+        /// Since when there has been no file of that name; nil if there is one.
+        var absentSince: UInt64?
+
+        /// For so long the name may be free while another file is put there, in microseconds.
+        static let absence: UInt64 = 1_000_000
+    }
+
     private func looking<Result>(
-        _ engine: Engine, _ isInDoubt: Bool, _ look: Look<Result>
+        _ engine: Engine, _ doubt: inout Doubt, _ look: Look<Result>
     ) throws(StoreError) -> Result? {
         if let result = try look(engine) {
-            if isInDoubt { hub.keepDoubt(listener) }
+            if doubt.isInDoubt { hub.keepDoubt(listener) }
             return result
         }
-        guard isInDoubt else { return nil }
+        guard doubt.isInDoubt else { return nil }
         do throws(StoreError) {
             try engine.log.requirePlace()
+            doubt.absentSince = nil
         } catch {
             if error.code == .storeReplaced {
                 try engine.log.awaitAppend()
-                // Compaction has replaced the file: look at the new one.
-                if case let newer = store.engine, newer !== engine { return try look(newer) }
+                // Look at the new file, if it goes on from the old one.
+                let newer = try? store.engineInPlace()
+                if let newer, newer !== engine { return try look(newer) }
+            }
+            if error.code == .storeRemoved {
+                let now = RealEnvironment().monotonicMicroseconds()
+                let since = doubt.absentSince ?? now
+                doubt.absentSince = since
+                if now - since < Doubt.absence {
+                    hub.lookInIntervals(listener)
+                    return nil
+                }
             }
             // Still report what came between the look and the removal.
             guard let result = try look(engine) else { throw error }

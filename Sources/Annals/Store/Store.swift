@@ -166,6 +166,15 @@ public final class Store: Sendable {
     /// The engine of the current file. Compaction replaces the file, so get the engine once for each call.
     var engine: Engine { (try? generations.newest())?.engine ?? generations.current }
 
+    /// The engine of the file that has the store's name now. Throws `storeReplaced` if that is another store, or an
+    /// older state of this one, and `storeRemoved` if there is none.
+    func engineInPlace() throws(StoreError) -> Engine {
+        try generations.onNewest { (engine) throws(StoreError) in
+            try engine.log.requirePlace()
+            return engine
+        }
+    }
+
     /// The newest state, and its engine.
     func newest() throws(StoreError) -> (engine: Engine, view: View) {
         try generations.newest()

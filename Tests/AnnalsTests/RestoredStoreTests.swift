@@ -1,0 +1,127 @@
+// A backup is put back while programs follow the store: all of them go on, or all of them throw the same error.
+
+import Annals
+import FoundationEssentials
+import Glibc
+import TestSupport
+import Testing
+
+@Suite struct RestoredStoreTests {
+    let folder: StoreFolder
+    static let entities: [any Entity.Type] = [Group.self, Note.self, Label.self]
+
+    init() throws { folder = try StoreFolder() }
+
+    enum Way: CaseIterable {
+        /// The backup takes the name at once.
+        case renamedOver
+        /// The store is moved away first, so there is no file of that name for a moment.
+        case movedAway
+    }
+
+    /// Those who follow a store, each in a way of its own, and what they have shown.
+    @MainActor private final class Followers {
+        let contexts: [Context]
+        let lists: [Results<Note>]
+        let store: Store
+        private(set) var shown: [String: [String]] = [:]
+        private(set) var errors: [String: StoreError.Code] = [:]
+        private var tasks: [Task<Void, Never>] = []
+
+        init(_ store: Store) throws {
+            self.store = store
+            contexts = [store.makeContext(author: "a"), store.makeContext(author: "b")]
+            lists = try contexts.map { try $0.results(Note.self) }
+            try contexts[0].follow()
+            let (context, results) = (contexts[1], store.results(Note.self))
+            watch("following") { try await context.following() }
+            watch("results") { [weak self] in
+                for try await update in results { self?.shown["results"] = update.values.map(\.title) }
+            }
+            let changes = try store.ownAndRemoteChanges()
+            watch("changes") { [weak self] in
+                for try await _ in changes {
+                    self?.shown["changes"] = try store.snapshot().fetch(Note.self).map(\.title)
+                }
+            }
+        }
+
+        private func watch(_ name: String, _ body: @escaping @MainActor () async throws -> Void) {
+            tasks.append(
+                Task { [weak self] in
+                    do { try await body() } catch { self?.errors[name] = (error as? StoreError)?.code }
+                })
+        }
+
+        var all: [String: [String]] {
+            shown.merging(["follow": lists[0].map(\.title), "following": lists[1].map(\.title)]) { $1 }
+        }
+
+        var allErrors: [String: StoreError.Code] {
+            var all = errors
+            if let error = contexts[0].followError { all["follow"] = error.code }
+            return all
+        }
+
+        func end() async {
+            contexts[0].stopFollowing()
+            for task in tasks { task.cancel() }
+            for task in tasks { await task.value }
+        }
+    }
+
+    private func restore(_ way: Way, _ backup: String) {
+        if way == .movedAway { rename(folder.path, folder.path + ".old") }
+        rename(backup, folder.path)
+    }
+
+    @MainActor @Test(arguments: Way.allCases) func allGoOnWithABackupThatHasAllTheyHaveSeen(_ way: Way) async throws {
+        let store = try Store(at: folder.path, entities: Self.entities)
+        let followers = try Followers(store)
+        try await Store(at: folder.path, entities: Self.entities).write { try $0.insert(Note(title: "one")) }
+        let names = ["follow", "following", "results", "changes"]
+        while !names.allSatisfy({ followers.all[$0] == ["one"] }) { try await Task.sleep(for: .milliseconds(1)) }
+        let backup = folder.path + ".copy"
+        try store.backup(to: backup)
+        restore(way, backup)
+        let other = try Store(at: folder.path, entities: Self.entities)
+        try await other.write { try $0.insert(Note(title: "two")) }
+        while !names.allSatisfy({ followers.all[$0] == ["one", "two"] }) {
+            #expect(followers.allErrors.isEmpty)
+            if !followers.allErrors.isEmpty { break }
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        // Its own commits are in the same file.
+        try await store.write { try $0.insert(Note(title: "three")) }
+        #expect(try other.snapshot().fetch(Note.self).map(\.title) == ["one", "two", "three"])
+        #expect(followers.allErrors.isEmpty)
+        await followers.end()
+        for context in followers.contexts { context.close() }
+        for store in [store, other] { try store.close() }
+        unlink(folder.path + ".old")
+        try folder.expectIntact()
+    }
+
+    @MainActor @Test(arguments: Way.allCases) func allEndAlikeWithAnOlderBackup(_ way: Way) async throws {
+        let store = try Store(at: folder.path, entities: Self.entities)
+        let backup = folder.path + ".copy"
+        try store.backup(to: backup)
+        let followers = try Followers(store)
+        try await Store(at: folder.path, entities: Self.entities).write { try $0.insert(Note(title: "one")) }
+        let names = ["follow", "following", "results", "changes"]
+        while !names.allSatisfy({ followers.all[$0] == ["one"] }) { try await Task.sleep(for: .milliseconds(1)) }
+        restore(way, backup)
+        let other = try Store(at: folder.path, entities: Self.entities)
+        try await other.write { try $0.insert(Note(title: "two")) }
+        while followers.allErrors.count < names.count { try await Task.sleep(for: .milliseconds(1)) }
+        let code = expect(.storeReplaced) { try store.write { try $0.insert(Note(title: "three")) } }?.code
+        #expect(followers.allErrors == Dictionary(uniqueKeysWithValues: names.map { ($0, code) }))
+        await followers.end()
+        for context in followers.contexts { context.close() }
+        try? store.close()
+        #expect(try other.snapshot().fetch(Note.self).map(\.title) == ["two"])
+        try other.close()
+        unlink(folder.path + ".old")
+        try folder.expectIntact()
+    }
+}
