@@ -61,8 +61,8 @@ extension Reference: Codable {
             throw StoreError(
                 .wrongContext,
                 "It contains a temporary reference, which means nothing outside of its context: save the object of "
-                    + "“\(E.model.name)” first, or call context.obtainPermanentReferences(for:), and set the value with "
-                    + "the object's new reference.", ObjectFacts(E.model.name, object: id))
+                    + "“\(E.model.name)” first, or call context.obtainPermanentReferences(for:), and set the value "
+                    + "with the object's new reference.", ObjectFacts(E.model.name, object: id))
         }
         try id.encode(to: encoder)
     }
