@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Checks the table of features against features in pairs.md.
+
+Each pair of features must be there exactly once. Each named test must exist, and each reason must say something.
+Prints the number of cells, and lists the open ones with `--open`. Open cells do not fail the check yet. Their number
+is in the head line of the page and is printed, so that it can only fall: more open cells than that are an error.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+PAGE = TESTS / "pairs.md"
+TARGETS = ["AnnalsTests", "AnnalsFileTests", "NotesTests"]
+SUITE = re.compile(r"^(?:[^/\n]*\s)?(?:struct|class|actor|extension) (\w+Tests)\b", re.MULTILINE)
+TEST_NAME = re.compile(r"`(\w+)/(\w+)`")
+
+
+def suites():
+    """The test functions of each suite: of the files that declare it or extend it."""
+    found = {}
+    for target in TARGETS:
+        for path in sorted((TESTS / target).rglob("*.swift")):
+            text = path.read_text(encoding="utf-8")
+            functions = set(re.findall(r"^[^/\n]*\bfunc (\w+)\(", text, re.MULTILINE))
+            # A test has its attribute on the same line, or on a line above without another declaration between them.
+            tests = {
+                name for name in functions
+                if re.search(r"@Test\b(?:(?!\bfunc\b)[\s\S])*?\bfunc " + name + r"\(", text)
+            }
+            for suite in SUITE.findall(text):
+                found.setdefault(suite, set()).update(tests)
+    return found
+
+
+def rows(lines):
+    """The cells of a table's rows, without its head."""
+    table = [line for line in lines if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in table[2:]]
+
+
+def sections(text):
+    """The sections of the page in their order: title and lines."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("## "):
+            found.append((line[3:].strip(), []))
+        elif found:
+            found[-1][1].append(line)
+    return found
+
+
+class Check:
+    def __init__(self, text):
+        self.mistakes = []
+        self.cells = {}
+        self.suites = suites()
+        head = re.search(r"^open: (\d+)$", text, re.MULTILINE)
+        self.allowed = int(head.group(1)) if head else 0
+        if not head:
+            self.mistakes.append("The page has no line “open: NUMBER”.")
+        parts = sections(text)
+        if not parts or parts[0][0] != "Features":
+            sys.exit("pairs.md: the first section must be “Features”.")
+        self.features = [row[0] for row in rows(parts[0][1])]
+        for name in sorted({name for name in self.features if self.features.count(name) > 1}):
+            self.mistakes.append(f"The feature “{name}” is listed twice.")
+        for title, lines in parts[1:]:
+            self.read(title, rows(lines))
+        self.compare()
+
+    def read(self, title, table):
+        """One section: the cells of a feature with itself and later ones."""
+        if title not in self.features:
+            self.mistakes.append(f"The section “{title}” is of no listed feature.")
+            return
+        for row in table:
+            if len(row) != 2 or row[0] not in self.features:
+                self.mistakes.append(f"{title}: no cell of two listed features: {row}")
+                continue
+            pair = tuple(sorted((title, row[0]), key=self.features.index))
+            if pair in self.cells:
+                self.mistakes.append(f"{pair[0]} with {pair[1]} is there twice.")
+            if pair[0] != title:
+                self.mistakes.append(f"{pair[0]} with {pair[1]} belongs in the section “{pair[0]}”.")
+            self.cells[pair] = row[1]
+
+    def compare(self):
+        for index, first in enumerate(self.features):
+            for second in self.features[index:]:
+                if (first, second) not in self.cells:
+                    self.mistakes.append(f"{first} with {second} is missing.")
+        for (first, second), cell in self.cells.items():
+            self.check(f"{first} with {second}", cell)
+        if len(self.open) > self.allowed:
+            self.mistakes.append(f"{len(self.open)} cells are open, and the page allows {self.allowed}.")
+
+    def check(self, place, cell):
+        if cell == "open":
+            return
+        if cell.startswith("never:"):
+            if len(cell.removeprefix("never:").split()) < 3:
+                self.mistakes.append(f"{place}: “never:” needs a reason.")
+            return
+        names = TEST_NAME.findall(cell)
+        if not names or TEST_NAME.sub("", cell).replace(",", "").strip():
+            self.mistakes.append(f"{place}: neither tests, a reason after “never:”, nor “open”: {cell}")
+        for suite, function in names:
+            if suite not in self.suites:
+                self.mistakes.append(f"{place}: there is no suite {suite}.")
+            elif function not in self.suites[suite]:
+                self.mistakes.append(f"{place}: {suite} has no test {function}.")
+
+    @property
+    def open(self):
+        return [pair for pair, cell in self.cells.items() if cell == "open"]
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--open"]):
+        sys.exit("usage: pairs.py [--open]")
+    check = Check(PAGE.read_text(encoding="utf-8"))
+    if sys.argv[1:]:
+        for first, second in check.open:
+            print(f"open: {first} with {second}")
+    never = sum(cell.startswith("never:") for cell in check.cells.values())
+    held = len(check.cells) - never - len(check.open)
+    print(
+        f"{len(check.features)} features, {len(check.cells)} cells: {held} held by tests, {never} impossible, "
+        f"{len(check.open)} open"
+    )
+    if len(check.open) < check.allowed:
+        print(f"pairs.md: write “open: {len(check.open)}” at the top, so that the number cannot rise again.")
+    for mistake in check.mistakes:
+        print(f"pairs.md: {mistake}", file=sys.stderr)
+    sys.exit(1 if check.mistakes else 0)
+
+
+if __name__ == "__main__":
+    main()
