@@ -13,25 +13,26 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 PAGE = TESTS / "pairs.md"
 TARGETS = ["AnnalsTests", "AnnalsFileTests", "NotesTests"]
-SUITE = re.compile(r"^(?:[^/\n]*\s)?(?:struct|class|actor|extension) (\w+Tests)\b", re.MULTILINE)
+# A declaration at the left margin.
+DECLARATION = re.compile(r"^(?!//)(?:\S.*\s)?(?:struct|class|actor|enum|extension) (\w+)\b")
+# A test has its attribute on the same line or above, without another function or attribute in between.
+TEST = re.compile(r"@Test\b(?:(?!\bfunc\b|@Test\b)[\s\S])*?\bfunc (\w+)\(")
 TEST_NAME = re.compile(r"`(\w+)/(\w+)`")
 
 
 def suites():
-    """The test functions of each suite: of the files that declare it or extend it."""
-    found = {}
+    """The test functions of each suite: those after its declaration or extension, up to the next declaration."""
+    parts = {}
     for target in TARGETS:
         for path in sorted((TESTS / target).rglob("*.swift")):
-            text = path.read_text(encoding="utf-8")
-            functions = set(re.findall(r"^[^/\n]*\bfunc (\w+)\(", text, re.MULTILINE))
-            # A test has its attribute on the same line, or on a line above without another declaration between them.
-            tests = {
-                name for name in functions
-                if re.search(r"@Test\b(?:(?!\bfunc\b)[\s\S])*?\bfunc " + name + r"\(", text)
-            }
-            for suite in SUITE.findall(text):
-                found.setdefault(suite, set()).update(tests)
-    return found
+            lines = parts.setdefault("", [])
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if found := DECLARATION.match(line):
+                    lines = parts.setdefault(found.group(1), [])
+                lines.append(line)
+    return {
+        name: set(TEST.findall("\n".join(lines))) for name, lines in parts.items() if name.endswith("Tests")
+    }
 
 
 def rows(lines):
