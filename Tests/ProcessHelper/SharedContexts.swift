@@ -205,6 +205,11 @@ struct SharedModel {
         var gone: [String] = []
         let yields = plan.policy == .storeWins || plan.policy == .rollback
         let wins = plan.policy == .objectWins || plan.policy == .overwrite
+        var inserted: Set<String> = []
+        for item in plan.items {
+            if case .insert(let key, _) = item { inserted.insert(key) }
+            if wins, case .update(let key, _, _, _) = item { inserted.insert(key) }
+        }
         for item in plan.items {
             switch item {
             case .insert(let key, _) where yields && mayBeLeft(key): continue
@@ -212,7 +217,9 @@ struct SharedModel {
             case .update(let key, _, let mine, _) where wasNothingNew(key, mine): continue
             case .delete(let key) where mayBeLeft(key): continue
             case .insert(let key, let words):
-                guard let theirs = objects[key], theirs != words else {
+                let theirs = objects[key]
+                let words = settled(plan.policy, words, theirs, inserted) ?? words
+                guard let theirs, theirs != words else {
                     objects[key] = words
                     continue
                 }
@@ -222,10 +229,11 @@ struct SharedModel {
             case .update(let key, let base, let mine, let shown):
                 guard let theirs = objects[key] else {
                     if plan.policy == .error { throw Wrong("\(key) was changed although it is deleted") }
-                    if wins { objects[key] = shown }
+                    if wins { objects[key] = settled(plan.policy, shown, nil, inserted) }
                     continue
                 }
-                objects[key] = try Self.merged(plan.policy, base, mine, shown, theirs)
+                let merged = try Self.merged(plan.policy, base, mine, shown, theirs)
+                objects[key] = settled(plan.policy, merged, theirs, inserted) ?? theirs
             case .delete(let key):
                 guard objects[key] != nil else { continue }
                 if wins || plan.policy == .error || found[key] == .some(nil) { gone.append(key) }
@@ -250,6 +258,26 @@ struct SharedModel {
             }
         }
         return changed
+    }
+
+    /// What is saved of an object that was made to refer to what others have deleted; nil if the policy drops its
+    /// edits. `theirs` is the store's version, and `inserted` is about to be there.
+    private func settled(
+        _ policy: MergePolicy, _ words: Words, _ theirs: Words?, _ inserted: Set<String>
+    ) -> Words? {
+        func isMissing(_ key: String) -> Bool {
+            key != SharedContexts.nothing && objects[key] == nil && !inserted.contains(key)
+        }
+        var settled = words
+        for name in ["folder", "parent"] {
+            guard let target = words[name], target != theirs?[name], isMissing(target) else { continue }
+            if policy == .rollback, theirs != nil { return nil }
+            settled[name] = policy == .storeWins ? theirs?[name] ?? SharedContexts.nothing : SharedContexts.nothing
+        }
+        if let tags = words["tags"], tags != theirs?["tags"] {
+            settled["tags"] = SharedContexts.word(of: SharedContexts.keys(in: tags).filter { !isMissing($0) })
+        }
+        return settled
     }
 
     private static func merged(
