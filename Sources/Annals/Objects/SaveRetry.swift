@@ -5,6 +5,10 @@ struct SaveRetry {
     private let store: Store
     private let upserts: Bool
     private let deadline: UInt64?
+    /// How often another writer was faster.
+    private var overtaken = 0
+    /// So often it is worked out again in any case: time may have passed because the actor was busy.
+    private static let leastAttempts = 3
     /// Whether the store has refused a reference. Only then it is looked whether others have deleted what is referred
     /// to.
     private var settlesTargets = false
@@ -32,7 +36,9 @@ struct SaveRetry {
             guard try store.newestSnapshot().token.number > plan.base.token.number else { throw error }
         default: throw error
         }
-        guard let deadline, RealEnvironment().monotonicMicroseconds() < deadline else {
+        overtaken += 1
+        if overtaken < Self.leastAttempts { return }
+        if let deadline, RealEnvironment().monotonicMicroseconds() >= deadline {
             throw StoreError(
                 .busy, "Other writers change the objects of this context again and again: save again.")
         }
