@@ -18,8 +18,8 @@ public struct AttributeOption<E: Entity, V>: Sendable {
     /// What objects from before the attribute existed have, instead of the property's initial value.
     public static func `default`(_ value: V) -> Self where V: Sendable { Self(.defaultValue(value)) }
 
-    /// What the property is if the store has a value that its type does not have, such as the case of an enumeration
-    /// that a newer version of the program has added. Without this option, reading such an object throws
+    /// The property's value if the store has one that the type does not know. For example, a newer version of the
+    /// program has added a case to an enumeration. Without this option, reading such an object throws
     /// `valueOutOfRange`.
     ///
     /// The stored value stays until the property gets another value than the fallback. This is also so if a whole value

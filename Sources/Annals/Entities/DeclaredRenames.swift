@@ -3,7 +3,7 @@
 // A ring exchanges names: all of them are in the store before and after. So a store notes which rings it has had, or
 // never needs, in the transaction that renames or that adds the entity.
 
-/// What the properties of one type say about former names.
+/// The former names of the properties of one type.
 struct DeclaredRenames {
     struct Rename: Hashable {
         let from: String

@@ -338,7 +338,8 @@ extension Transaction {
         var widened: [(name: String, entity: String, from: AttributeType, to: AttributeType)] = []
         var stepped = catalog
         for step in steps {
-            // In the middle of an exchange of names there is no such schema. What is refused is refused in the end.
+            // While names are exchanged, two attributes have one name, so there is no schema after this step. An error
+            // that stays is thrown after the last step.
             if let next = try? SchemaPlan.catalog(catalog, after: changes) { stepped = next }
             if let entity = step.changedEntity, declaration.declares(entity), !stepped.hasOrRenamed(entity) {
                 // It is added as it is declared.

@@ -2,9 +2,9 @@
 //
 // Invariants:
 // OO1  An object has no registrar before somebody observes it: objects that nobody observes cost nothing for it.
-// OO2  The context keeps an object of its own alive while somebody observes it, also if nobody else holds it, so that
-//      who observes is told. While something observes, it keeps the key path that stands for that; when it is told or
-//      ends, the key path goes.
+// OO2  The context keeps an object alive while an observer has read it, also if nobody else holds it. Otherwise the
+//      observer would not be told. An observation holds its key paths, and releases them when it is told or ends. So
+//      the object has an observer as long as its own key path `mark` lives.
 
 internal import FoundationEssentials
 public import Observation
@@ -58,10 +58,10 @@ final class ObjectRegistrar {
     let observation = ObservationRegistrar()
     private weak var mark: AnyKeyPath?
 
-    /// OO2: whether somebody observes the object.
+    /// OO2: whether an observer has read the object and was not told of a change yet.
     var isObserved: Bool { mark != nil }
 
-    /// The key path that those who observe keep meanwhile. It is made anew if nobody does: only its life counts.
+    /// The key path whose life says that there is an observer. Made again if there is none.
     func mark<E: Entity>(_ object: Object<E>) -> KeyPath<Object<E>, Object<E>.ObservedSlot> {
         if let mark { return unsafeDowncast(mark, to: KeyPath<Object<E>, Object<E>.ObservedSlot>.self) }
         let slot = -1

@@ -84,7 +84,7 @@ struct PredicateTranslator {
         return value(expression)
     }
 
-    /// The same with its type. Evaluating stops at the first variable that stands for an object.
+    /// The same with its type. Evaluation ends at the first variable that is an object.
     func value<X: PredicateExpression>(_ expression: X) -> X.Output? {
         do { return try expression.evaluate(bound) } catch { return nil }
     }

@@ -220,6 +220,14 @@ extension IndexID {
 extension EntityBinding {
     /// The key that a value would have in an index; nil if a part of it is null or no property of the type.
     func key(of value: UnsafeRawPointer, _ index: IndexID, _ layout: RowLayout) throws(StoreError) -> [UInt8]? {
+        guard let values = try values(of: value, index, layout) else { return nil }
+        return try index.key(values, layout)
+    }
+
+    /// The values of an index's attributes in a value; nil if one of them is no property of the type.
+    func values(
+        of value: UnsafeRawPointer, _ index: IndexID, _ layout: RowLayout
+    ) throws(StoreError) -> [StoredValue]? {
         var values: [StoredValue] = []
         for number in index.attributes {
             guard let position = layout.position(ofAttribute: number),
@@ -227,6 +235,6 @@ extension EntityBinding {
             else { return nil }
             values.append(try self.value(of: value, place).storedValue())
         }
-        return try index.key(values, layout)
+        return values
     }
 }

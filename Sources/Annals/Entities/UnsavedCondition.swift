@@ -90,13 +90,7 @@ extension EntityBinding {
     func ownKeys(
         of value: UnsafeRawPointer, _ index: IndexID, _ layout: RowLayout
     ) throws(StoreError) -> [[UInt8]]? {
-        var values: [StoredValue] = []
-        for number in index.attributes {
-            guard let position = layout.position(ofAttribute: number),
-                let place = properties.indices.first(where: { self.position(of: $0) == position })
-            else { return nil }
-            values.append(try self.value(of: value, place).storedValue())
-        }
+        guard let values = try values(of: value, index, layout) else { return nil }
         return try index.ownKeys(values, layout)
     }
 }

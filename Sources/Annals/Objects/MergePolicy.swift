@@ -5,7 +5,7 @@
 /// made to refer to an object that was deleted in the store. Lists and sets of references have no conflicts.
 ///
 /// A reference to a deleted object cannot be saved. `storeWins` takes the store's reference instead, `objectWins` and
-/// `overwrite` save none, as they all do for an inserted object.
+/// `overwrite` save none, and `rollback` drops the object's edits. For an inserted object these four save none.
 public enum MergePolicy: String, Sendable, Hashable, Codable, CaseIterable {
     /// Saving throws `mergeConflict`, and nothing is saved.
     case error
