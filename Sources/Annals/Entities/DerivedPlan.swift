@@ -34,12 +34,23 @@ struct DerivedPlan: Sendable {
     private(set) var sidesOfMembers: [UInt16: [Int]] = [:]
     /// By entity, the position of the time of the last change.
     private(set) var lastChanges: [UInt16: Int] = [:]
+    /// By entity, the attributes of all properties that are derived from anything.
+    private(set) var attributes: [UInt16: Set<UInt16>] = [:]
+    /// By entity, the models with properties that are derived from the object's other ones.
+    private(set) var ofOwnProperties: [UInt16: EntityModel] = [:]
 
     /// Leaves out what the schema does not have yet.
     init(_ models: [EntityModel], _ pending: PendingTransaction) {
-        for model in models where model.needsUpkeep {
+        for model in models where model.needsUpkeep || model.rules.derivesAnything {
             guard let number = pending.catalog.number(ofEntity: model.name), let layout = pending.newestLayout(number)
             else { continue }
+            attributes[number] = Set(
+                model.properties.filter(\.isDerived).compactMap { property in
+                    layout.position(ofProperty: property.name, pending.catalog).map {
+                        layout.entity.attributes[$0].number
+                    }
+                })
+            if model.rules.derivesAnything { ofOwnProperties[number] = model }
             lastChanges[number] = model.lastChange.flatMap { layout.position(ofProperty: $0, pending.catalog) }
             var owner = Owner(name: model.name)
             for rule in model.derived { add(rule, of: model, layout, pending, to: &owner) }

@@ -5,20 +5,27 @@
 // DU1  In the state that a transaction leaves, a derived attribute is what the other side gives, for each object that
 //      the transaction has written and for each whose other side it has changed.
 // DU2  Everything is worked out on one state: the transaction's base and its own changes, after the delete rules.
+// DU3  After a revert and a transaction of another store, what an object derives from its own properties fits them.
+//      Typed writes have worked it out before.
 
 internal import FoundationEssentials
 
-/// Done for every transaction of a store that was opened with types that derive values from others.
+/// Done for every transaction of a store that was opened with types that derive values.
 final class DerivedUpkeep: TransactionUpkeep {
     private let models: [EntityModel]
-    private let derivesAnything: Bool
+    /// Whether anything is derived from other objects, or from the object's own properties.
+    private let derivesFromOthers: Bool
+    private let derivesFromOwn: Bool
     /// The plan for the schema that was met last.
     private let known = Guarded<(shape: StoreShape, plan: DerivedPlan)?>(nil)
 
     /// Nil if there is nothing to do.
     init?(_ declaration: EntityDeclaration) {
-        derivesAnything = declaration.models.contains(where: \.needsUpkeep)
-        guard derivesAnything || declaration.models.contains(where: \.mayLoseWhatItNeeds) else { return nil }
+        derivesFromOthers = declaration.models.contains(where: \.needsUpkeep)
+        derivesFromOwn = declaration.models.contains { $0.rules.derivesAnything }
+        guard derivesFromOthers || derivesFromOwn || declaration.models.contains(where: \.mayLoseWhatItNeeds) else {
+            return nil
+        }
         models = declaration.models
     }
 
@@ -27,7 +34,8 @@ final class DerivedUpkeep: TransactionUpkeep {
     ) throws(StoreError) {
         try pending.applyDeleteRules()
         if !pending.losses.isEmpty { try LossRules(pending, validates).hold(models) }
-        if !derivesAnything { return }
+        if transaction == nil, derivesFromOwn { try deriveFromOwn(pending, plan(pending)) }
+        if !derivesFromOthers { return }
         let plan = plan(pending)
         var work = DerivedWork(plan, pending)
         try work.collect()
@@ -45,10 +53,27 @@ final class DerivedUpkeep: TransactionUpkeep {
     }
 
     func isDerived(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool {
-        let plan = plan(pending)
-        if plan.owners[entity]?.derived.contains(where: { $0.attribute == attribute }) == true { return true }
-        guard let position = plan.lastChanges[entity] else { return false }
-        return pending.shape.newestLayout(entity)?.position(ofAttribute: attribute) == position
+        plan(pending).attributes[entity]?.contains(attribute) ?? false
+    }
+
+    private func deriveFromOwn(_ pending: PendingTransaction, _ plan: DerivedPlan) throws(StoreError) {
+        var objects: [(object: ObjectID, model: EntityModel)] = []
+        try pending.builder.forEachEntry(withRows: false) { (change, _) in
+            if change.kind != .delete, let model = plan.ofOwnProperties[change.object.entityNumber] {
+                objects.append((change.object, model))
+            }
+            return true
+        }
+        for (object, model) in objects {
+            do throws(StoreError) {
+                try pending.withValue(of: object, model.type) { (value, binding) throws(StoreError) in
+                    let derived = try binding.derive(value)
+                    if !derived.isEmpty { try pending.update(object, derived) }
+                }
+            } catch  where error.code == .valueOutOfRange {
+                // A newer program's value, which this type does not have: nothing can be worked out from it here.
+            }
+        }
     }
 
     private func plan(_ pending: PendingTransaction) -> DerivedPlan {

@@ -152,6 +152,8 @@ struct SchemaItemInverse: Sendable {
 /// What happens to a value before it is saved. Addresses are of values of the entity's type.
 protocol EntityRules: Sendable {
     var hasRules: Bool { get }
+    /// Whether a property is derived from the object's other properties.
+    var derivesAnything: Bool { get }
     /// Computes what is derived.
     func derive(_ address: UnsafeMutableRawPointer)
     /// What is not as the schema asks for.

@@ -296,6 +296,7 @@ private struct RulesOf<E: Entity>: EntityRules {
     }
 
     var hasRules: Bool { !derivations.isEmpty || !checks.isEmpty }
+    var derivesAnything: Bool { !derivations.isEmpty }
 
     mutating func add(
         _ path: any PartialKeyPath<E> & Sendable, _ compute: @escaping @Sendable (inout E, PartialKeyPath<E>) -> Void

@@ -39,20 +39,11 @@ struct LossRules {
         guard let layout = pending.newestLayout(object.entityNumber), let losses = pending.losses[object] else {
             return []
         }
-        let binding = try layout.binding(type, pending.catalog)
-        var value = E()
-        _ = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-            try pending.withRow(object) { (row) throws(StoreError) in
-                try binding.read(row, pending, layout, keepingDeleted: false, into: UnsafeMutableRawPointer(value))
-            }
-        }
-        return try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
-            let before = try binding.changes(UnsafeRawPointer(value))
-            binding.model.rules.derive(UnsafeMutableRawPointer(value))
-            let after = try binding.changes(UnsafeRawPointer(value))
-            let derived = zip(before, after).filter { $0.value != $1.value }.map { $1 }
+        return try pending.withValue(of: object, type) { (value, binding) throws(StoreError) in
+            let derived = try binding.derive(value)
             if !derived.isEmpty { try pending.update(object, derived) }
             if !validates { return [] }
+            let after = try binding.changes(UnsafeRawPointer(value))
             // By name: what it has lost there; nil if only what is derived from it differs.
             var changed: [String: ObjectID?] = [:]
             for (index, property) in binding.properties.enumerated() {
@@ -87,6 +78,34 @@ struct LossRules {
                 + "valid: it \(first.failure.message). Change or delete that object first, in the same transaction if "
                 + "you like.",
             ObjectFacts(entity, [attribute], objects: Array(objects.prefix(100))))
+    }
+}
+
+extension PendingTransaction {
+    /// Calls `body` with an object as this transaction leaves it, as a value of its type.
+    func withValue<E: Entity, Result>(
+        of object: ObjectID, _ type: E.Type,
+        _ body: (_ value: UnsafeMutableRawPointer, _ binding: EntityBinding) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        let layout = try layout(object.entityNumber)
+        let binding = try layout.binding(type, catalog)
+        var value = E()
+        return try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
+            let address = UnsafeMutableRawPointer(value)
+            _ = try withRow(object) { (row) throws(StoreError) in
+                try binding.read(row, self, layout, keepingDeleted: false, into: address)
+            }
+            return try body(address, binding)
+        }
+    }
+}
+
+extension EntityBinding {
+    /// Works out what a value derives from its own properties. Returns what differs then.
+    func derive(_ value: UnsafeMutableRawPointer) throws(StoreError) -> [(position: Int, value: StoredValue)] {
+        let before = try changes(UnsafeRawPointer(value))
+        model.rules.derive(value)
+        return zip(before, try changes(UnsafeRawPointer(value))).filter { $0.value != $1.value }.map { $1 }
     }
 }
 

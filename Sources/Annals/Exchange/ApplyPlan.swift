@@ -21,6 +21,8 @@ struct ApplyPlan {
     let policy: ConflictPolicy
     let base: Snapshot
     let pending: PendingTransaction
+    /// Whether an attribute of an entity is worked out again here, so that nobody's value of it counts.
+    private let isDerived: (_ attribute: UInt16, _ entity: UInt16) -> Bool
     var map: ObjectMap
     private(set) var conflicts: [ApplyConflict] = []
     /// The insertions and updates, in the order of the changes.
@@ -41,12 +43,14 @@ struct ApplyPlan {
     private var formerNames: NamesBefore
 
     init(
-        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction
+        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction,
+        isDerived: @escaping (_ attribute: UInt16, _ entity: UInt16) -> Bool
     ) throws(StoreError) {
         self.transaction = transaction
         self.policy = policy
         self.base = base
         self.pending = pending
+        self.isDerived = isDerived
         map = try ObjectMap(base)
         formerNames = NamesBefore(pending.catalog)
     }
@@ -249,7 +253,9 @@ struct ApplyPlan {
             // If the exported state left out a reference to a deleted object, the value is absent here. Neither side
             // counts references to what was deleted here.
             let known = try before.map { (before) throws(StoreError) in try existing(before[index].value ?? .absent) }
-            if try known != existing(now[position]), try isWritten(position, of: target, layout) {
+            if try known != existing(now[position]), try isWritten(position, of: target, layout),
+                !isDerived(layout.entity.attributes[position].number, layout.entity.number)
+            {
                 changedHere.append(position)
                 if policy == .ours { continue }
             }

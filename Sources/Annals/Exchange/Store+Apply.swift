@@ -16,7 +16,8 @@ extension Store {
     /// different type, target, inverse or delete rule throws `schemaMismatch`.
     ///
     /// An update conflicts if an attribute has neither the value that the update found nor the one that it wrote; see
-    /// `ApplyConflict`. A deletion deletes the object as it is here now, and does nothing if it was deleted here too.
+    /// `ApplyConflict`. Derived attributes of the types that the store was opened with do not conflict: they are worked
+    /// out again. A deletion deletes the object as it is here now, and does nothing if it was deleted here too.
     /// It conflicts if another object refers to it here and must not lose that reference.
     ///
     /// Takes memory for the changes of the transaction. Logarithmic for each change.
@@ -50,7 +51,9 @@ extension Store {
                 author ?? transaction.author, contextName ?? transaction.contextName, durability, validates: false
             ) { pending, engine in
                 let base = Snapshot(pending.base, engine, identifier)
-                let result = try Self.apply(transaction, policy, base, pending)
+                let result = try Self.apply(transaction, policy, base, pending) { [upkeep] attribute, entity in
+                    upkeep?.isDerived(attribute, of: entity, pending) ?? false
+                }
                 // A mere note is the caller's own change.
                 if result.outcome == .alreadyHere { (pending.author, pending.context) = (author, contextName) }
                 return result
@@ -80,7 +83,8 @@ extension Store {
     }
 
     private static func apply(
-        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction
+        _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction,
+        isDerived: @escaping (_ attribute: UInt16, _ entity: UInt16) -> Bool
     ) throws(StoreError) -> (outcome: ApplyResult.Outcome, conflicts: [ApplyConflict]) {
         let origins = try AppliedOrigins(base)
         if try origins.isApplied(transaction) { return (.alreadyApplied, []) }
@@ -93,7 +97,7 @@ extension Store {
         let origin = transaction.origin ?? transaction.token
         try ExportReach.write(origin: origin.storeIdentifier, isSkipped: isHere, on: base, to: pending)
         if isHere { return (.alreadyHere, []) }
-        var plan = try ApplyPlan(transaction, policy, base, pending)
+        var plan = try ApplyPlan(transaction, policy, base, pending, isDerived: isDerived)
         try plan.work()
         if plan.conflicts.isEmpty || policy != .refuse { try plan.carryOut() }
         guard plan.conflicts.isEmpty || policy != .refuse else { throw conflictError(plan.conflicts, transaction) }
