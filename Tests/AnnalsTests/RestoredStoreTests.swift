@@ -102,6 +102,35 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// Reading looks only once a second which file has the store's name. A backup looks at once.
+    @Test func aBackupIsOfTheFileThatWasPutBack() throws {
+        let store = try Store(at: folder.path, entities: Self.entities)
+        try store.write { try $0.insert(Note(title: "one")) }
+        for turn in 0..<3 {
+            try store.backup(to: folder.path + ".copy")
+            restore(.renamedOver, folder.path + ".copy")
+            let other = try Store(at: folder.path, entities: Self.entities)
+            try other.write { try $0.insert(Note(title: "turn \(turn)")) }
+            try other.close()
+        }
+        try store.backup(to: folder.path + ".copy")
+        let copy = try Store(at: folder.path + ".copy")
+        #expect(try copy.snapshot().count(of: "Note") == 4)
+        try copy.close()
+        unlink(folder.path + ".copy")
+        // Of a file that was removed, there is nothing but what this handle has.
+        let kept = try store.snapshot().count(Note.self)
+        rename(folder.path, folder.path + ".away")
+        try store.backup(to: folder.path + ".copy")
+        rename(folder.path + ".copy", folder.path)
+        unlink(folder.path + ".away")
+        let last = try Store(at: folder.path, entities: Self.entities)
+        #expect(try last.snapshot().count(Note.self) == kept && kept == 4)
+        try last.close()
+        try? store.close()
+        try folder.expectIntact()
+    }
+
     @MainActor @Test(arguments: Way.allCases) func allEndAlikeWithAnOlderBackup(_ way: Way) async throws {
         let store = try Store(at: folder.path, entities: Self.entities)
         let backup = folder.path + ".copy"

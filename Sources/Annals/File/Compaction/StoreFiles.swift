@@ -161,7 +161,9 @@ package final class StoreFiles: @unchecked Sendable {
     ) throws(StoreError) -> BackupResult {
         try newest().engine.requireNotWriting()
         return try onNewest { (engine) throws(StoreError) in
-            try Compactor.backUp(
+            // Reading looks only once a second. What is copied here may be put in the store's place.
+            do throws(StoreError) { try engine.log.requirePlace() } catch  where error.code == .storeRemoved {}
+            return try Compactor.backUp(
                 engine, to: path, in: files ?? engine.log.files, newIdentity: newIdentity, options)
         }
     }
