@@ -31,7 +31,8 @@ let package = Package(
             name: "crash-helper", dependencies: ["Annals", "FuzzTargets"], path: "Tests/CrashHelper",
             swiftSettings: settings),
         .executableTarget(
-            name: "process-helper", dependencies: ["Annals"], path: "Tests/ProcessHelper", swiftSettings: settings),
+            name: "process-helper", dependencies: ["Annals", "TestSupport"], path: "Tests/ProcessHelper",
+            swiftSettings: settings),
         .executableTarget(name: "sample-library", dependencies: ["Annals"], path: "Tests/Samples/Library"),
         .executableTarget(name: "sample-editing", dependencies: ["Annals"], path: "Tests/Samples/Editing"),
         .executableTarget(name: "sample-tracking", dependencies: ["Annals"], path: "Tests/Samples/Tracking"),

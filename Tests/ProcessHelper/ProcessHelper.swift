@@ -42,6 +42,10 @@ import Glibc
             case ("contexts", 4...): try contexts(Array(arguments.dropFirst()))
             case ("idle", 2): try IdleTracker.run(arguments[1])
             case ("trackers", 3...): try trackers(Array(arguments.dropFirst()))
+            case ("ways", 6):
+                try OneWay.run(
+                    arguments[1], arguments[2], other: arguments[3], number: integer(arguments[4]),
+                    length: integer(arguments[5]))
             case ("migrate", 3): try Migrating.run(arguments[1], arguments[2])
             case ("leaks", 3...):
                 try ContextLeaks.run(
@@ -58,7 +62,7 @@ import Glibc
                         + "folders STORE SEED OPERATIONS, contexts work STORE LOG NUMBER SEED OPERATIONS, "
                         + "contexts replay STORE LOG..., idle STORE, trackers make STORE, "
                         + "trackers work STORE FOLDER NUMBER SEED PLANS SECONDS, trackers check STORE FOLDER, "
-                        + "migrate make|run|first STORE, "
+                        + "ways WAY STORE OTHER NUMBER LENGTH, migrate make|run|first STORE, "
                         + "or leaks STORE CONTEXTS [object|context|thread|descriptor|memory]")
             }
         } catch {
