@@ -8,23 +8,106 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(20))) struct WaysTests {
-    /// What all of it happens in.
-    enum Setting: String, CaseIterable {
-        case plain, historyOff, copied, inMemory, oddName, moved, largeValues, processes, tasks
+    /// Where and how all of it happens. Each choice meets each other one in some setting.
+    struct Setting: Sendable, CustomTestStringConvertible {
+        enum Place: String { case plain, inMemory, oddName, moved }
+        enum Writers: String { case one, tasks, processes }
 
-        var ways: [Way] { Way.allCases.filter { self != .historyOff || $0 != .apply } }
+        let place: Place
+        let writers: Writers
+        var hasLargeValues = false
+        /// Whether the history of visits is kept. If it is not, nothing is exchanged with another store.
+        var keepsVisits = true
+        var reading = Store.Options().reading
+        var clockJumps = false
+
+        var ways: [Way] { Way.allCases.filter { keepsVisits || $0 != .apply } }
+
+        var testDescription: String {
+            "\(place), \(writers)\(hasLargeValues ? ", large" : "")\(keepsVisits ? "" : ", history off"), \(reading)"
+                + (clockJumps ? ", clock jumps" : "")
+        }
+
+        static let plain = Setting(place: .plain, writers: .one)
+        static let others = [
+            Setting(
+                place: .plain, writers: .tasks, hasLargeValues: true, keepsVisits: false, reading: .copied,
+                clockJumps: true),
+            Setting(place: .plain, writers: .processes, keepsVisits: false, reading: .copied),
+            Setting(place: .inMemory, writers: .one, hasLargeValues: true, keepsVisits: false, clockJumps: true),
+            Setting(place: .inMemory, writers: .tasks, reading: .copied, clockJumps: true),
+            Setting(place: .oddName, writers: .one, keepsVisits: false, reading: .copied, clockJumps: true),
+            Setting(place: .oddName, writers: .tasks, hasLargeValues: true),
+            Setting(place: .oddName, writers: .processes, hasLargeValues: true, keepsVisits: false),
+            Setting(place: .moved, writers: .one, hasLargeValues: true, reading: .copied, clockJumps: true),
+            Setting(place: .moved, writers: .tasks, keepsVisits: false, clockJumps: true),
+            Setting(place: .moved, writers: .processes),
+        ]
     }
 
     /// Longer with `Tests/long.sh ways`.
-    @MainActor @Test(arguments: Setting.allCases) func everyWayMeetsEveryOther(_ setting: Setting) async throws {
-        let all = setting.ways.count * setting.ways.count
-        guard let long = LongRun("ways", operations: setting == .plain ? all : 60) else { return }
+    @MainActor @Test(arguments: [Setting.plain] + Setting.others)
+    func everyWayMeetsEveryOther(_ setting: Setting) async throws {
+        let pairs = setting.ways.count * setting.ways.count
+        // Elsewhere each way once, and some after each other.
+        let isPlain = setting.testDescription == Setting.plain.testDescription
+        guard let long = LongRun("ways", operations: isPlain ? 15 + pairs : 40) else { return }
         let random = SeededRandom(long.seed)
         do {
             let run = try await WaysRun(setting, random)
             try await run.run(operations: long.operations)
-        } catch { long.record(error, "\(setting)") }
+            print("ways, seed \(long.seed): \(long.operations) operations, \(setting.testDescription)")
+        } catch { long.record(error, setting.testDescription) }
     }
+
+    /// A handle for reading refuses every way, and says so. Edits stay, and nothing is written.
+    @Test(arguments: Way.allCases.filter { $0 != .restore })
+    func everyWayIsRefusedWhereNothingMayBeWritten(_ way: Way) async throws {
+        let folder = try StoreFolder()
+        let others = try TemporaryDirectory()
+        var options = Store.Options()
+        let writer = try WaysWriter(folder.path, other: others.path("other"), length: 20, options: options)
+        try await writer.run(.transaction, WaysChange(1, parts: [0], visits: [0], length: 20))
+        try await writer.updateOther()
+        let store = try Store(at: folder.path, entities: Ways.entities)
+        let token = try store.currentToken
+        options.access = .readOnly
+        let reader = try WaysWriter(folder.path, other: others.path("other"), length: 20, options: options)
+        var error: StoreError?
+        do {
+            try await reader.run(way, WaysChange(2, parts: [0, 1], visits: [0, 1], length: 20))
+        } catch let thrown as StoreError { error = thrown }
+        #expect(error?.code == (way == .migration ? .schemaMismatch : .readOnly), "\(error?.description ?? "")")
+        #expect(await reader.giveUpEdits() == [.context, .background, .undo].contains(way))
+        #expect(try store.currentToken == token)
+        try await writer.run(.context, WaysChange(3, parts: [0, 1], visits: [0, 1], length: 20))
+        #expect(try await reader.keys().parts.sorted() == [0, 1, 3])
+        try await reader.close()
+        try await writer.close()
+        try store.close()
+        try folder.expectIntact()
+    }
+}
+
+/// A machine whose clock is set forwards and backwards, by hours.
+private struct JumpingClock: Environment {
+    private let real = RealEnvironment()
+    private let reads = Guarded(0)
+
+    func wallClockMicroseconds() -> Int64 {
+        let read = reads.withLock { reads in
+            reads += 1
+            return reads
+        }
+        let hours = [0, 2, -3, 30, 1][read / 7 % 5]
+        return real.wallClockMicroseconds() + Int64(hours) * 3_600_000_000
+    }
+    func monotonicMicroseconds() -> UInt64 { real.monotonicMicroseconds() }
+    func coarseSeconds() -> Int64 { real.coarseSeconds() }
+    func random() -> UInt64 { real.random() }
+    func processID() -> UInt32 { real.processID() }
+    func processName() -> String { real.processName() }
+    func sleep(microseconds: UInt64) { real.sleep(microseconds: microseconds) }
 }
 
 /// One store, what is in it, and who reads it.
@@ -55,35 +138,42 @@ import Testing
         var options = Store.Options()
         options.durability = .relaxed
         options.lockTimeout = .seconds(600)
-        options.reading = setting == .copied ? .copied : .mapped
+        options.reading = setting.reading
         self.options = options
-        length = setting == .largeValues ? 150_000 : 20
+        var writing = options
+        if setting.clockJumps { writing.environment = JumpingClock() }
+        length = setting.hasLargeValues ? 150_000 : 20
         directory = temporary.path("directory")
-        name = setting == .oddName ? "-ä%41\n👩‍👩‍👧‍👦 .annals" : "s.annals"
-        var paths = [directory + "/" + name, others.path("other.annals")]
+        name = setting.place == .oddName ? "-ä%41\n👩‍👩‍👧‍👦 .annals" : "s.annals"
+        var paths = [directory + "/" + name, others.path("other.annals"), others.path("second.annals")]
         mkdir(directory, 0o700)
-        if setting == .inMemory {
-            memory = try (0..<2).map { _ in try Store(inMemory: Ways.keepingVisits, options: options) }
+        if setting.place == .inMemory {
+            let first = setting.keepsVisits ? Ways.keepingVisits : []
+            memory = try [first, Ways.keepingVisits, Ways.keepingVisits].map {
+                try Store(inMemory: $0, options: writing)
+            }
             paths = memory.map(\.path)
         }
-        (path, otherPath) = (paths[0], setting == .historyOff ? nil : paths[1])
-        let first = try WaysWriter(path, other: otherPath, length: length, options: options)
-        let second = paths[1] + ".second"
-        writers =
-            setting == .tasks
-            ? [first, try WaysWriter(path, other: second, length: length, options: options)] : [first]
+        path = paths[0]
+        let otherPaths = paths[1...].map { setting.keepsVisits ? $0 : nil as String? }
+        otherPath = otherPaths[0]
+        var writers: [WaysWriter] = []
+        for other in otherPaths.prefix(setting.writers == .tasks ? 2 : 1) {
+            writers.append(try WaysWriter(path, other: other, length: length, options: writing))
+        }
+        self.writers = writers
         readers = try WaysReaders(path, options)
         parts = WaysItems(length: length)
     }
 
-    /// Each way after each other one, and then in any order.
+    /// Each way once, each after each other one, and then in any order.
     func run(operations: Int) async throws {
-        let pairs = sequenceOfPairs()
+        let first = setting.ways.shuffled(using: &random) + sequenceOfPairs()
         for step in 0..<operations {
-            let way = step < pairs.count ? pairs[step] : setting.ways.randomElement(using: &random)!
+            let way = step < first.count ? first[step] : setting.ways.randomElement(using: &random)!
             done.append(way)
             do {
-                if setting == .tasks { try await runTwo(way) } else { try await run(way) }
+                if setting.writers == .tasks { try await runTwo(way) } else { try await run(way) }
                 try await readers.check(parts, visits)
             } catch {
                 let last = done.suffix(6).map(\.rawValue).joined(separator: ", ")
@@ -98,7 +188,7 @@ import Testing
         let change = WaysChange(
             number, parts: Array(parts.items.keys), visits: Array(visits.items.keys), length: length)
         if way == .clean { readers.forgetPast() }
-        if setting == .processes {
+        if setting.writers == .processes {
             let run = try runTool(
                 ["ways", way.rawValue, path, otherPath ?? "-", "\(number)", "\(length)"], name: "process-helper")
             guard run.status == 0 else { throw OracleDifference(run.errors) }
@@ -107,12 +197,16 @@ import Testing
         }
         apply(way, change)
         if way == .restore { readers.fileWasReplaced() }
-        if setting == .moved, number.isMultiple(of: 5) {
-            let next = temporary.path("moved \(number)")
-            guard rename(directory, next) == 0 else { throw OracleDifference("the directory cannot be renamed") }
-            (directory, path) = (next, next + "/" + name)
-            await writers[0].move(to: path)
-        }
+        try await moveAway()
+    }
+
+    /// Others find the store by its new path; who has it open goes on.
+    private func moveAway() async throws {
+        guard setting.place == .moved, number % 5 < 2 else { return }
+        let next = temporary.path("moved \(number)")
+        guard rename(directory, next) == 0 else { throw OracleDifference("the directory cannot be renamed") }
+        (directory, path) = (next, next + "/" + name)
+        for writer in writers { await writer.move(to: path) }
     }
 
     private func apply(_ way: Way, _ change: WaysChange) {
@@ -121,15 +215,17 @@ import Testing
         visits.apply(change.visits)
     }
 
-    /// Two ways at the same time: each has its own parts and visits. No backup can have all of it, and what is cleaned
-    /// cannot be reverted.
+    /// Two ways at the same time: each has its own parts and visits. No backup can have all of it, what is cleaned
+    /// cannot be reverted, and a second compaction is refused.
     private func runTwo(_ way: Way) async throws {
         let alone: Set<Way> = [.restore, .clean]
         if alone.contains(way) {
             if way == .clean { try await writers[1].updateOther() }
             return try await run(way)
         }
-        let second = setting.ways.filter { !alone.contains($0) }.randomElement(using: &random)!
+        let second = setting.ways.filter {
+            !alone.contains($0) && (way != .compact || $0 != .compact)
+        }.randomElement(using: &random)!
         done.append(second)
         number += 2
         let changes = (0..<2).map { lane in
@@ -144,6 +240,7 @@ import Testing
         for (way, change) in zip([way, second], changes) {
             apply(way, change)
         }
+        try await moveAway()
     }
 
     /// Ways so that each comes directly after each, also after itself.
@@ -164,7 +261,7 @@ import Testing
         for writer in writers { try await writer.close() }
         let report = try Checker.check(path, files: try Store.files(for: path))
         guard report.isIntact else { throw OracleDifference("\(report.findings)") }
-        if setting != .inMemory, TemporaryDirectory.names(in: directory) != [name] {
+        if setting.place != .inMemory, TemporaryDirectory.names(in: directory) != [name] {
             throw OracleDifference("other files are left: \(TemporaryDirectory.names(in: directory))")
         }
         for store in memory { try store.close() }

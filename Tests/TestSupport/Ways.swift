@@ -11,6 +11,7 @@ package enum Ways {
         package var number = 0
         package var total = 0
         package var visitTotal = 0
+        package var changed = Date.distantPast
         package var parts = ToMany<Part>()
         package var visits = ToMany<Visit>()
 
@@ -21,6 +22,7 @@ package enum Ways {
             Attribute(\.number, .unique)
             Attribute(\.total, .derived(sum: \.parts, \.rank))
             Attribute(\.visitTotal, .derived(sum: \.visits, \.rank))
+            Attribute(\.changed, .derived(.lastChange))
         }
     }
 
@@ -98,6 +100,7 @@ package enum Ways {
             var number = 0
             var total = 0
             var visitTotal = 0
+            var changed = Date.distantPast
             var parts = ToMany<Part>()
             var visits = ToMany<Visit>()
 
@@ -105,6 +108,7 @@ package enum Ways {
                 Attribute(\.number, .unique)
                 Attribute(\.total, .derived(sum: \.parts, \.rank))
                 Attribute(\.visitTotal, .derived(sum: \.visits, \.rank))
+                Attribute(\.changed, .derived(.lastChange))
             }
         }
 

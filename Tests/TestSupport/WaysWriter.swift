@@ -19,13 +19,15 @@ package actor WaysWriter {
     ///   - otherPath: Another store, which has the same objects whenever it makes a change. Nil for none: then the
     ///     history of visits is off, and everything but `apply` can be done.
     ///   - length: How long texts are.
-    ///   - options: How the stores are opened.
+    ///   - options: How the store is opened. The other one can always be written.
     package init(_ path: String, other otherPath: String?, length: Int, options: Store.Options) throws {
         self.path = path
         self.length = length
         self.options = options
         store = try Self.open(path, keepsVisits: otherPath != nil, options)
-        other = try otherPath.map { try Self.open($0, keepsVisits: true, options) }
+        var otherOptions = options
+        otherOptions.access = .readWrite
+        other = try otherPath.map { try Self.open($0, keepsVisits: true, otherOptions) }
         context = store.makeContext(author: "context")
         context.undoLevels = 10
         if options.access == .readWrite, try store.snapshot().count(Ways.Box.self) == 0 {
@@ -42,10 +44,10 @@ package actor WaysWriter {
     private static func open(_ path: String, keepsVisits: Bool, _ options: Store.Options) throws -> Store {
         // What is declared when the entity is added counts.
         guard keepsVisits else { return try Store(at: path, entities: Ways.entities, options: options) }
-        let first = try Store(at: path, entities: Ways.keepingVisits, options: options)
-        let store = try Store(at: path, entities: Ways.entities, options: options)
-        try first.close()
-        return store
+        if options.access == .readWrite {
+            try Store(at: path, entities: Ways.keepingVisits, options: options).close()
+        }
+        return try Store(at: path, entities: Ways.entities, options: options)
     }
 
     package func close() throws {
@@ -108,6 +110,12 @@ package actor WaysWriter {
             try store.deleteHistory(before: store.currentToken)
         case .restore: try restore()
         }
+    }
+
+    /// Whether the contexts have something unsaved. Gives it up.
+    package func giveUpEdits() -> Bool {
+        defer { context.rollback() }
+        return context.hasChanges
     }
 
     // MARK: Transactions
@@ -266,7 +274,6 @@ package actor WaysWriter {
     private func revert(_ change: WaysChange) throws {
         // What has changed objects whose history is off cannot be reverted.
         if other == nil { try store.write(author: "writer") { try Self.make(change.visits, Ways.Visit.self, $0) } }
-        let before = try store.snapshot().fetch(Ways.Part.self).map(\.key)
         var token = try store.write(author: "writer") { transaction in
             try Self.make(change.parts, Ways.Part.self, transaction)
             if other != nil { try Self.make(change.visits, Ways.Visit.self, transaction) }
@@ -278,9 +285,10 @@ package actor WaysWriter {
                 throw StoreError(.applyConflict, "Nothing here is in conflict, and it says: \(outcome.conflicts).")
             }
             token = outcome.token
-            let after = try store.snapshot().fetch(Ways.Part.self).map(\.key)
-            guard turn == 1 || Set(after) == Set(before) else {
-                throw StoreError(.notFound, "Reverted, the parts are \(after), and not \(before).")
+            let keys = Set(try store.snapshot().fetch(Ways.Part.self).map(\.key))
+            let isThere = (keys.contains(change.parts.inserted), change.parts.deleted.map(keys.contains) ?? true)
+            guard isThere == (turn == 1, turn == 0 || change.parts.deleted == nil) else {
+                throw StoreError(.notFound, "Turn \(turn) of reverting leaves the parts \(keys.sorted()).")
             }
         }
     }

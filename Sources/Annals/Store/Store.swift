@@ -24,6 +24,8 @@ public final class Store: Sendable {
         public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
         /// The hub for change signals; nil for the process's own.
         package var hub: ChangeHub?
+        /// What the store asks of the machine: its clock, for example.
+        package var environment: any Environment = RealEnvironment()
 
         /// The standard options.
         public init() {}
@@ -110,7 +112,7 @@ public final class Store: Sendable {
         chosen.reading = options.reading == .mapped ? .mapped : .copied
         chosen.hub = options.hub
         let files = try files(for: path)
-        let environment = RealEnvironment()
+        let environment = options.environment
         let access: FileAccess = options.access == .readWrite ? .readWrite : .readOnly
         guard options.access == .readWrite, options.createsIfMissing else {
             return (
