@@ -2,8 +2,7 @@
 """Checks the table of features against features in pairs.md.
 
 Each pair of features must be there exactly once. Each named test must exist, and each reason must say something.
-Prints the number of cells, and lists the open ones with `--open`. Open cells do not fail the check yet. Their number
-is in the head line of the page and is printed, so that it can only fall: more open cells than that are an error.
+Prints the number of cells.
 """
 
 import re
@@ -57,10 +56,6 @@ class Check:
         self.mistakes = []
         self.cells = {}
         self.suites = suites()
-        head = re.search(r"^open: (\d+)$", text, re.MULTILINE)
-        self.allowed = int(head.group(1)) if head else 0
-        if not head:
-            self.mistakes.append("The page has no line “open: NUMBER”.")
         parts = sections(text)
         if not parts or parts[0][0] != "Features":
             sys.exit("pairs.md: the first section must be “Features”.")
@@ -94,45 +89,29 @@ class Check:
                     self.mistakes.append(f"{first} with {second} is missing.")
         for (first, second), cell in self.cells.items():
             self.check(f"{first} with {second}", cell)
-        if len(self.open) > self.allowed:
-            self.mistakes.append(f"{len(self.open)} cells are open, and the page allows {self.allowed}.")
 
     def check(self, place, cell):
-        if cell == "open":
-            return
         if cell.startswith("never:"):
             if len(cell.removeprefix("never:").split()) < 3:
                 self.mistakes.append(f"{place}: “never:” needs a reason.")
             return
         names = TEST_NAME.findall(cell)
         if not names or TEST_NAME.sub("", cell).replace(",", "").strip():
-            self.mistakes.append(f"{place}: neither tests, a reason after “never:”, nor “open”: {cell}")
+            self.mistakes.append(f"{place}: neither tests nor a reason after “never:”: {cell}")
         for suite, function in names:
             if suite not in self.suites:
                 self.mistakes.append(f"{place}: there is no suite {suite}.")
             elif function not in self.suites[suite]:
                 self.mistakes.append(f"{place}: {suite} has no test {function}.")
 
-    @property
-    def open(self):
-        return [pair for pair, cell in self.cells.items() if cell == "open"]
-
 
 def main():
-    if sys.argv[1:] not in ([], ["--open"]):
-        sys.exit("usage: pairs.py [--open]")
-    check = Check(PAGE.read_text(encoding="utf-8"))
     if sys.argv[1:]:
-        for first, second in check.open:
-            print(f"open: {first} with {second}")
+        sys.exit("usage: pairs.py")
+    check = Check(PAGE.read_text(encoding="utf-8"))
     never = sum(cell.startswith("never:") for cell in check.cells.values())
-    held = len(check.cells) - never - len(check.open)
-    print(
-        f"{len(check.features)} features, {len(check.cells)} cells: {held} held by tests, {never} impossible, "
-        f"{len(check.open)} open"
-    )
-    if len(check.open) < check.allowed:
-        print(f"pairs.md: write “open: {len(check.open)}” at the top, so that the number cannot rise again.")
+    held = len(check.cells) - never
+    print(f"{len(check.features)} features, {len(check.cells)} cells: {held} held by tests, {never} impossible")
     for mistake in check.mistakes:
         print(f"pairs.md: {mistake}", file=sys.stderr)
     sys.exit(1 if check.mistakes else 0)

@@ -136,4 +136,22 @@ private final class StandingClock: HistoryTrackerClock {
         #expect(!messages.all.contains { $0.contains("batch author “share”") } && calls.count == 0)
         try end()
     }
+
+    /// It keeps its place in the store.
+    @Test func aStoreForReadingCannotBeTracked() async throws {
+        var options = Store.Options()
+        options.access = .readOnly
+        let reader = try Store(at: folder.path, entities: [Group.self, Note.self, Label.self], options: options)
+        let token = try store.currentToken
+        let tracker = try HistoryTracker(
+            store: reader, currentAuthor: "app", allAuthors: [], logger: Messages(calls: messages), autoStart: false,
+            clock: clock)
+        let error = await #expect(throws: StoreError.self) { try await tracker.run() }
+        #expect(error?.code == .readOnly, "\(error?.description ?? "")")
+        #expect(tracker.state == error.map { .failed($0) })
+        #expect(messages.all.contains { $0.hasPrefix("fault: The tracker has ended") && $0.contains("for writing") })
+        #expect(try store.currentToken == token && store.consumers.isEmpty)
+        try reader.close()
+        try end()
+    }
 }

@@ -15,11 +15,13 @@ import TestSupport
     /// Follows by itself, and has a new object that is never saved.
     private let following: Context
     private let followingList: Results<Ways.Part>
+    private let boxList: Results<Ways.Box>
     private var results: [String] = []
     private var endOfResults: String?
     private var task: Task<Void, Never>?
     private let tracker: HistoryTracker
     private let observed = Mutex<[ObjectID: String]>([:])
+    private let observedBoxes = Mutex<[ObjectID: String]>([:])
     /// The parts as the changes of the history say, up to a place.
     private var replayed: [ObjectID: String] = [:]
     private var place: HistoryToken
@@ -44,6 +46,7 @@ import TestSupport
         edited.memo = "never saved"
         following = stores[1].makeContext(author: "following")
         followingList = try following.results(Ways.Part.self)
+        boxList = try following.results(Ways.Box.self)
         var part = Ways.Part()
         part.key = -1
         following.insert(part)
@@ -56,6 +59,7 @@ import TestSupport
         let references = try snapshot.references(to: Ways.Box.self)
         boxes = Dictionary(uniqueKeysWithValues: references.enumerated().map { ($1.id, $0) })
         replayed = try Self.parts(snapshot, boxes)
+        try setBoxes(snapshot)
         observe()
         tracker.start()
         let list = stores[1].results(Ways.Part.self)
@@ -92,12 +96,31 @@ import TestSupport
                 let parts = try Self.parts(snapshot, boxes)
                 self?.observed.withLock { $0 = parts }
             })
+        // Nobody sets what changes of boxes.
+        tracker.observe(
+            Ways.Box.self, [.update],
+            { [weak self] changes in
+                for change in changes {
+                    self?.observedBoxes.withLock { $0[change.reference.id] = change.after.map { Self.line($0) } }
+                }
+            },
+            resynchronized: { [weak self] snapshot in try self?.setBoxes(snapshot) })
+    }
+
+    nonisolated private func setBoxes(_ snapshot: Snapshot) throws {
+        let references = try snapshot.references(to: Ways.Box.self)
+        let lines = try snapshot.fetch(Ways.Box.self).map { Self.line($0) }
+        observedBoxes.withLock { $0 = Dictionary(uniqueKeysWithValues: zip(references.map(\.id), lines)) }
     }
 
     // MARK: Lines
 
     nonisolated private static func line(_ item: some WaysItem, _ boxes: [ObjectID: Int]) -> String {
         WaysItems.line(item.key, item.rank, item.text.count, item.box.flatMap { boxes[$0.id] })
+    }
+
+    nonisolated private static func line(_ box: Ways.Box) -> String {
+        "\(box.number): total \(box.total), of visits \(box.visitTotal)"
     }
 
     private func line(_ item: some WaysItem) -> String { Self.line(item, boxes) }
@@ -131,6 +154,9 @@ import TestSupport
     /// reads looks once a second whether a backup has taken the place of the file.
     func check(_ parts: WaysItems, _ visits: WaysItems) async throws {
         let wanted = parts.lines
+        let totals = (0..<3).map { number in
+            "\(number): total \(parts.total(ofBox: number)), of visits \(visits.total(ofBox: number))"
+        }
         for (number, store) in stores.enumerated() {
             while ContinuousClock.now < mayBeLate, try lines(of: store.snapshot()) != wanted {
                 try await Task.sleep(for: .milliseconds(1))
@@ -145,12 +171,7 @@ import TestSupport
                 try require(
                     found.sortedByKey, wanted.filter { $0.contains(": rank \(rank),") }, "rank \(rank) of \(number)")
             }
-            for box in try snapshot.fetch(Ways.Box.self) {
-                let totals = [parts.total(ofBox: box.number), visits.total(ofBox: box.number)]
-                guard [box.total, box.visitTotal] == totals else {
-                    throw OracleDifference("box \(box.number) has \(box.total) and \(box.visitTotal), not \(totals)")
-                }
-            }
+            try require(try snapshot.fetch(Ways.Box.self).map { Self.line($0) }, totals, "boxes of store \(number)")
         }
         try checkHistory(wanted)
         try merging.merge()
@@ -165,6 +186,12 @@ import TestSupport
         else { throw OracleDifference("the following context has other edits") }
         try await soon(wanted, "the results of the store") { [self] in results }
         try await soon(wanted, "the observer") { [self] in observed.withLock { Array($0.values) }.sortedByKey }
+        try await soon(totals, "the boxes of the following context") { [self] in
+            boxList.map { Self.line($0.status.snapshot) }
+        }
+        try await soon(totals, "the observer of boxes") { [self] in
+            observedBoxes.withLock { Array($0.values) }.sortedByKey
+        }
         if let error = following.followError { throw OracleDifference("following ended: \(error)") }
     }
 
