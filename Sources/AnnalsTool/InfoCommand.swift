@@ -62,6 +62,11 @@ enum InfoCommand {
         for (use, bytes) in uses(statistics.space) {
             try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(use)")
         }
+        if isCompactionDue(statistics) {
+            try output.line(
+                "compaction is due: a program that writes to the store does it by itself after a while; if none does, "
+                    + "“annals compact” does it, or says why it fails")
+        }
         for (kind, bytes) in kinds(statistics) {
             try output.line(String(bytes).leftPadded(to: 16) + " bytes of \(kind) frames")
         }
@@ -74,6 +79,13 @@ enum InfoCommand {
             ("garbage, about", space.garbageBytes), ("indexes, about", space.indexBytes),
             ("free space", space.freeBytes),
         ]
+    }
+
+    /// Whether programs with standard options compact the store.
+    private static func isCompactionDue(_ statistics: StoreStatistics) -> Bool {
+        let standard = Store.AutomaticCompaction()
+        return statistics.endBytes >= standard.minimumBytes
+            && Double(statistics.space.garbageBytes) >= Double(statistics.endBytes) * standard.garbage
     }
 
     /// The kinds of frames that there are, by name.
@@ -105,6 +117,7 @@ enum InfoCommand {
         space.add("index", statistics.space.indexBytes)
         space.add("free", statistics.space.freeBytes)
         line.add("space", space)
+        line.add("compactionDue", isCompactionDue(statistics))
         line.add("horizon", facts.horizon)
         line.add("retention", RetentionCommand.json(facts.retention))
         line.add("consumers", facts.consumers.map(ConsumersCommand.json))

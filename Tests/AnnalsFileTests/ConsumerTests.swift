@@ -356,42 +356,6 @@ import Testing
         #expect(try engine.firstRetained(in: engine.view()) == UInt64(times.count + 1))
         try machine.closeAndCheck(engine)
     }
-
-    @Test func aStoreIsCompactedByItselfWhenHalfOfItIsGarbage() throws {
-        let machine = machine()
-        var trigger = CompactionTrigger()
-        trigger.minimumBytes = 64 << 10
-        let store = StoreFiles(try machine.create(), trigger: trigger)
-        let ids = try store.current.insertNotes(1...200)
-        func update(_ round: Int) throws {
-            _ = try store.commit { pending in
-                for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round)))]) }
-            }
-        }
-        for round in 1000..<1050 { try update(round) }
-        // Nothing was cleaned: nothing would be freed.
-        machine.machine.environment.advance(byMicroseconds: 20_000_000)
-        try update(2000)
-        store.maintain()
-        #expect(store.current.log.header.generation == 0)
-        try store.current.deleteHistory(before: store.newest().view.number + 1)
-        machine.machine.environment.advance(byMicroseconds: 2_000_000)
-        try update(2001)
-        store.maintain()
-        #expect(store.current.log.header.generation == 1)
-        let size = store.current.log.current.end
-        #expect(size < 64 << 10, "\(size)")
-        // Not again and again.
-        for round in 3000..<3010 {
-            machine.machine.environment.advance(byMicroseconds: 2_000_000)
-            try update(round)
-            store.maintain()
-        }
-        #expect(store.current.log.header.generation == 1)
-        try store.close()
-        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
-        #expect(report.isIntact, "\(report.findings)")
-    }
 }
 
 extension StoreFiles {

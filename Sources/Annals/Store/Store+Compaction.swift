@@ -1,8 +1,14 @@
 // Automatic compaction, and the progress of a compaction.
 
+internal import Glibc
+
 extension Store {
     /// When a store is compacted automatically. This happens in the background of a handle that commits and has been
     /// open for 10 seconds.
+    ///
+    /// If it fails, the file keeps growing. Then standard error gets a line that says why and what to do, once for each
+    /// reason, and `StoreStatistics.compactionFailure` has it until a compaction succeeds. It is no failure if another
+    /// process compacts at the same time.
     public struct AutomaticCompaction: Hashable, Sendable {
         /// The part of the file that compaction must be able to free, about, from 0 to 1.
         public var garbage = 0.5
@@ -17,6 +23,13 @@ extension Store {
             trigger.garbageShare = UInt64(min(max(garbage.isNaN ? 1 : garbage, 0), 1) * 1024)
             trigger.minimumBytes = minimumBytes
             return trigger
+        }
+
+        /// Nobody waits for automatic work, so nobody can be thrown its errors.
+        static func log(_ failure: StoreError) {
+            let line = Array("Annals error: Automatic compaction has failed. \(failure)\n".utf8)
+            // One call, so that lines of several threads do not mix. If nobody takes it, it is lost.
+            _ = line.withUnsafeBytes { Glibc.write(2, $0.baseAddress, $0.count) }
         }
     }
 

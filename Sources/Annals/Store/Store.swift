@@ -81,7 +81,8 @@ public final class Store: Sendable {
         self.options = options
         let (engine, wasMade) = try Self.openEngine(path, options)
         self.wasMade = wasMade
-        generations = StoreFiles(engine, trigger: options.automaticCompaction?.trigger)
+        generations = StoreFiles(
+            engine, trigger: options.automaticCompaction?.trigger, reportFailure: AutomaticCompaction.log)
         self.path = engine.log.path
         identifier = UUID(engine.log.header.storeID)
         guard !entities.isEmpty else { return }
@@ -206,6 +207,7 @@ public final class Store: Sendable {
             return StoreStatistics(
                 fileBytes: statistics.fileBytes, endBytes: statistics.end, transactions: statistics.transactions,
                 objects: objects, bytesByKind: bytes, dirtyNodeBytes: statistics.dirtyNodeBytes,
+                compactionFailure: generations.compactionFailure.withLock { $0?.description },
                 space: StoreStatistics.Space(
                     liveBytes: use.live, historyBytes: use.history, garbageBytes: use.garbage, indexBytes: use.index,
                     freeBytes: statistics.fileBytes - min(statistics.fileBytes, statistics.end)))

@@ -79,9 +79,27 @@ extension StoreFiles {
         options.progress = { (_, _) in !self.isStopping.load(ordering: .relaxed) }
         options.pace = { [pace = CompactionThrottle(environment)] in pace.pause() }
         // If another process compacts, or there is no room, the next check of retention finds it out again.
-        let result = try? compact(options)
-        let pause = result == nil ? trigger.pauseMicroseconds : trigger.openMicroseconds
+        var pause = trigger.openMicroseconds
+        do throws(StoreError) {
+            _ = try compact(options)
+            compactionFailure.withLock { $0 = nil }
+        } catch {
+            pause = trigger.pauseMicroseconds
+            note(error)
+        }
         notBefore.store(environment.monotonicMicroseconds() &+ pause, ordering: .relaxed)
+    }
+
+    private func note(_ failure: StoreError) {
+        switch failure.code {
+        case .busy, .cancelled, .closed, .forked: return
+        default: break
+        }
+        let isNew = compactionFailure.withLock { last in
+            defer { last = failure }
+            return last != failure
+        }
+        if isNew { reportFailure(failure) }
     }
 
     /// Leaves others as much time as the compaction takes.

@@ -38,10 +38,18 @@ package final class StoreFiles: @unchecked Sendable {
     let isStopping = Atomic<Bool>(false)
     /// No automatic compaction before this moment of the monotonic clock.
     let notBefore = Atomic<UInt64>(0)
+    /// Why the last automatic compaction has failed; nil if it has not. Who stopped it, or did it first, is no failure.
+    package let compactionFailure = Guarded<StoreError?>(nil)
+    /// Told of each failure that is not the same as the last one.
+    let reportFailure: @Sendable (StoreError) -> Void
 
-    package init(_ engine: Engine, trigger: CompactionTrigger? = nil) {
+    package init(
+        _ engine: Engine, trigger: CompactionTrigger? = nil,
+        reportFailure: @escaping @Sendable (StoreError) -> Void = { _ in }
+    ) {
         self.engine = engine
         self.trigger = trigger
+        self.reportFailure = reportFailure
         opened = engine.log.environment.monotonicMicroseconds()
     }
 

@@ -1,0 +1,121 @@
+// A handle compacts its store by itself, and says so if it cannot.
+
+import Annals
+import SimulatedDisk
+import TestSupport
+import Testing
+
+@Suite struct AutomaticCompactionTests {
+    private func machine() -> EngineMachine {
+        var machine = EngineMachine()
+        machine.options = Self.eager(machine.options)
+        return machine
+    }
+
+    private static func eager(_ options: EngineOptions) -> EngineOptions {
+        var options = options
+        options.appliesRetention = true
+        options.retentionCheckMicroseconds = 1_000_000
+        options.retentionCheckBytes = 4096
+        options.log.synchronizesInBackground = false
+        return options
+    }
+
+    private var trigger: CompactionTrigger {
+        var trigger = CompactionTrigger()
+        trigger.minimumBytes = 64 << 10
+        return trigger
+    }
+
+    @Test func aStoreIsCompactedByItselfWhenHalfOfItIsGarbage() throws {
+        let machine = machine()
+        let store = StoreFiles(try machine.create(), trigger: trigger)
+        let ids = try store.current.insertNotes(1...200)
+        func update(_ round: Int) throws {
+            _ = try store.commit { pending in
+                for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round)))]) }
+            }
+        }
+        for round in 1000..<1050 { try update(round) }
+        // Nothing was cleaned: nothing would be freed.
+        machine.machine.environment.advance(byMicroseconds: 20_000_000)
+        try update(2000)
+        store.maintain()
+        #expect(store.current.log.header.generation == 0)
+        try store.current.deleteHistory(before: store.newest().view.number + 1)
+        machine.machine.environment.advance(byMicroseconds: 2_000_000)
+        try update(2001)
+        store.maintain()
+        #expect(store.current.log.header.generation == 1)
+        let size = store.current.log.current.end
+        #expect(size < 64 << 10, "\(size)")
+        // Not again and again.
+        for round in 3000..<3010 {
+            machine.machine.environment.advance(byMicroseconds: 2_000_000)
+            try update(round)
+            store.maintain()
+        }
+        #expect(store.current.log.header.generation == 1)
+        try store.close()
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.isIntact, "\(report.findings)")
+    }
+
+    /// It is told once, and kept until a compaction succeeds.
+    @Test func aFailureIsTold() throws {
+        let machine = machine()
+        let told = Guarded<[StoreError]>([])
+        let store = StoreFiles(try machine.create(), trigger: trigger) { error in told.withLock { $0.append(error) } }
+        let ids = try store.current.insertNotes(1...200)
+        let leftoverName = store.current.log.name + ".compacting"
+        machine.machine.disk.install(
+            Array("somebody else's file".utf8), at: store.current.log.directoryPath + "/" + leftoverName)
+        for round in 1000..<1300 {
+            machine.machine.environment.advance(byMicroseconds: 2_000_000)
+            _ = try store.commit { pending in
+                for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round)))]) }
+            }
+            if round % 20 == 0 { try store.current.deleteHistory(before: store.newest().view.number + 1) }
+            store.maintain()
+            if round < 1250 { continue }
+            if round == 1250 {
+                #expect(told.withLock { $0.map(\.code) } == [.alreadyExists])
+                #expect(store.compactionFailure.withLock { $0?.code } == .alreadyExists)
+                #expect(store.current.log.header.generation == 0)
+                let files = machine.machine.files()
+                let directory = try files.openDirectory(store.current.log.directoryPath)
+                try files.unlink(leftoverName, in: directory)
+                files.close(directory)
+            }
+        }
+        #expect(store.current.log.header.generation > 0)
+        #expect(store.compactionFailure.withLock { $0 } == nil && told.withLock { $0.count } == 1)
+        try store.close()
+        let report = try Checker.check(EngineMachine.path, files: machine.machine.files())
+        #expect(report.isIntact, "\(report.findings)")
+    }
+
+    @Test(arguments: OddNames.all) func aStoreOfAnOddNameIsCompactedByItself(_ name: String) throws {
+        let folder = try TemporaryDirectory()
+        var trigger = trigger
+        trigger.openMicroseconds = 0
+        let engine = try Engine.create(
+            folder.path(name), options: Self.eager(EngineOptions()), files: RealFileSystem(),
+            environment: RealEnvironment())
+        _ = try engine.commit { try $0.changeSchema([EngineNote.definition]) }
+        let store = StoreFiles(engine, trigger: trigger)
+        let ids = try store.current.insertNotes(1...200)
+        for round in 0..<200 where store.current.log.header.generation < 2 {
+            _ = try store.commit { pending in
+                for id in ids { try pending.update(id, [(EngineNote.rank, .int(Int64(round)))]) }
+            }
+            try store.current.deleteHistory(before: store.newest().view.number + 1)
+            store.maintain()
+        }
+        #expect(store.current.log.header.generation == 2 && store.compactionFailure.withLock { $0 } == nil)
+        try store.close()
+        #expect(folder.names == [name])
+        let report = try Checker.check(folder.path(name), files: RealFileSystem())
+        #expect(report.isIntact, "\(report.findings)")
+    }
+}
