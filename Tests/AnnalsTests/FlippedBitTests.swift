@@ -164,6 +164,130 @@ import Testing
         try #require(write(output, bytes, bytes.count) == bytes.count)
     }
 
+    // MARK: Rows without history
+
+    private static let log = EntityDescription(
+        "Log", attributes: [AttributeDescription("text", .string)], history: .off)
+
+    /// Rows of which compaction copies the newest alone, each in a frame of its own.
+    private func fillLog(_ store: Store, _ numbers: Range<Int>, _ letter: Character = "a") throws {
+        for number in numbers {
+            let text = "row \(number) \(String(repeating: letter, count: 100))"
+            try store.commit { try $0.insert("Log", ["text": .string(text)]) }
+        }
+    }
+
+    /// Opens a store through a mapping, reads all of it, changes the file, and expects that it is not copied.
+    private func expectRefused(backsUp: Bool, _ change: () throws -> Void) throws {
+        let store = try folder.open([Self.log]) {
+            $0.reading = .mapped
+            $0.automaticCompaction = nil
+        }
+        #expect(try Content(store).rows.flatMap { $0 }.count == 60)
+        try change()
+        let copy = folder.path + ".copy"
+        let error = expect(.damaged) {
+            if backsUp { _ = try store.backup(to: copy) } else { _ = try store.compact() }
+        }
+        let words = ["annals verify", "Restore the store from a backup"]
+        #expect(words.contains { error?.message.contains($0) ?? false }, "\(error?.message ?? "")")
+        #expect(folder.temporary.names == ["s.annals"])
+        try? store.close()
+    }
+
+    @Test(arguments: [false, true]) func aRowThatChangedIsNotCopied(backsUp: Bool) throws {
+        let store = try folder.open([Self.log]) { $0.automaticCompaction = nil }
+        try fillLog(store, 0..<60)
+        try store.deleteHistory(before: store.currentToken.number + 1)
+        try store.close()
+        try expectRefused(backsUp: backsUp) {
+            let bytes = [UInt8](try Data(contentsOf: URL(filePath: folder.path)))
+            let place = try #require(bytes.firstRange(of: Array("row 17 a".utf8))).lowerBound
+            change(place + 20, to: [UInt8(ascii: "b")])
+        }
+    }
+
+    /// The row is wrong while it is copied, and right again when the frames are looked at.
+    @Test(arguments: [false, true]) func aRowThatWasWrongForAMomentIsNotCopied(backsUp: Bool) throws {
+        let made = try folder.open([Self.log]) { $0.automaticCompaction = nil }
+        try fillLog(made, 0..<60)
+        try made.deleteHistory(before: made.currentToken.number + 1)
+        try made.close()
+        let bytes = [UInt8](try Data(contentsOf: URL(filePath: folder.path)))
+        let place = try #require(bytes.firstRange(of: Array("row 17 a".utf8))).lowerBound + 20
+        var refused = 0
+        for backStep in 1...12 {
+            unlink(folder.path)
+            try bytes.withUnsafeBytes { try Data($0).write(to: URL(filePath: folder.path)) }
+            let store = try folder.open([Self.log]) {
+                $0.reading = .mapped
+                $0.automaticCompaction = nil
+            }
+            let before = try Content(store)
+            change(place, to: [UInt8(ascii: "b")])
+            let steps = Guarded(0)
+            let progress = { @Sendable [self] (_: Store.CompactionProgress) -> Bool in
+                let step = steps.withLock { step in
+                    step += 1
+                    return step
+                }
+                if step == backStep { change(place, to: [bytes[place]]) }
+                return true
+            }
+            let copy = folder.path + ".copy"
+            do {
+                if backsUp {
+                    try store.backup(to: copy, progress: progress)
+                } else {
+                    try store.compact(progress: progress)
+                }
+                let result = backsUp ? try Store(at: copy) : store
+                #expect(try Content(result).rows == before.rows, "flipped back at step \(backStep)")
+                if backsUp { try result.close() }
+            } catch let error as StoreError {
+                #expect(error.code == .damaged, "\(error)")
+                refused += 1
+            }
+            try? store.close()
+            unlink(copy)
+        }
+        #expect(refused > 0)
+    }
+
+    /// A frame that is whole, with its own checksum, and from another copy of the store.
+    @Test(arguments: [false, true]) func aFrameOfAnotherCopyIsNotCopied(backsUp: Bool) throws {
+        let store = try folder.open([Self.log]) { $0.automaticCompaction = nil }
+        try fillLog(store, 0..<17)
+        try store.close()
+        let other = try TemporaryDirectory()
+        try Self.copyFile(folder.path, to: other.path("other"))
+        var files: [[UInt8]] = []
+        for (path, letter) in [(folder.path, "a"), (other.path("other"), "b")] as [(String, Character)] {
+            let store = try Store(at: path)
+            try fillLog(store, 17..<18, letter)
+            try fillLog(store, 18..<60)
+            try store.deleteHistory(before: store.currentToken.number + 1)
+            try store.close()
+            files.append([UInt8](try Data(contentsOf: URL(filePath: path))))
+        }
+        let row = try #require(files[0].firstRange(of: Array("row 17 a".utf8))).lowerBound
+        let next = try #require(files[0].firstRange(of: Array("row 18 a".utf8))).lowerBound
+        // A frame begins with its checksum, the first thing that differs.
+        let start = try #require(zip(files[0], files[1]).enumerated().first { $1.0 != $1.1 }).offset & ~7
+        let end = start + next - row
+        #expect(start < row && row < end)
+        #expect(files[1][start..<end].firstRange(of: Array("row 17 b".utf8)) != nil)
+        try expectRefused(backsUp: backsUp) { change(start, to: Array(files[1][start..<end])) }
+    }
+
+    private func change(_ place: Int, to bytes: [UInt8]) {
+        let file = open(folder.path, O_RDWR | O_CLOEXEC)
+        defer { close(file) }
+        #expect(pwrite(file, bytes, bytes.count, place) == bytes.count)
+    }
+
+    // MARK: Any bit
+
     /// An operation is a trial. 1,000: `Tests/long.sh flips 1000`.
     @Test(arguments: 1...2 as ClosedRange<UInt64>) func noFlippedBitGetsANewChecksum(seed: UInt64) throws {
         guard let run = LongRun("flips", seed: seed, operations: 50) else { return }
