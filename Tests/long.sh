@@ -9,6 +9,7 @@
 #   results     live results of contexts and of stores against fetching; an operation is a round
 #   versions    versions of a program take turns on one store, and migrate it; an operation is a round
 #   ways        each way to change a store after each other one, in each setting; an operation is a change
+#   savers      processes whose contexts save in the background while they follow the store, and are killed
 #   processes   processes with a context each, which are killed, against a model in memory
 #   tracker     processes with a tracker each, which are killed, stopped and kept away; 80 operations take a second
 #   flips       a bit of the file flips, and a mapped handle compacts or backs up; an operation is a trial
@@ -29,12 +30,13 @@ background) suite=BackgroundSaveOracleTests each=5000 ;;
 undo) suite=UndoTests ;;
 results) suite='(ResultsOracleTests|StoreResultsTests/updatesAreWhatAFetchFinds)' ;;
 versions) suite=VersionTurnTests ;;
+savers) suite=SaverProcessTests each=30000 ;;
 ways) suite=WaysTests each=1000 ;;
 processes) suite=ContextProcessTests ;;
 tracker) suite=TrackerProcessTests each=200000 ;;
 flips) suite=FlippedBitTests each=500 ;;
 *)
-    sed -n '4,14s/^# //p' "$0" >&2
+    sed -n '4,15s/^# //p' "$0" >&2
     exit 2
     ;;
 esac

@@ -46,6 +46,7 @@ import Glibc
                 try OneWay.run(
                     arguments[1], arguments[2], other: arguments[3], number: integer(arguments[4]),
                     length: integer(arguments[5]))
+            case ("savers", 4...): try savers(Array(arguments.dropFirst()))
             case ("migrate", 3): try Migrating.run(arguments[1], arguments[2])
             case ("leaks", 3...):
                 try ContextLeaks.run(
@@ -62,6 +63,7 @@ import Glibc
                         + "folders STORE SEED OPERATIONS, contexts work STORE LOG NUMBER SEED OPERATIONS, "
                         + "contexts replay STORE LOG..., idle STORE, trackers make STORE, "
                         + "trackers work STORE FOLDER NUMBER SEED PLANS SECONDS, trackers check STORE FOLDER, "
+                        + "savers work STORE LOG NUMBER SEED OPERATIONS, savers check STORE LOG..., "
                         + "ways WAY STORE OTHER NUMBER LENGTH, migrate make|run|first STORE, "
                         + "or leaks STORE CONTEXTS [object|context|thread|descriptor|memory]")
             }
@@ -93,6 +95,17 @@ import Glibc
             try replay.run()
         default:
             throw Wrong("usage: process-helper contexts work STORE LOG NUMBER SEED OPERATIONS, or replay STORE LOG...")
+        }
+    }
+
+    private static func savers(_ arguments: [String]) throws {
+        switch (arguments[0], arguments.count) {
+        case ("work", 6):
+            try Savers.work(
+                arguments[1], log: arguments[2], number: integer(arguments[3]), seed: integer(arguments[4]),
+                operations: integer(arguments[5]))
+        case ("check", 3...): try Savers.check(arguments[1], logs: Array(arguments[2...]))
+        default: throw Wrong("usage: process-helper savers work STORE LOG NUMBER SEED OPERATIONS, or check STORE LOG...")
         }
     }
 
