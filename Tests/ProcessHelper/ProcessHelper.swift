@@ -105,7 +105,8 @@ import Glibc
                 arguments[1], log: arguments[2], number: integer(arguments[3]), seed: integer(arguments[4]),
                 operations: integer(arguments[5]))
         case ("check", 3...): try Savers.check(arguments[1], logs: Array(arguments[2...]))
-        default: throw Wrong("usage: process-helper savers work STORE LOG NUMBER SEED OPERATIONS, or check STORE LOG...")
+        default:
+            throw Wrong("usage: process-helper savers work STORE LOG NUMBER SEED OPERATIONS, or check STORE LOG...")
         }
     }
 
