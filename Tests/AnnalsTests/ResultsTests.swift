@@ -358,8 +358,11 @@ import Testing
             Note.self, where: #Predicate { $0.text!.count > 3 }, sortedBy: .ascending(\.rank))
         #expect(results.map(\.rank) == [10, 20, 30])
         notes[0].labels = [store.makeContext().insert(Label(name: "of another context"))]
+        let told = Calls()
+        withObservationTracking { _ = results.updateError } onChange: { told.note("told") }
         notes[1].text = nil
         #expect(results.updateError?.code == .invalidArgument && results.count == 3)
+        #expect(told.count == 1)
         notes[2].text = "t"
         #expect(results.updateError?.code == .invalidArgument && results.count == 3)
         notes[1].text = "another"

@@ -2,6 +2,7 @@
 
 import Annals
 import FoundationEssentials
+import Observation
 import TestSupport
 import Testing
 
@@ -50,11 +51,16 @@ import Testing
             do { try await context.following() } catch { return error as? StoreError }
             return nil
         }
+        let follower = store.makeContext(author: "follower")
+        try follower.follow()
+        let told = Calls()
+        withObservationTracking { _ = follower.followError } onChange: { told.note("told") }
         await Task.yield()
         let code: StoreError.Code
         switch ending {
         case .closedContext:
             context.close()
+            follower.close()
             // It is noticed with the next change.
             try await other.write { try $0.insert(Note(title: "x")) }
             code = .contextClosed
@@ -71,6 +77,10 @@ import Testing
         }
         let error = await following.value
         #expect(error?.code == code, "\(error.map { "\($0)" } ?? "no error")")
+        // Whoever closes the context knows why it ends.
+        if ending != .closedContext { try await eventually { follower.followError?.code == code } }
+        #expect((follower.followError == nil) == (ending == .closedContext))
+        #expect(told.count == (ending == .closedContext ? 0 : 1))
         context.close()
         try store.close()
         try other.close()

@@ -40,8 +40,8 @@ extension Context {
     }
 
     /// Merges by itself, in the isolation of the actor that calls it, after each change of the store by this or
-    /// another process. It ends when the context is closed or released; then, or after an error, `followError` says
-    /// why.
+    /// another process. It ends when the context is closed or released, and after an error, which `followError` has
+    /// then.
     ///
     /// Not for a plain thread: call `merge()` there.
     ///
@@ -59,9 +59,17 @@ extension Context {
                     try self?.merge()
                 }
             } catch {
-                self?.followError = error as? StoreError
+                self?.followingEnded(error)
             }
         }
+    }
+
+    private func followingEnded(_ error: any Error) {
+        guard let error = error as? StoreError else { return }
+        followError = error
+        guard error.code != .closed, error.code != .contextClosed else { return }
+        let name = [author, name].compactMap(\.self).first.map { "“\($0)” " } ?? ""
+        StandardError.log("The context \(name)does not follow the store any more. \(error)")
     }
 
     /// Merges after each change of the store by this or another process, until the task is cancelled: `follow()` for a

@@ -1,6 +1,7 @@
 // A place where a program works with objects: it reads them in one state, changes them, and saves all of it or nothing.
 
 internal import FoundationEssentials
+public import Observation
 
 /// Objects of a store that can be changed, in one state until it is merged.
 ///
@@ -16,7 +17,7 @@ internal import FoundationEssentials
 ///
 /// A context and its objects belong to the isolation in which the context was made: the main actor, another actor, or
 /// the thread that uses it. Keep the context for as long as you change its objects.
-public final class Context {
+public final class Context: Observable {
     let core: ContextCore
     /// Who makes the changes, for the history.
     public var author: String?
@@ -35,8 +36,22 @@ public final class Context {
     /// objects have the same unique value, and for an object that already had a permanent reference.
     public var upserts = false
     var follower: Task<Void, Never>?
-    /// Why `follow()` has ended; nil while it goes on, and if it was never called.
-    public internal(set) var followError: StoreError?
+    private var endOfFollowing: StoreError?
+    private let registrar = ObservationRegistrar()
+
+    /// Why `follow()` has ended; nil while it goes on, and if it was never called. Code that observes it
+    /// (`withObservationTracking`, `Observations`) is told when following ends. If it ends by itself, and not because
+    /// the context or the store was closed, standard error gets a line, too.
+    public internal(set) var followError: StoreError? {
+        get {
+            registrar.access(self, keyPath: \.followError)
+            return endOfFollowing
+        }
+        set {
+            guard newValue != endOfFollowing else { return }
+            registrar.withMutation(of: self, keyPath: \.followError) { endOfFollowing = newValue }
+        }
+    }
 
     init(_ store: Store, author: String?, name: String?, isOwned: Bool = false) {
         core = ContextCore(store, isOwned: isOwned)

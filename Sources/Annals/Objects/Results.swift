@@ -33,8 +33,24 @@ public class Results<E: Entity>: Observable {
     private var registrar: ObservationRegistrar?
     private var waiting = ContextChange()
     private var isUpdating = false
-    /// Why the list could not follow the last change; nil if it did. It tries again with the next change.
-    public private(set) var updateError: StoreError?
+    private var lastError: StoreError?
+    /// Why the list could not follow the last change; nil if it did. It tries again with the next change. Code that
+    /// observes it is told, and standard error gets a line for each reason that is not the same as the last one.
+    public private(set) var updateError: StoreError? {
+        get {
+            noteAccess()
+            return lastError
+        }
+        set {
+            guard newValue != lastError else { return }
+            registrar?.willSet(self, keyPath: \.whole)
+            lastError = newValue
+            registrar?.didSet(self, keyPath: \.whole)
+            if let newValue {
+                StandardError.log("A list of “\(E.model.name)” does not show the last change. \(newValue)")
+            }
+        }
+    }
     /// Called after each change of the list with the difference. The list is the new one then. Set it to nil to end.
     public var onChange: ((ResultsDiff) -> Void)?
 
@@ -114,7 +130,7 @@ public class Results<E: Entity>: Observable {
         let noted = core.takeFailure()
         defer { if let noted { core.note(noted) } }
         do {
-            let isCurrent = try updateError == nil && search.knows(change, core)
+            let isCurrent = try lastError == nil && search.knows(change, core)
             let changes = isCurrent ? try self.changes(change) : try refetched(change.renamed)
             updateError = nil
             if !changes.isEmpty { show(list.plan(changes)) }

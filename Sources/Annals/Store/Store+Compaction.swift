@@ -1,7 +1,5 @@
 // Automatic compaction, and the progress of a compaction.
 
-internal import Glibc
-
 extension Store {
     /// When a store is compacted automatically. This happens in the background of a handle that commits and has been
     /// open for 10 seconds.
@@ -26,11 +24,7 @@ extension Store {
         }
 
         /// Nobody waits for automatic work, so nobody can be thrown its errors.
-        static func log(_ failure: StoreError) {
-            let line = Array("Annals error: Automatic compaction has failed. \(failure)\n".utf8)
-            // One call, so that lines of several threads do not mix. If nobody takes it, it is lost.
-            _ = line.withUnsafeBytes { Glibc.write(2, $0.baseAddress, $0.count) }
-        }
+        static func log(_ failure: StoreError) { StandardError.log("Automatic compaction has failed. \(failure)") }
     }
 
     /// The progress of a compaction.
