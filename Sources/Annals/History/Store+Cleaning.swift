@@ -78,7 +78,8 @@ extension Store {
     /// - Parameter progress: Called every few MiB, on this thread. Return false to cancel.
     ///
     /// Throws `StoreError`: `readOnly`, `busy` (another process compacts, or keeps the writer lock), `noSpace`,
-    /// `permissionDenied` if the file's owner cannot be kept, `damaged`, `cancelled`. Linear in what stays.
+    /// `permissionDenied` if the file's owner cannot be kept, `storeRemoved`, `storeReplaced`, `hardLinked`, `damaged`,
+    /// `cancelled`. Linear in what stays.
     @discardableResult
     public func compact(
         progress: (@Sendable (CompactionProgress) -> Bool)? = nil

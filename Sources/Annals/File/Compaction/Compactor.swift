@@ -72,8 +72,8 @@ final class Compactor {
 
     /// Compacts an engine's store. Afterwards the engine's file is a replaced one.
     ///
-    /// Throws `busy` if another process compacts or a writer does not end, `noSpace`, `cancelled` and what reading and
-    /// writing throw. Then the store is as it was.
+    /// Throws `busy` if another process compacts or a writer does not end, `noSpace`, `cancelled`, `storeRemoved` and
+    /// what reading and writing throw. Then the store is as it was.
     static func compact(_ source: Engine, _ options: CompactionOptions) throws(StoreError) -> CompactionResult {
         guard source.log.access == .readWrite else {
             throw StoreError(
@@ -81,6 +81,7 @@ final class Compactor {
                 path: source.log.path)
         }
         try requireCountable(source)
+        try source.log.requirePlace()
         try source.log.ledger.requireUsable()
         let view = try source.view()
         let before = view.end
