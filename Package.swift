@@ -13,9 +13,9 @@ let settings: [SwiftSetting] =
         .enableUpcomingFeature("MemberImportVisibility"),
     ] + strictness
 
-/// What is tested is optimised in a release build. Optimising the tests themselves would take longer than they run.
-/// Packages that depend on this one do not build them.
-let testSettings = settings + [.unsafeFlags(["-Onone"])]
+/// What is tested is optimised in a release build. Optimising the tests of the API as well would take longer than they
+/// run. Those of the file work more themselves. Packages that depend on this one do not build them.
+let unoptimised = settings + [.unsafeFlags(["-Onone"])]
 
 let package = Package(
     name: "annals",
@@ -48,14 +48,14 @@ let package = Package(
         .testTarget(
             name: "AnnalsFileTests",
             dependencies: ["Annals", "SimulatedDisk", "TestSupport", "FuzzTargets", "annals", "crash-helper"],
-            resources: [.copy("Golden")], swiftSettings: testSettings),
+            resources: [.copy("Golden")], swiftSettings: settings),
         .testTarget(
             name: "AnnalsTests",
             dependencies: [
                 "Annals", "TestSupport", "annals", "process-helper", "sample-library", "sample-editing",
                 "sample-tracking",
             ],
-            exclude: ["Golden"], swiftSettings: testSettings),
+            exclude: ["Golden"], swiftSettings: unoptimised),
         // Two of its files are links to those of the program: a test cannot import a program in every build.
         .testTarget(
             name: "NotesTests", dependencies: ["Annals", "TestSupport", "annals", "sample-notes"],

@@ -20,6 +20,13 @@ struct FetchRun {
         plan = try FetchPlan(condition, sort, layout, snapshot.view)
     }
 
+    /// All objects that a plan without an order finds. The plan was made for this state.
+    init(_ snapshot: Snapshot, _ plan: FetchPlan) {
+        self.snapshot = snapshot
+        self.plan = plan
+        (limit, offset) = (.max, 0)
+    }
+
     /// Whether all objects are wanted.
     private var isWhole: Bool { limit == .max }
 

@@ -13,7 +13,7 @@ extension Transaction {
         _ type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>..., limit: Int? = nil,
         offset: Int = 0
     ) throws -> [E] {
-        try found(predicate, sort, limit: limit, offset: offset).map(\.value)
+        try found(predicate, sort, limit: limit, offset: offset).map { $0.value }
     }
 
     /// The references of the objects that satisfy a predicate. As `fetch`.
@@ -21,7 +21,7 @@ extension Transaction {
         to type: E.Type, where predicate: Predicate<Object<E>>? = nil, sortedBy sort: SortKey<E>...,
         limit: Int? = nil, offset: Int = 0
     ) throws -> [Reference<E>] {
-        try found(predicate, sort, limit: limit, offset: offset).map(\.reference)
+        try found(predicate, sort, limit: limit, offset: offset).map { $0.reference }
     }
 
     /// The number of objects that satisfy a predicate. As `fetch`.
@@ -56,7 +56,7 @@ extension Transaction {
                 if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) }
                 return (left.found.reference < right.found.reference) != isDescending
             }
-            found = keyed.map(\.found)
+            found = keyed.map { $0.found }
         } else {
             found.sort { $0.reference < $1.reference }
         }
@@ -73,6 +73,8 @@ private struct TransactionSearch<E: Entity> {
     let layout: RowLayout
     /// Nil if the entity, or its schema, is as new as the transaction.
     private let unsaved: UnsavedCondition?
+    /// Of `unsaved`, in the state before the transaction.
+    private let plan: FetchPlan?
     /// Whether the transaction has deleted what others may refer to, or the predicate asks other objects: then the
     /// state before it does not decide.
     private let dependsOnOthers: Bool
@@ -86,13 +88,14 @@ private struct TransactionSearch<E: Entity> {
         self.layout = layout
         draft = transaction.draft
         guard let before = draft.base.shape.newestLayout(layout.number), before === layout else {
-            (unsaved, dependsOnOthers) = (nil, true)
+            (unsaved, plan, dependsOnOthers) = (nil, nil, true)
             return
         }
         let snapshot = transaction.snapshot
         let condition = predicate.map { PredicateTranslator.condition($0, snapshot, binding, layout) }
         let unsaved = UnsavedCondition(condition ?? .constant(true), binding, layout)
         self.unsaved = unsaved
+        plan = try unsaved.plan(draft.base)
         dependsOnOthers = draft.deletesAnything && predicate != nil || unsaved.condition.dependsOnOthers
     }
 
@@ -100,14 +103,16 @@ private struct TransactionSearch<E: Entity> {
 
     /// Those that this transaction has not touched.
     func unchanged() throws -> [Transaction.Found<E>] {
-        guard let unsaved else {
+        guard let unsaved, let plan else {
             guard draft.base.shape.has(layout.number) else { return [] }
             return try matching(try all())
         }
         let draft = draft
         var found: [Transaction.Found<E>] = []
-        let condition = dependsOnOthers ? unsaved.ofOwnProperties : unsaved.condition
-        var run = try FetchRun(transaction.snapshot, condition, [], layout, limit: nil, offset: 0)
+        var run =
+            dependsOnOthers || unsaved.isOfOwnProperties
+            ? FetchRun(transaction.snapshot, plan)
+            : try FetchRun(transaction.snapshot, unsaved.condition, [], layout, limit: nil, offset: 0)
         try run.forEachMatch { (object, row) throws(StoreError) in
             if !draft.isChangedHere(object) { found.append(try read(row, object)) }
             return true
@@ -130,7 +135,7 @@ private struct TransactionSearch<E: Entity> {
     /// Those that this transaction has inserted or changed.
     func own() throws -> [Transaction.Found<E>] {
         var found: [Transaction.Found<E>] = []
-        switch try unsaved?.access(draft.base) ?? .scan {
+        switch plan?.access ?? .scan {
         case .nothing: return []
         case .scan:
             try draft.forEachOwnRow(of: layout.number) { (object, row) throws(StoreError) in

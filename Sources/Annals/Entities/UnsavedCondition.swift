@@ -10,6 +10,8 @@ struct UnsavedCondition {
     let condition: Condition
     /// The comparisons of properties that must all hold, and that hold no more often because something was deleted.
     let ofOwnProperties: Condition
+    /// Whether that is the whole condition.
+    let isOfOwnProperties: Bool
     private let binding: EntityBinding
     private let layout: RowLayout
 
@@ -18,21 +20,21 @@ struct UnsavedCondition {
         self.binding = binding
         self.layout = layout
         var own: [Condition] = []
+        var isWhole = true
         for part in condition.conjuncts {
             switch part {
             case .constant, .isOne: own.append(part)
             // A reference to what is deleted reads as none.
             case .test(let test) where !test.type.isReference || !test.matches(.null): own.append(part)
-            default: continue
+            default: isWhole = false
             }
         }
-        ofOwnProperties = own.reduce(.constant(true)) { .both($0, $1) }
+        isOfOwnProperties = isWhole
+        ofOwnProperties = isWhole ? condition : own.reduce(.constant(true)) { .both($0, $1) }
     }
 
-    /// Where to look among the changes, by the indexes that a state has.
-    func access(_ view: View) throws(StoreError) -> FetchAccess {
-        try FetchPlan(ofOwnProperties, [], layout, view).access
-    }
+    /// The plan for `ofOwnProperties` in a state. Its access says where to look among the changes.
+    func plan(_ view: View) throws(StoreError) -> FetchPlan { try FetchPlan(ofOwnProperties, [], layout, view) }
 
     // MARK: Deciding
 

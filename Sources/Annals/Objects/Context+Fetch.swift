@@ -116,6 +116,8 @@ struct ContextSearch<E: Entity> {
     private let dependsOnOthers: Bool
     /// What decides about changed objects. Nil without unsaved changes.
     private let unsaved: UnsavedCondition?
+    /// Of `unsaved`, in the context's state.
+    private let plan: FetchPlan?
     private let reads: ReadRecorder?
 
     /// - Parameter reads: Told what is read of objects that a part of the predicate is evaluated on.
@@ -128,19 +130,21 @@ struct ContextSearch<E: Entity> {
         self.predicate = predicate
         snapshot = try core.snapshot
         guard includesUnsaved, !core.pending.isEmpty else {
-            (self.includesUnsaved, dependsOnOthers, unsaved) = (false, false, nil)
+            (self.includesUnsaved, dependsOnOthers, unsaved, plan) = (false, false, nil, nil)
             return
         }
         guard let predicate else {
-            (self.includesUnsaved, dependsOnOthers, unsaved) = (core.hasUnsaved(of: E.model), false, nil)
+            (self.includesUnsaved, dependsOnOthers, unsaved, plan) = (core.hasUnsaved(of: E.model), false, nil, nil)
             return
         }
         let layout = try snapshot.layout(of: E.model)
         let binding = try layout.binding(E.self, snapshot.view.catalog)
         let condition = PredicateTranslator.condition(predicate, snapshot, binding, layout, reads)
-        unsaved = UnsavedCondition(condition, binding, layout)
+        let unsaved = UnsavedCondition(condition, binding, layout)
+        self.unsaved = unsaved
         dependsOnOthers = condition.dependsOnOthers || Self.mayReferToDeleted(core)
         self.includesUnsaved = dependsOnOthers || core.hasUnsaved(of: E.model)
+        plan = self.includesUnsaved ? try unsaved.plan(snapshot.view) : nil
     }
 
     /// Whether objects of the entity may refer to what is deleted here, and so show nothing where the store has a
@@ -173,7 +177,7 @@ struct ContextSearch<E: Entity> {
             let binding = try layout.binding(E.self, snapshot.view.catalog)
             let columns = try binding.columns(sort, layout)
             if columns.isEmpty {
-                found = (found + own.map(\.reference)).sorted()
+                found = (found + own.map { $0.reference }).sorted()
             } else {
                 var keyed: [(key: [UInt8], reference: Reference<E>)] = []
                 for object in own { keyed.append((try binding.key(of: object.current, columns), object.reference)) }
@@ -186,7 +190,7 @@ struct ContextSearch<E: Entity> {
                     if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) }
                     return (left.reference < right.reference) != isDescending
                 }
-                found = keyed.map(\.reference)
+                found = keyed.map { $0.reference }
             }
         }
         return Array(found.dropFirst(offset).prefix(limit))
@@ -204,8 +208,8 @@ struct ContextSearch<E: Entity> {
 
     /// The unsaved objects among which those are that satisfy the predicate.
     private func candidates() throws(StoreError) -> [any LiveObject] {
-        guard let unsaved else { return core.unsaved(of: E.model) }
-        switch try unsaved.access(snapshot.view) {
+        guard let plan else { return core.unsaved(of: E.model) }
+        switch plan.access {
         case .nothing: return []
         case .scan: return core.unsaved(of: E.model)
         case .objects(let objects):
@@ -230,6 +234,14 @@ struct ContextSearch<E: Entity> {
                 guard try matches(core.any(reference)) else { continue }
                 found.append(reference)
                 if found.count == wanted { break }
+            }
+            return found
+        }
+        if sort.isEmpty, reads == nil, let plan, unsaved?.isOfOwnProperties == true {
+            var run = FetchRun(snapshot, plan)
+            try run.forEachRow { (object, _) in
+                if core.pending[object] == nil { found.append(Reference(object)) }
+                return found.count < wanted
             }
             return found
         }

@@ -107,7 +107,7 @@ public final class Context: Observable {
             throw StoreError.wrongContext(object.reference.id, E.model.name)
         }
         try core.batch { () throws(StoreError) in try core.reserveIDs(of: objects) }
-        return objects.map(\.reference)
+        return objects.map { $0.reference }
     }
 
     /// Deletes an object, and does what the rules of the relationships say with those that refer to it: they are
