@@ -359,7 +359,11 @@ import Testing
         #expect(results.map(\.rank) == [10, 20, 30])
         notes[0].labels = [store.makeContext().insert(Label(name: "of another context"))]
         let told = Calls()
-        withObservationTracking { _ = results.updateError } onChange: { told.note("told") }
+        withObservationTracking {
+            _ = results.updateError
+        } onChange: {
+            told.note("told")
+        }
         notes[1].text = nil
         #expect(results.updateError?.code == .invalidArgument && results.count == 3)
         #expect(told.count == 1)

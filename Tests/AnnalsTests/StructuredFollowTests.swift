@@ -54,7 +54,11 @@ import Testing
         let follower = store.makeContext(author: "follower")
         try follower.follow()
         let told = Calls()
-        withObservationTracking { _ = follower.followError } onChange: { told.note("told") }
+        withObservationTracking {
+            _ = follower.followError
+        } onChange: {
+            told.note("told")
+        }
         await Task.yield()
         let code: StoreError.Code
         switch ending {
