@@ -75,6 +75,32 @@ import Testing
         }
     }
 
+    /// Needs root, to run the tool as somebody else.
+    @Test(.enabled(if: getuid() == 0 && access("/usr/bin/setpriv", X_OK) == 0))
+    func anotherUserIsToldWhoMayCompact() throws {
+        let folder = try TemporaryDirectory()
+        let path = folder.path("s.annals")
+        let store = try Store(at: path, entities: [SampleClip.self])
+        try store.write { _ = try $0.insert(SampleClip(url: "1")) }
+        chmod(folder.path, 0o777)
+        chmod(path, 0o666)
+        func run(_ arguments: String...) throws -> ToolRun {
+            let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups", toolPath("annals")]
+            return try runTool(user + arguments, name: "/usr/bin/setpriv")
+        }
+        guard try run("help").status == 0 else { return print("SKIPPED: another user may not run the tool") }
+        #expect(try run("insert", path, "SampleClip", "url=\"2\"").status == 0)
+        let compacted = try run("compact", path)
+        #expect(compacted.status == 1)
+        #expect(compacted.errors.contains("only that user or root compacts the store"), "\(compacted.errors)")
+        #expect(folder.names == ["s.annals"])
+        _ = try store.compact()
+        #expect(try run("insert", path, "SampleClip", "url=\"3\"").status == 0)
+        #expect(try store.snapshot().count(SampleClip.self) == 3)
+        try store.close()
+        #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
+    }
+
     /// A holder stays with its store, whatever is at the path by which it was opened.
     @Test func aHolderFollowsACompactionInARenamedDirectory() throws {
         let folder = try TemporaryDirectory()

@@ -5,20 +5,8 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-/// The machine of a writer whose clock is two hours ahead.
-private struct MachineAhead: Environment {
-    static let seconds = 7200.0
-
-    private let real = RealEnvironment()
-
-    func wallClockMicroseconds() -> Int64 { real.wallClockMicroseconds() + Int64(Self.seconds) * 1_000_000 }
-    func monotonicMicroseconds() -> UInt64 { real.monotonicMicroseconds() }
-    func coarseSeconds() -> Int64 { real.coarseSeconds() }
-    func random() -> UInt64 { real.random() }
-    func processID() -> UInt32 { real.processID() }
-    func processName() -> String { real.processName() }
-    func sleep(microseconds: UInt64) { real.sleep(microseconds: microseconds) }
-}
+/// How far a writer's clock is ahead, in seconds.
+private let ahead = 7200.0
 
 /// Waits as `eventually`, but not for long, and ends the test if the condition never holds. The limit is one of time
 /// and of turns: beside many other tests a turn of this task takes long, and a turn of the tracker's tasks does, too.
@@ -105,9 +93,10 @@ private func soon(
         observe(tracker)
         tracker.start()
         try await soon { calls.count == 1 }
-        let ahead = try Engine.open(folder.path, files: RealFileSystem(), environment: MachineAhead())
-        _ = try ahead.write(author: "share") { try $0.delete(note.id) }
-        try ahead.close()
+        let clock = OtherClock { Int64(ahead) * 1_000_000 }
+        let machine = try Engine.open(folder.path, files: RealFileSystem(), environment: clock)
+        _ = try machine.write(author: "share") { try $0.delete(note.id) }
+        try machine.close()
         try await soon { calls.count == 2 }
         try insert("two")
         try await soon { calls.count == 3 }
@@ -120,7 +109,7 @@ private func soon(
     }
 
     @Test func aReaderWhoseClockIsAheadMissesNothing() async throws {
-        let tracker = try tracker(clock: ManualClock(Date() + MachineAhead.seconds))
+        let tracker = try tracker(clock: ManualClock(Date() + ahead))
         observe(tracker)
         tracker.start()
         for title in ["one", "two"] {

@@ -89,25 +89,16 @@ import Testing
     }
 }
 
-/// A machine whose clock is set forwards and backwards, by hours.
-private struct JumpingClock: Environment {
-    private let real = RealEnvironment()
-    private let reads = Guarded(0)
-
-    func wallClockMicroseconds() -> Int64 {
+/// A clock that is set forwards and backwards, by hours.
+private func jumpingClock() -> OtherClock {
+    let reads = Guarded(0)
+    return OtherClock {
         let read = reads.withLock { reads in
             reads += 1
             return reads
         }
-        let hours = [0, 2, -3, 30, 1][read / 7 % 5]
-        return real.wallClockMicroseconds() + Int64(hours) * 3_600_000_000
+        return [0, 2, -3, 30, 1][read / 7 % 5] * 3_600_000_000
     }
-    func monotonicMicroseconds() -> UInt64 { real.monotonicMicroseconds() }
-    func coarseSeconds() -> Int64 { real.coarseSeconds() }
-    func random() -> UInt64 { real.random() }
-    func processID() -> UInt32 { real.processID() }
-    func processName() -> String { real.processName() }
-    func sleep(microseconds: UInt64) { real.sleep(microseconds: microseconds) }
 }
 
 /// One store, what is in it, and who reads it.
@@ -141,7 +132,7 @@ private struct JumpingClock: Environment {
         options.reading = setting.reading
         self.options = options
         var writing = options
-        if setting.clockJumps { writing.environment = JumpingClock() }
+        if setting.clockJumps { writing.environment = jumpingClock() }
         length = setting.hasLargeValues ? 150_000 : 20
         directory = temporary.path("directory")
         name = setting.place == .oddName ? "-ä%41\n👩‍👩‍👧‍👦 .annals" : "s.annals"

@@ -39,21 +39,70 @@ extension Entity {
 /// Names one object of an entity in a store. It costs nothing to keep and to copy, and says nothing about whether the
 /// object exists.
 ///
+/// It is the object's ID, with four bytes that tell stores apart: reading, writing and finding with a reference that a
+/// store has given throw `referenceForeign` in another store. One that was made from an ID alone, or read from a list in
+/// a store, does not say of which store it is. Two references are equal if their IDs are.
+///
 /// A property of the type `Reference<E>?` is a relationship to one object, one of the type `[Reference<E>]` to several
 /// in an order, and one of the type `Set<Reference<E>>` to several without.
 public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
     /// The object's ID, for everything that is not typed.
     public let id: ObjectID
+    /// The mark of the store (`UUIDBytes.mark`); 0 if it is not known.
+    let store: UInt32
 
-    /// Refers to an object by its ID. That the ID is one of this entity is checked where it is used.
-    public init(_ id: ObjectID) { self.id = id }
+    /// Refers to an object by its ID. That the ID is one of this entity is checked where it is used. Of which store it
+    /// is, is not known.
+    public init(_ id: ObjectID) { self.init(id, of: 0) }
+
+    /// Refers to an object of the store with that mark.
+    init(_ id: ObjectID, of store: UInt32) { (self.id, self.store) = (id, store) }
+
+    /// Whether two references name the same object of a store.
+    public static func == (left: Reference, right: Reference) -> Bool { left.id == right.id }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
     /// In the order in which the objects were inserted.
     public static func < (left: Reference, right: Reference) -> Bool { left.id < right.id }
+
+    /// Throws `referenceForeign` if it is of another store than the one with that mark.
+    func requireStore(_ mark: UInt32) throws(StoreError) {
+        if store != mark, store != 0, mark != 0 { throw .referenceForeign(id, of: E.model.name) }
+    }
+}
+
+/// A reference in memory, whatever its entity: the layout of a generic struct does not depend on types that its fields
+/// do not use.
+struct ReferenceContent {
+    var id: ObjectID
+    var store: UInt32
+}
+
+extension StoreError {
+    static func referenceForeign(_ object: ObjectID, of entity: String, in property: String? = nil) -> StoreError {
+        let place = property.map { "“\($0)” refers to \(object)" } ?? "\(object)"
+        return StoreError(
+            .referenceForeign,
+            "\(place) of “\(entity)”, as another store has it: here this ID may be another object's. Pass "
+                + "store.uri(of:) between stores, or find the object here by a value of its own.",
+            ObjectFacts(entity, property.map { [$0] } ?? [], object: object))
+    }
 }
 
 extension Reference: Codable {
-    public init(from decoder: any Decoder) throws { self.init(try ObjectID(from: decoder)) }
+    /// The ID as text, and after “@” the mark of the store, if it is known: “1:42@9a3f01c2”.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        let parts = try container.decode(String.self).split(separator: "@", omittingEmptySubsequences: false)
+        guard parts.count <= 2, let id = ObjectID(String(parts[0])),
+            let store = parts.count == 1 ? 0 : UInt32(parts[1], radix: 16)
+        else {
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "This is no reference: one looks like “1:42@9a3f01c2” or “1:42”.")
+        }
+        self.init(id, of: store)
+    }
 
     /// Throws `StoreError`: `wrongContext` if the reference is temporary: it means nothing outside of its context.
     public func encode(to encoder: any Encoder) throws {
@@ -64,7 +113,9 @@ extension Reference: Codable {
                     + "“\(E.model.name)” first, or call context.obtainPermanentReferences(for:), and set the value "
                     + "with the object's new reference.", ObjectFacts(E.model.name, object: id))
         }
-        try id.encode(to: encoder)
+        guard store != 0 else { return try id.encode(to: encoder) }
+        var container = encoder.singleValueContainer()
+        try container.encode("\(id)@" + String(store, radix: 16))
     }
 }
 

@@ -31,6 +31,8 @@ final class EntityBinding: @unchecked Sendable {
     }
 
     let model: EntityModel
+    /// The mark of the store (`UUIDBytes.mark`).
+    let storeMark: UInt32
     private let columns: UnsafeMutablePointer<Column>
     /// In the order of the columns.
     let properties: [EntityModel.Property]
@@ -77,6 +79,7 @@ final class EntityBinding: @unchecked Sendable {
     /// Throws `schemaMismatch` if the store lacks an attribute, or has it with another type.
     init(_ model: EntityModel, _ layout: RowLayout, _ catalog: SchemaCatalog) throws(StoreError) {
         self.model = model
+        storeMark = layout.storeMark
         isOfEntity = isSameName(layout.entity.name.text, model.name)
         guard isOfEntity else {
             properties = []
@@ -226,10 +229,10 @@ final class EntityBinding: @unchecked Sendable {
                 place.storeBytes(of: byte == 1, as: Bool.self)
             }
         case .reference:
-            // The layout of a struct with one field is that of the field.
             var target = try row.object(at: column.position)
             if let named = target, try !view.has(named) { target = nil }
-            place.storeBytes(of: target, as: ObjectID?.self)
+            place.storeBytes(
+                of: target.map { ReferenceContent(id: $0, store: storeMark) }, as: ReferenceContent?.self)
         case .int8: try readInteger(Int8.self, cells, column, place)
         case .int16: try readInteger(Int16.self, cells, column, place)
         case .int32: try readInteger(Int32.self, cells, column, place)
@@ -393,11 +396,12 @@ final class EntityBinding: @unchecked Sendable {
                 guard let microseconds = Microseconds.from(date) else { throw cannotStore(index) }
                 try row.set(microseconds: microseconds, at: position)
             case .reference:
-                guard let target = place.load(as: ObjectID?.self) else {
+                guard let target = place.load(as: ReferenceContent?.self) else {
                     try writeNull(column, to: &row)
                     continue
                 }
-                try row.set(object: target, at: position)
+                if target.store != storeMark, isForeign(target.store) { throw foreign(target.id, index) }
+                try row.set(object: target.id, at: position)
             case .int8: try writeInteger(Int8.self, place, column, to: &row)
             case .int16: try writeInteger(Int16.self, place, column, to: &row)
             case .int32: try writeInteger(Int32.self, place, column, to: &row)
@@ -424,6 +428,7 @@ final class EntityBinding: @unchecked Sendable {
     /// The stored value of a property.
     func value(of value: UnsafeRawPointer, _ index: Int) throws(StoreError) -> Value {
         let property = properties[index]
+        if property.codec.target != nil, let object = foreignReference(value, index) { throw foreign(object, index) }
         do {
             let stored = try property.codec.value(at: value + property.offset)
             _ = try stored.storedValue()
@@ -431,6 +436,20 @@ final class EntityBinding: @unchecked Sendable {
         } catch {
             throw cannotStore(index, error)
         }
+    }
+
+    /// An object that a property refers to and that is of another store; nil if none is.
+    private func foreignReference(_ value: UnsafeRawPointer, _ index: Int) -> ObjectID? {
+        let (codec, place) = (properties[index].codec, value + properties[index].offset)
+        guard codec.form == .reference else { return codec.foreignReference(at: place, to: storeMark) }
+        return place.load(as: ReferenceContent?.self).flatMap { isForeign($0.store) ? $0.id : nil }
+    }
+
+    private func isForeign(_ store: UInt32) -> Bool { store != storeMark && store != 0 && storeMark != 0 }
+
+    @inline(never)
+    private func foreign(_ object: ObjectID, _ index: Int) -> StoreError {
+        .referenceForeign(object, of: model.name, in: properties[index].name)
     }
 
     /// Attributes with the properties of the value at an address, in ascending order: all, or those whose properties

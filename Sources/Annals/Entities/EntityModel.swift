@@ -132,7 +132,7 @@ extension EntityModel.Place {
             switch property.codec.form {
             case .bool, .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64, .double:
                 isOptional ? .stored : .bytes
-            case .reference: isOptional ? .optionalReference : .bytes
+            case .reference: isOptional ? .optionalReference : .stored
             case .string: isOptional ? .optionalText : .text
             case .float, .date, .other: .stored
             }

@@ -238,7 +238,10 @@ struct Fetch<E: Entity> {
 
     mutating func objectIDs() throws(StoreError) -> [ObjectID] { try run.objects() }
 
-    mutating func references() throws(StoreError) -> [Reference<E>] { try run.objects().map { Reference($0) } }
+    mutating func references() throws(StoreError) -> [Reference<E>] {
+        let mark = binding.storeMark
+        return try run.objects().map { Reference($0, of: mark) }
+    }
 
     mutating func values() throws(StoreError) -> [E] {
         guard !binding.model.hasTransients else {
@@ -278,9 +281,10 @@ struct Fetch<E: Entity> {
     }
 
     mutating func forEachValue(_ body: (Reference<E>, E) throws(StoreError) -> Bool) throws(StoreError) {
+        let mark = binding.storeMark
         try forEachMade { (object, value) throws(StoreError) in
             let value = value.move()
-            return try body(Reference(object), value)
+            return try body(Reference(object, of: mark), value)
         }
     }
 

@@ -22,9 +22,10 @@ extension Store {
         return uri
     }
 
-    /// The URI of an object, from its reference. Also throws `invalidArgument` if the reference is of another entity
-    /// than its type says.
+    /// The URI of an object, from its reference. Also throws `referenceForeign`, and `invalidArgument` if the reference
+    /// is of another entity than its type says.
     public func uri<E: Entity>(of reference: Reference<E>) throws -> URL {
+        try reference.requireStore(try snapshot().mark)
         try require(reference.id, E.self)
         return try uri(of: reference.id)
     }
@@ -65,7 +66,7 @@ extension Store {
     public func reference<E: Entity>(for uri: String, as type: E.Type = E.self) throws -> Reference<E> {
         let object = try objectID(for: uri)
         try require(object, type)
-        return Reference(object)
+        return Reference(object, of: try snapshot().mark)
     }
 
     private func require<E: Entity>(_ object: ObjectID, _ type: E.Type) throws(StoreError) {

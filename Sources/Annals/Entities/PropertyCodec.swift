@@ -24,6 +24,8 @@ protocol PropertyCodec: Sendable {
     func deinitialize(at address: UnsafeMutableRawPointer)
     /// The value to store of a value of the property's type, optional or not; nil for a value of another type.
     func value(of any: Any) throws -> Value?
+    /// An object that a list refers to and that is of another store than the one with a mark; nil if none is.
+    func foreignReference(at address: UnsafeRawPointer, to mark: UInt32) -> ObjectID?
     /// The property of a stored value, as `Any`; nil if there is none.
     func property(of value: Value) -> Any?
     /// The form in which the property of a stored value is stored now. Equal properties have the same one. An older
@@ -38,6 +40,7 @@ protocol PropertyCodec: Sendable {
 extension PropertyCodec {
     var fallback: Value? { nil }
     func isUnknown(_ value: Value) -> Bool { false }
+    func foreignReference(at address: UnsafeRawPointer, to mark: UInt32) -> ObjectID? { nil }
 }
 
 /// A codec that reads stored values which the type does not have as one that it has.
@@ -91,10 +94,13 @@ private protocol PropertyType {
     static func decode(_ value: Value) -> Property?
     /// Whether the same property may be stored in several forms.
     static var hasForms: Bool { get }
+    /// An object that a property refers to and that is of another store than the one with a mark; nil if none is.
+    static func foreign(_ property: Property, to mark: UInt32) -> ObjectID?
 }
 
 extension PropertyType {
     static var hasForms: Bool { false }
+    static func foreign(_ property: Property, to mark: UInt32) -> ObjectID? { nil }
 }
 
 /// The codec of a type, or of its optional.
@@ -160,6 +166,11 @@ private struct ValueCodec<Form: PropertyType>: PropertyCodec {
         }
     }
 
+    func foreignReference(at address: UnsafeRawPointer, to mark: UInt32) -> ObjectID? {
+        if isOptional { return nil }
+        return Form.foreign(address.assumingMemoryBound(to: V.self).pointee, to: mark)
+    }
+
     func value(of any: Any) throws -> Value? {
         if let value = any as? V { return try Form.encode(value) }
         if let optional = any as? any OptionalProperty { return optional.isNone ? .null : nil }
@@ -215,6 +226,7 @@ private enum ListForm<V: ReferenceList>: PropertyType {
     static func encode(_ property: V) -> Value { property.listValue }
     /// A list that is null is an empty one.
     static func decode(_ value: Value) -> V? { V(list: value.orderedObjects ?? value.objects ?? []) }
+    static func foreign(_ property: V, to mark: UInt32) -> ObjectID? { property.foreign(to: mark) }
 }
 
 private func rawCodec<V: RawRepresentable>(_ type: V.Type, _ isOptional: Bool) -> (any PropertyCodec)? {
@@ -299,6 +311,7 @@ protocol AnyReference: Sendable {
     static var target: any Entity.Type { get }
     init(_ id: ObjectID)
     var id: ObjectID { get }
+    var store: UInt32 { get }
 }
 
 extension Reference: AnyReference {
@@ -311,6 +324,14 @@ protocol ReferenceList: Sendable {
     static var listType: AttributeType { get }
     init(list: [ObjectID])
     var listValue: Value { get }
+    /// An object that is of another store than the one with a mark; nil if none is.
+    func foreign(to mark: UInt32) -> ObjectID?
+}
+
+extension Sequence where Element: AnyReference {
+    fileprivate func foreignReference(to mark: UInt32) -> ObjectID? {
+        mark == 0 ? nil : first { $0.store != mark && $0.store != 0 }?.id
+    }
 }
 
 extension Array: ReferenceList where Element: AnyReference {
@@ -318,6 +339,7 @@ extension Array: ReferenceList where Element: AnyReference {
     static var listType: AttributeType { .orderedObjects }
     init(list: [ObjectID]) { self = list.map { Element($0) } }
     var listValue: Value { .orderedObjects(map(\.id)) }
+    func foreign(to mark: UInt32) -> ObjectID? { foreignReference(to: mark) }
 }
 
 extension Set: ReferenceList where Element: AnyReference {
@@ -325,6 +347,7 @@ extension Set: ReferenceList where Element: AnyReference {
     static var listType: AttributeType { .objects }
     init(list: [ObjectID]) { self = Set(list.map { Element($0) }) }
     var listValue: Value { .objects(map(\.id).sorted()) }
+    func foreign(to mark: UInt32) -> ObjectID? { foreignReference(to: mark) }
 }
 
 /// The other side of a relationship, to any entity.

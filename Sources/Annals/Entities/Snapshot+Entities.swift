@@ -4,7 +4,7 @@ extension Snapshot {
     /// The object that a reference names, as a value; nil if there is none. Constant time.
     ///
     /// Throws `StoreError`: `schemaMismatch` if the store has not all properties of the type, `valueOutOfRange` if it
-    /// has a value that the type does not have, `damaged`, `closed`.
+    /// has a value that the type does not have, `referenceForeign`, `damaged`, `closed`.
     public subscript<E: Entity>(reference: Reference<E>) -> E? {
         get throws { try value(reference) }
     }
@@ -15,6 +15,7 @@ extension Snapshot {
         guard let layout = view.shape.newestLayout(object.entityNumber), !layout.isReserved else { return nil }
         let binding = try layout.binding(E.self, view.catalog)
         guard binding.isOfEntity else { return nil }
+        try reference.requireStore(binding.storeMark)
         try requireKnown(object.entityNumber)
         var value = E()
         let isFound = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
@@ -51,7 +52,8 @@ extension Snapshot {
     public func references<E: Entity, T: Entity>(
         _ path: any KeyPath<E, ToMany<T>> & Sendable, of reference: Reference<E>
     ) throws -> [Reference<T>] {
-        try referring(to: reference, MemoryLayout<E>.offset(of: path)).map { Reference($0) }
+        let mark = mark
+        return try referring(to: reference, MemoryLayout<E>.offset(of: path)).map { Reference($0, of: mark) }
     }
 
     /// The same objects as values.
@@ -66,7 +68,7 @@ extension Snapshot {
     public func reference<E: Entity, T: Entity>(
         _ path: any KeyPath<E, ToOne<T>> & Sendable, of reference: Reference<E>
     ) throws -> Reference<T>? {
-        try referring(to: reference, MemoryLayout<E>.offset(of: path)).first.map { Reference($0) }
+        try referring(to: reference, MemoryLayout<E>.offset(of: path)).first.map { Reference($0, of: mark) }
     }
 
     /// The same object as a value.
@@ -77,7 +79,11 @@ extension Snapshot {
         return try self[referrer]
     }
 
+    /// The mark of the store (`UUIDBytes.mark`).
+    var mark: UInt32 { engine.log.header.storeID.mark }
+
     func referring<E: Entity>(to reference: Reference<E>, _ offset: Int?) throws(StoreError) -> [ObjectID] {
+        try reference.requireStore(mark)
         let (target, name) = try E.model.relationship(otherSideAt: offset)
         return try referring(to: reference.id, target, name)
     }

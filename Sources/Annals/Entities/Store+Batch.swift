@@ -143,7 +143,7 @@ extension Transaction {
                     try binding.write(UnsafeRawPointer(value), to: &row)
                 }
             }
-            references.append(Reference(object))
+            references.append(Reference(object, of: binding.storeMark))
         }
         return references
     }

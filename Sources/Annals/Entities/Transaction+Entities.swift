@@ -16,7 +16,8 @@ extension Transaction {
     // MARK: Inserting
 
     /// Inserts an object with the properties of a value. Throws `StoreError`: `requiredMissing`, `valueOutOfRange`,
-    /// `tooLarge`. If the value is not valid, the commit throws `validationFailed` when the body has ended.
+    /// `tooLarge`; `referenceForeign` if it refers to an object of another store. If the value is not valid, the commit
+    /// throws `validationFailed` when the body has ended.
     @discardableResult
     public func insert<E: Entity>(_ value: E) throws -> Reference<E> {
         let (binding, layout) = try binding(E.self)
@@ -25,14 +26,14 @@ extension Transaction {
             return Reference(
                 try withUnsafePointer(to: value) { (value) throws(StoreError) in
                     try insert(UnsafeRawPointer(value), binding, layout)
-                })
+                }, of: binding.storeMark)
         }
         var value = value
         return Reference(
             try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
                 try prepare(value, binding)
                 return try insert(UnsafeRawPointer(value), binding, layout)
-            })
+            }, of: binding.storeMark)
     }
 
     /// Not generic: nothing in it asks for a type while it runs. The value must be as it is to be stored.
@@ -44,8 +45,8 @@ extension Transaction {
 
     /// Returns the reference of an object that this transaction may insert later, once. Throws `StoreError`.
     public func reserve<E: Entity>(_ type: E.Type) throws -> Reference<E> {
-        let (_, layout) = try binding(E.self)
-        return Reference(try draft.reserve(entity: layout.number))
+        let (binding, layout) = try binding(E.self)
+        return Reference(try draft.reserve(entity: layout.number), of: binding.storeMark)
     }
 
     /// Inserts an object under a reference that this transaction has reserved. Throws `StoreError`: `invalidArgument`
@@ -71,7 +72,7 @@ extension Transaction {
     ///
     /// - Returns: Whether any property differs. If none does, nothing is written.
     ///
-    /// Throws `StoreError`: `objectNotFound`, and as `insert(_:)`; and what `change` throws.
+    /// Throws `StoreError`: `objectNotFound`, `referenceForeign`, and as `insert(_:)`; and what `change` throws.
     @discardableResult
     public func update<E: Entity>(_ reference: Reference<E>, _ change: (inout E) throws -> Void) throws -> Bool {
         let (binding, layout) = try binding(E.self)
@@ -96,6 +97,7 @@ extension Transaction {
     @discardableResult
     public func update<E: Entity>(_ reference: Reference<E>, to value: E) throws -> Bool {
         let (binding, layout) = try binding(E.self)
+        try reference.requireStore(binding.storeMark)
         var value = value
         return try write(&value, to: reference.id, binding, layout)
     }
@@ -174,10 +176,11 @@ extension Transaction {
     // MARK: Deleting
 
     /// Deletes an object, and does what the rules of the relationships say with those that refer to it. Throws
-    /// `StoreError`: `objectNotFound`, also if the ID is one of another entity. The commit throws `deleteDenied` if a
-    /// rule denies it.
+    /// `StoreError`: `objectNotFound`, also if the ID is one of another entity; `referenceForeign`. The commit throws
+    /// `deleteDenied` if a rule denies it.
     public func delete<E: Entity>(_ reference: Reference<E>) throws {
         let (binding, layout) = try binding(E.self)
+        try reference.requireStore(binding.storeMark)
         guard reference.id.entityNumber == layout.number else { throw Self.notFound(reference, binding) }
         try delete(reference.id)
     }
@@ -203,6 +206,7 @@ extension Transaction {
     private func value<E: Entity>(
         _ reference: Reference<E>, _ binding: EntityBinding, _ layout: RowLayout, keepingDeleted: Bool = false
     ) throws(StoreError) -> E? {
+        try reference.requireStore(binding.storeMark)
         guard reference.id.entityNumber == layout.number else { return nil }
         var value = E()
         let isFound = try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in

@@ -163,7 +163,7 @@ private struct TransactionSearch<E: Entity> {
         try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
             try transaction.readDraft(row, object, binding, layout, into: UnsafeMutableRawPointer(value))
         }
-        return (Reference(object), value)
+        return (Reference(object, of: binding.storeMark), value)
     }
 
     // MARK: Asking
@@ -229,7 +229,8 @@ extension Transaction {
     public func references<E: Entity, T: Entity>(
         _ path: any KeyPath<E, ToMany<T>> & Sendable, of reference: Reference<E>
     ) throws -> [Reference<T>] {
-        try referring(to: reference, MemoryLayout<E>.offset(of: path)).map { Reference($0) }
+        let mark = snapshot.mark
+        return try referring(to: reference, MemoryLayout<E>.offset(of: path)).map { Reference($0, of: mark) }
     }
 
     /// The one object that refers to an object through a unique relationship, as this transaction sees it; nil if none
@@ -237,7 +238,7 @@ extension Transaction {
     public func reference<E: Entity, T: Entity>(
         _ path: any KeyPath<E, ToOne<T>> & Sendable, of reference: Reference<E>
     ) throws -> Reference<T>? {
-        try referring(to: reference, MemoryLayout<E>.offset(of: path)).first.map { Reference($0) }
+        try referring(to: reference, MemoryLayout<E>.offset(of: path)).first.map { Reference($0, of: snapshot.mark) }
     }
 
     fileprivate func referring<E: Entity>(to reference: Reference<E>, _ offset: Int?) throws -> [ObjectID] {

@@ -134,7 +134,7 @@ extension Transaction {
                 return try binding.key(of: UnsafeRawPointer(value), index, layout)
             }
             guard let key, let object = try existing(index, key, layout) else { continue }
-            let reference = Reference<E>(object)
+            let reference = Reference<E>(object, of: binding.storeMark)
             guard let slots else {
                 _ = try write(&value, to: object, binding, layout)
                 return reference

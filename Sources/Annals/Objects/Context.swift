@@ -125,9 +125,10 @@ public final class Context: Observable {
     ///
     /// Throws `StoreError`: `objectNotFound` if there is none in this state, or it is deleted in this context;
     /// `wrongContext` if the reference is a temporary one of another context, or of an object that nobody holds any
-    /// more; `unknownEntity`; `contextClosed`; `damaged`; `closed`.
+    /// more; `referenceForeign`; `unknownEntity`; `contextClosed`; `damaged`; `closed`.
     public func object<E: Entity>(_ reference: Reference<E>) throws -> Object<E> {
         _ = try core.requireStore()
+        try reference.requireStore(core.mark)
         if let object = core.object(reference) { return object }
         if let failure = core.takeFailure() { throw failure }
         if reference.id.isTemporary, core.registered(reference.id) == nil {

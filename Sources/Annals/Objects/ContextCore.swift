@@ -69,11 +69,14 @@ final class ContextCore: ObjectSource {
     private var observed: [ObjectIdentifier: ObservedObject] = [:]
     private var observedLimit = 64
     var telling = ContextTelling()
+    /// The mark of the store (`UUIDBytes.mark`).
+    let mark: UInt32
 
     /// - Parameter isOwned: Whether the store keeps the context, and so the context must not keep the store.
     init(_ store: Store, isOwned: Bool) {
         heldStore = isOwned ? nil : store
         owningStore = store
+        mark = store.mark
         do throws(StoreError) { place = .success(try store.newestSnapshot()) } catch { place = .failure(error) }
         super.init()
         tracking = TrackingProbe()
@@ -178,7 +181,7 @@ final class ContextCore: ObjectSource {
 
     /// Makes the object of a reference that nobody holds yet.
     func made<E: Entity>(_ reference: Reference<E>) -> Object<E> {
-        let object = Object<E>(reference, self)
+        let object = Object<E>(Reference(reference.id, of: mark), self)
         register(object)
         return object
     }
@@ -200,8 +203,13 @@ final class ContextCore: ObjectSource {
 
     override func reference<E: Entity>(to object: Object<E>) -> Reference<E>? {
         // An object of another context stands for the same object here, unless only that context has it.
-        if object.source !== self, object.reference.id.isTemporary {
+        if object.source === self { return object.reference }
+        if object.reference.id.isTemporary {
             note(.wrongContext(object.reference.id, E.model.name))
+            return nil
+        }
+        do throws(StoreError) { try object.reference.requireStore(mark) } catch {
+            note(error)
             return nil
         }
         return object.reference
@@ -259,7 +267,7 @@ final class ContextCore: ObjectSource {
         if !observedSides.isEmpty, observedSides.remove(temporary) != nil { observedSides.insert(reference.id) }
         let isPending = pending[temporary] != nil
         pending[temporary] = nil
-        object.reference = reference
+        object.reference = Reference(reference.id, of: mark)
         register(object)
         if isPending { addPending(object) }
         noteRenamed(temporary, to: reference.id)

@@ -25,7 +25,8 @@ extension EntityModel {
             return Self.isSameText(
                 UnsafeRawPointer(left).assumingMemoryBound(to: String.self),
                 UnsafeRawPointer(right).assumingMemoryBound(to: String.self))
-        case .optionalReference: return left.load(as: ObjectID?.self) == right.load(as: ObjectID?.self)
+        case .optionalReference:
+            return left.load(as: ReferenceContent?.self)?.id == right.load(as: ReferenceContent?.self)?.id
         case .stored: return isStoredEqual(slot, left, right)
         }
     }

@@ -178,6 +178,9 @@ public final class Store: Sendable {
         }
     }
 
+    /// The mark of the store (`UUIDBytes.mark`).
+    var mark: UInt32 { generations.current.log.header.storeID.mark }
+
     /// The newest state, and its engine.
     func newest() throws(StoreError) -> (engine: Engine, view: View) {
         try generations.newest()

@@ -62,6 +62,7 @@ package struct LogState: Sendable {
 
         init(header: FileHeader, _ layouts: LayoutPool?) {
             self.header = header
+            layouts?.belong(to: header.storeID)
             catalog = SchemaCatalog(layouts: layouts)
             tracking = TrackingState(horizon: header.baseNumber)
         }

@@ -58,9 +58,6 @@ package final class OwnTransactions: @unchecked Sendable {
         }
     }
 
-    /// Forgets all: then they look like those of another process that has the same ID and name. For tests.
-    package func forgetAll() { monitor.withLock { runs = [] } }
-
     /// Sound although it is shared: `monitor` guards the table.
     private final class Registry: @unchecked Sendable {
         private let monitor = Monitor()

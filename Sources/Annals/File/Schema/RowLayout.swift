@@ -31,6 +31,8 @@ package final class RowLayout: @unchecked Sendable {
     package let names: [String]
     /// The entity's.
     let number: UInt16
+    /// The mark of the store whose rows it is of (`UUIDBytes.mark`); 0 if that does not matter.
+    let storeMark: UInt32
     /// Whether the entity is one of the store's own.
     package let isReserved: Bool
     package let slots: [RowSlot]
@@ -60,8 +62,9 @@ package final class RowLayout: @unchecked Sendable {
 
     /// The definition must be valid: it has at most 1,000 attributes, which keeps all offsets in 16 bits. `earlier` is
     /// the layout of the entity's definition before this one.
-    init(_ entity: EntityDefinition, after earlier: RowLayout? = nil) {
+    init(_ entity: EntityDefinition, after earlier: RowLayout? = nil, mark: UInt32 = 0) {
         self.entity = entity
+        storeMark = mark
         names = entity.attributes.map(\.name.text)
         number = entity.number
         isReserved = entity.name.isReserved

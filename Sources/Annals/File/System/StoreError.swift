@@ -197,7 +197,7 @@ extension StoreError.Code {
     public static let uniqueViolation = Self(rawValue: "uniqueViolation")
     /// A reference names an object that does not exist, or one of another entity.
     public static let referenceMissing = Self(rawValue: "referenceMissing")
-    /// A URI names an object of another store.
+    /// A URI or a reference names an object of another store.
     public static let referenceForeign = Self(rawValue: "referenceForeign")
     /// Objects refer to a deleted one under the rule `deny`; `objects` names them. Nothing has changed.
     public static let deleteDenied = Self(rawValue: "deleteDenied")

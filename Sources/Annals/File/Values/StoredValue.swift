@@ -9,6 +9,12 @@ package struct UUIDBytes: Hashable, Sendable {
         self.high = high
         self.low = low
     }
+
+    /// A few bits by which references of different stores are told apart; never 0.
+    var mark: UInt32 {
+        let folded = high ^ low
+        return max(1, UInt32(truncatingIfNeeded: folded ^ folded >> 32))
+    }
 }
 
 /// Where the fields of a reference stand.

@@ -1,0 +1,158 @@
+// References of another store are told, wherever they are used.
+
+import Annals
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct ForeignReferenceTests {
+    struct Link: Codable, Equatable {
+        var note: Reference<Note>
+    }
+
+    struct Card: Entity {
+        var link: Link?
+    }
+
+    private static let entities: [any Entity.Type] = [Group.self, Note.self, Label.self, Card.self]
+    private let folders: [StoreFolder]
+    private let here: Store
+    private let there: Store
+
+    init() throws {
+        folders = [try StoreFolder(), try StoreFolder()]
+        here = try Store(at: folders[0].path, entities: Self.entities)
+        there = try Store(at: folders[1].path, entities: Self.entities)
+        // The same IDs in both.
+        for (store, name) in [(here, "here"), (there, "there")] {
+            try store.write { transaction in
+                let group = try transaction.insert(Group(name: name))
+                let label = try transaction.insert(Label(name: name))
+                try transaction.insert(Note(title: name, group: group, labels: [label]))
+            }
+        }
+    }
+
+    private func end() throws {
+        try here.close()
+        try there.close()
+        for folder in folders { try folder.expectIntact() }
+    }
+
+    private func groups(_ store: Store) throws -> [Reference<Group>] { try store.snapshot().references(to: Group.self) }
+
+    /// Every way to get a reference.
+    private func references(_ store: Store) throws -> [Reference<Group>] {
+        let snapshot = try store.snapshot()
+        let note = try #require(try snapshot.fetch(Note.self).first)
+        let context = store.makeContext()
+        let group = try #require(try context.fetch(Group.self).first)
+        return try [
+            groups(store)[0], #require(note.group), group.reference,
+            store.reference(for: store.uri(of: groups(store)[0]), as: Group.self),
+            store.write { try $0.references(to: Group.self)[0] }.result,
+        ]
+    }
+
+    @Test func whatIsFoundAndChangedIsOfThisStore() throws {
+        for foreign in try references(there) {
+            #expect(try groups(here) == [foreign], "the ID is one here, too")
+            expect(.referenceForeign) { try here.snapshot()[foreign] }
+            expect(.referenceForeign) { try here.snapshot().references(\Group.notes, of: foreign) }
+            expect(.referenceForeign) { try here.write { try $0.update(foreign) { $0.name = "x" } } }
+            expect(.referenceForeign) { try here.write { try $0.update(foreign, to: Group(name: "x")) } }
+            expect(.referenceForeign) { try here.write { try $0.delete(foreign) } }
+            expect(.referenceForeign) { try here.write { _ = try $0.insert(Note(title: "x", group: foreign)) } }
+            expect(.referenceForeign) { try here.insert(contentsOf: [Note(title: "x", group: foreign)]) }
+            expect(.referenceForeign) { try here.update(Note.self) { $0.group = foreign } }
+            expect(.referenceForeign) { try here.makeContext().object(foreign) }
+            expect(.referenceForeign) { try here.uri(of: foreign) }
+            // An ID alone says nothing of the store.
+            #expect(try here.snapshot()[Reference<Group>(foreign.id)]?.name == "here")
+        }
+        for own in try references(here) {
+            #expect(try here.snapshot()[own]?.name == "here")
+            try here.write { _ = try $0.update(own) { $0.name = "here" } }
+        }
+        #expect(try here.snapshot().count(Note.self) == 1 && here.snapshot().fetch(Group.self).map(\.name) == ["here"])
+        try end()
+    }
+
+    @Test func listsAreOfThisStore() throws {
+        let label = try there.write { try $0.insert(Label(name: "blue")) }.result
+        try here.write { _ = try $0.insert(Label(name: "red")) }
+        let error = expect(.referenceForeign) {
+            try here.write { _ = try $0.insert(Note(title: "x", labels: [label])) }
+        }
+        #expect(error?.message.hasPrefix("“labels” refers to 3:2 of “Note”") ?? false, "\(error?.message ?? "")")
+        #expect(try here.snapshot().count(Note.self) == 1)
+        try end()
+    }
+
+    @Test func contextsTakeNothingOfAnotherStore() throws {
+        let (context, other) = (here.makeContext(), there.makeContext())
+        let note = try #require(try context.fetch(Note.self).first)
+        let group = try #require(try other.fetch(Group.self).first)
+        let added = other.insert(Group(name: "added"))
+        try other.save()
+        for foreign in [group, added] {
+            note.group = foreign
+            #expect(note.group?.name == "here")
+            expect(.referenceForeign) { try context.save() }
+            // The reference that it has already changes nothing.
+            note.update { $0.group = foreign.reference }
+            if foreign === added { expect(.referenceForeign) { try context.save() } }
+            #expect(context.hasChanges == (foreign === added))
+            context.rollback()
+            #expect(note.group?.name == "here")
+        }
+        // An object of another context of the same store stands for the same object.
+        let own = try #require(try here.makeContext().fetch(Group.self).first)
+        note.group = own
+        try context.save()
+        context.close()
+        other.close()
+        try end()
+    }
+
+    @Test func codableValuesSayOfWhichStoreTheyAre() throws {
+        let note = try #require(try there.snapshot().references(to: Note.self).first)
+        try there.write { _ = try $0.insert(Card(link: Link(note: note))) }
+        let link = try #require(try there.snapshot().fetch(Card.self).first?.link)
+        #expect(link.note == note)
+        #expect(try there.snapshot()[link.note]?.title == "there")
+        let text = String(decoding: try JSONEncoder().encode(link), as: UTF8.self)
+        #expect(text.contains("\"\(note.id)@"))
+        let read = try JSONDecoder().decode(Link.self, from: Data(text.utf8))
+        expect(.referenceForeign) { try here.snapshot()[read.note] }
+        let bare = try JSONDecoder().decode(Link.self, from: Data("{\"note\":\"\(note.id)\"}".utf8))
+        #expect(bare == link)
+        #expect(try here.snapshot()[bare.note]?.title == "here")
+        for wrong in ["1:2@", "1:2@x", "1:2@1@2", "1:2@123456789", "@1"] {
+            #expect(throws: DecodingError.self) {
+                try JSONDecoder().decode(Link.self, from: Data("{\"note\":\"\(wrong)\"}".utf8))
+            }
+        }
+        try end()
+    }
+
+    /// A copy of the store is the same store, and one with a new identity is another.
+    @Test func copiesOfAStore() throws {
+        let group = try groups(here)[0]
+        for newIdentity in [false, true] {
+            let path = folders[0].path + ".copy"
+            try here.backup(to: path, newIdentity: newIdentity)
+            let copy = try Store(at: path, entities: Self.entities)
+            if newIdentity {
+                expect(.referenceForeign) { try copy.snapshot()[group] }
+            } else {
+                #expect(try copy.snapshot()[group]?.name == "here")
+            }
+            try copy.close()
+            try FileManager.default.removeItem(atPath: path)
+        }
+        try here.compact()
+        #expect(try here.snapshot()[group]?.name == "here")
+        try end()
+    }
+}
