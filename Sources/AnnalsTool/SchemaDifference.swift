@@ -13,7 +13,7 @@ struct SchemaDifference {
     init(_ file: SchemaFile, to present: [EntityDescription], prunes: Bool) throws(ToolFailure) {
         self.present = present
         self.prunes = prunes
-        for entity in file.entities { rename(entity) }
+        for entity in file.entities { try rename(entity) }
         // References first lose what they refer to.
         if prunes { for entity in file.entities { removeParts(of: entity) } }
         if prunes { removeEntities(except: file) }
@@ -26,7 +26,7 @@ struct SchemaDifference {
 
     // MARK: Renaming
 
-    private mutating func rename(_ entity: SchemaFile.Entity) {
+    private mutating func rename(_ entity: SchemaFile.Entity) throws(ToolFailure) {
         let name = entity.description.name
         if index(of: name) == nil, let former = entity.formerName, let index = index(of: former) {
             changes.append(.renameEntity(former, to: name))
@@ -39,17 +39,43 @@ struct SchemaDifference {
             }
         }
         guard let index = index(of: name) else { return }
-        for attribute in entity.description.attributes where present[index][attribute.name] == nil {
-            guard let former = entity.formerNames[attribute.name],
-                let position = present[index].attributes.firstIndex(where: { Self.isSame($0.name, former) }),
-                entity.description[former] == nil
-            else { continue }
-            changes.append(.renameAttribute(former, of: name, to: attribute.name))
-            present[index].attributes[position].name = attribute.name
-            renameInverses(former, of: name, to: attribute.name)
+        try requireNoExchange(entity, present[index])
+        // A name may become free only when another attribute has left it.
+        while let (former, new) = nextRename(entity, present[index]),
+            let position = present[index].attributes.firstIndex(where: { Self.isSame($0.name, former) })
+        {
+            changes.append(.renameAttribute(former, of: name, to: new))
+            present[index].attributes[position].name = new
+            renameInverses(former, of: name, to: new)
             for place in present[index].keys.indices {
                 present[index].keys[place].attributes = present[index].keys[place].attributes.map {
-                    Self.isSame($0, former) ? attribute.name : $0
+                    Self.isSame($0, former) ? new : $0
+                }
+            }
+        }
+    }
+
+    /// An attribute that is there under its former name, and not under its new one.
+    private func nextRename(_ entity: SchemaFile.Entity, _ there: EntityDescription) -> (former: String, new: String)? {
+        for attribute in entity.description.attributes where there[attribute.name] == nil {
+            if let former = entity.formerNames[attribute.name], there[former] != nil { return (former, attribute.name) }
+        }
+        return nil
+    }
+
+    /// Throws if attributes take their names from each other in a ring: nobody could tell whether they have done so.
+    private func requireNoExchange(_ entity: SchemaFile.Entity, _ there: EntityDescription) throws(ToolFailure) {
+        for attribute in entity.description.attributes {
+            var (name, seen) = (attribute.name, Set<String>())
+            while let former = entity.formerNames[name], there[former] != nil, there[name] != nil {
+                guard seen.insert(name).inserted else { break }
+                name = former
+                if Self.isSame(name, attribute.name) {
+                    throw impossible(
+                        "“\(name)” and other attributes of “\(entity.description.name)” take their names from each "
+                            + "other (“renamedFrom”), and all of these names are there: the file does not tell "
+                            + "whether they were exchanged before. Use two files: one that renames “\(name)” to a new "
+                            + "name, and one that gives the names back.")
                 }
             }
         }

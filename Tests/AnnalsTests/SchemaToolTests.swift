@@ -94,6 +94,44 @@ import Testing
         try expectIntact()
     }
 
+    /// Names that move on, names that become free, and names that are exchanged.
+    @Test func namesThatAttributesTakeFromEachOther() throws {
+        func file(_ attributes: (String, String?)...) -> String {
+            let lines = attributes.map { name, former in
+                let renamed = former.map { #", "renamedFrom": "\#($0)""# } ?? ""
+                return #"{"name": "\#(name)", "type": "string"\#(renamed)}"#
+            }
+            return #"{"entities": [{"name": "Item", "attributes": [\#(lines.joined(separator: ", "))]}]}"#
+        }
+        func row() throws -> [String: Value] {
+            let store = try Store(at: folder.path)
+            defer { try? store.close() }
+            let row = try #require(try store.snapshot().rows(of: "Item").first)
+            return Dictionary(uniqueKeysWithValues: zip(row.attributes, row.values))
+        }
+        #expect(try apply(file(("a", nil), ("b", nil))).status == 0)
+        let store = try Store(at: folder.path)
+        try store.commit { _ = try $0.insert("Item", ["a": "A", "b": "B"]) }
+        try store.close()
+        // Twice, because files are applied again.
+        for _ in 0..<2 {
+            let run = try apply(file(("b", "a"), ("c", "b")))
+            #expect(run.status == 0, "\(run.errors)")
+            #expect(try row() == ["b": "A", "c": "B"])
+        }
+        for _ in 0..<2 {
+            #expect(try apply(file(("d", "b"), ("b", nil), ("c", nil))).status == 0)
+            #expect(try row() == ["d": "A", "b": .null, "c": "B"])
+        }
+        let ring = try apply(file(("c", "d"), ("d", "c"), ("b", nil)))
+        #expect(ring.status == 1 && ring.errors.contains("take their names from each other"), "\(ring)")
+        #expect(try row() == ["d": "A", "b": .null, "c": "B"])
+        #expect(try apply(file(("e", "c"), ("d", nil), ("b", nil))).status == 0)
+        #expect(try apply(file(("d", "e"), ("c", "d"), ("b", nil))).status == 0)
+        #expect(try row() == ["c": "A", "b": .null, "d": "B"])
+        try expectIntact()
+    }
+
     @Test func entitiesThatReferToEachOtherAreRemovedTogether() throws {
         let circle = """
             {"entities": [
