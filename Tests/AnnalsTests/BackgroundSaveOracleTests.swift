@@ -3,8 +3,8 @@
 // no edits of an attribute that it never set, and its lists show each object once. In the end: no transaction of a
 // context has changed another attribute, no object was inserted twice, and every context shows what the store has.
 //
-// In some runs keys are used again: then saving throws, or a context that upserts takes over the object of that key, with
-// all its attributes.
+// In some runs keys are used again: then saving throws, or a context that upserts takes over the object of that key,
+// with all its attributes.
 
 import Annals
 import FoundationEssentials

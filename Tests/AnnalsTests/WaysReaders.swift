@@ -220,7 +220,7 @@ import TestSupport
     func forgetPast() { past = [] }
 
     private func soon(_ wanted: [String], _ who: String, _ found: () -> [String]) async throws {
-        let deadline = ContinuousClock.now + .seconds(20)
+        let deadline = ContinuousClock.now + .seconds(300)
         while found() != wanted {
             if let endOfResults { throw OracleDifference("the results have ended: \(endOfResults)") }
             if ContinuousClock.now > deadline { return try require(found(), wanted, who) }
