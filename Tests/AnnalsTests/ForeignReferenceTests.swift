@@ -56,7 +56,9 @@ import Testing
 
     @Test func whatIsFoundAndChangedIsOfThisStore() throws {
         for foreign in try references(there) {
-            #expect(try groups(here) == [foreign], "the ID is one here, too")
+            let own = try groups(here)[0]
+            #expect(own.id == foreign.id && own != foreign && Set([own, foreign]).count == 2)
+            #expect(own == Reference(foreign.id) && foreign == Reference(foreign.id))
             expect(.referenceForeign) { try here.snapshot()[foreign] }
             expect(.referenceForeign) { try here.snapshot().references(\Group.notes, of: foreign) }
             expect(.referenceForeign) { try here.write { try $0.update(foreign) { $0.name = "x" } } }
@@ -84,7 +86,7 @@ import Testing
         let error = expect(.referenceForeign) {
             try here.write { _ = try $0.insert(Note(title: "x", labels: [label])) }
         }
-        #expect(error?.message.hasPrefix("“labels” refers to 3:2 of “Note”") ?? false, "\(error?.message ?? "")")
+        #expect(error?.message.hasPrefix("“labels” of “Note” refers to 3:2 of “Label”") ?? false, "\(error?.message ?? "")")
         #expect(try here.snapshot().count(Note.self) == 1)
         try end()
     }
@@ -99,10 +101,8 @@ import Testing
             note.group = foreign
             #expect(note.group?.name == "here")
             expect(.referenceForeign) { try context.save() }
-            // The reference that it has already changes nothing.
             note.update { $0.group = foreign.reference }
-            if foreign === added { expect(.referenceForeign) { try context.save() } }
-            #expect(context.hasChanges == (foreign === added))
+            expect(.referenceForeign) { try context.save() }
             context.rollback()
             #expect(note.group?.name == "here")
         }
@@ -133,6 +133,34 @@ import Testing
                 try JSONDecoder().decode(Link.self, from: Data("{\"note\":\"\(wrong)\"}".utf8))
             }
         }
+        try end()
+    }
+
+    /// Translated and evaluated, in snapshots, transactions, contexts and batches.
+    @Test func predicatesFindNothingOfAnotherStore() throws {
+        let (foreign, own) = (try groups(there)[0], try groups(here)[0])
+        let both: Set<Reference<Group>> = [foreign, own]
+        let alone: Set<Reference<Group>> = [foreign]
+        let none: [(Predicate<Object<Note>>, Int)] = [
+            (#Predicate { $0.group?.reference == foreign }, 0), (#Predicate { $0.group?.reference != foreign }, 1),
+            (#Predicate { $0.group?.reference == own }, 1),
+        ]
+        for (predicate, count) in none {
+            #expect(try here.snapshot().count(Note.self, where: predicate) == count)
+            #expect(try here.makeContext().count(Note.self, where: predicate) == count)
+        }
+        let groups: [(Predicate<Object<Group>>, Int)] = [
+            (#Predicate { $0.reference == foreign }, 0), (#Predicate { alone.contains($0.reference) }, 0),
+            (#Predicate { both.contains($0.reference) }, 1), (#Predicate { $0.reference != foreign }, 1),
+            (#Predicate { $0.name.count > 0 && $0.reference == foreign }, 0),
+        ]
+        for (predicate, count) in groups {
+            #expect(try here.snapshot().count(Group.self, where: predicate) == count)
+            #expect(try here.write { try $0.count(Group.self, where: predicate) }.result == count)
+        }
+        #expect(try here.delete(Group.self, where: #Predicate { $0.reference == foreign }).count == 0)
+        let updated = try here.update(Note.self, where: #Predicate { $0.group?.reference == foreign }) { $0.rank = 9 }
+        #expect(updated.count == 0)
         try end()
     }
 

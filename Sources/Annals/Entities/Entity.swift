@@ -39,9 +39,10 @@ extension Entity {
 /// Names one object of an entity in a store. It costs nothing to keep and to copy, and says nothing about whether the
 /// object exists.
 ///
-/// It is the object's ID, with four bytes that tell stores apart: reading, writing and finding with a reference that a
-/// store has given throw `referenceForeign` in another store. One that was made from an ID alone, or read from a list in
-/// a store, does not say of which store it is. Two references are equal if their IDs are.
+/// It is the object's ID, with four bytes that tell stores apart. With a reference that a store has given, reading and
+/// writing throw `referenceForeign` in another store, and a predicate finds nothing there. One that was made from an ID
+/// alone, or read from a list in a store, does not say of which store it is: it equals the references of all stores that
+/// have its ID.
 ///
 /// A property of the type `Reference<E>?` is a relationship to one object, one of the type `[Reference<E>]` to several
 /// in an order, and one of the type `Set<Reference<E>>` to several without.
@@ -58,8 +59,10 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
     /// Refers to an object of the store with that mark.
     init(_ id: ObjectID, of store: UInt32) { (self.id, self.store) = (id, store) }
 
-    /// Whether two references name the same object of a store.
-    public static func == (left: Reference, right: Reference) -> Bool { left.id == right.id }
+    /// Whether two references name the same object of a store, as far as they say of which store they are.
+    public static func == (left: Reference, right: Reference) -> Bool {
+        left.id == right.id && ReferenceContent.mayBeEqual(left.store, right.store)
+    }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
@@ -77,16 +80,21 @@ public struct Reference<E: Entity>: Hashable, Comparable, Sendable {
 struct ReferenceContent {
     var id: ObjectID
     var store: UInt32
+
+    /// Whether references with these marks may be of one store.
+    static func mayBeEqual(_ left: UInt32, _ right: UInt32) -> Bool { left == right || left == 0 || right == 0 }
 }
 
 extension StoreError {
-    static func referenceForeign(_ object: ObjectID, of entity: String, in property: String? = nil) -> StoreError {
-        let place = property.map { "“\($0)” refers to \(object)" } ?? "\(object)"
+    static func referenceForeign(
+        _ object: ObjectID, of entity: String, at property: (entity: String, name: String)? = nil
+    ) -> StoreError {
+        let place = property.map { "“\($0.name)” of “\($0.entity)” refers to \(object)" } ?? "\(object)"
         return StoreError(
             .referenceForeign,
             "\(place) of “\(entity)”, as another store has it: here this ID may be another object's. Pass "
                 + "store.uri(of:) between stores, or find the object here by a value of its own.",
-            ObjectFacts(entity, property.map { [$0] } ?? [], object: object))
+            ObjectFacts(property?.entity ?? entity, property.map { [$0.name] } ?? [], object: object))
     }
 }
 

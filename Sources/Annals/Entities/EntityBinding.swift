@@ -449,7 +449,8 @@ final class EntityBinding: @unchecked Sendable {
 
     @inline(never)
     private func foreign(_ object: ObjectID, _ index: Int) -> StoreError {
-        .referenceForeign(object, of: model.name, in: properties[index].name)
+        let target = properties[index].codec.target?.model.name
+        return .referenceForeign(object, of: target ?? "", at: (model.name, properties[index].name))
     }
 
     /// Attributes with the properties of the value at an address, in ascending order: all, or those whose properties

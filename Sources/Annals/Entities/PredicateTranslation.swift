@@ -146,8 +146,11 @@ struct PredicateTranslator {
 
     /// The condition that an operand compares so with a constant; nil if it cannot be translated.
     func compared(
-        _ operand: PredicateOperand, _ comparison: PropertyTest.Comparison, _ constants: [Any]
+        _ operand: PredicateOperand, _ comparison: PropertyTest.Comparison, _ all: [Any]
     ) -> Condition? {
+        // What another store has is no object here, whatever its ID.
+        let constants = all.filter { !isForeign($0) }
+        if constants.isEmpty, !all.isEmpty { return .constant(false) }
         switch operand {
         case .property(let index, let isFolded, let absent):
             return test(index, isFolded, absent, comparison, constants)
@@ -180,9 +183,16 @@ struct PredicateTranslator {
 
     private static func isNone(_ constant: Any) -> Bool { (constant as? any OptionalProperty)?.isNone ?? false }
 
-    static func reference(_ constant: Any) -> ObjectID? {
-        if let reference = constant as? any AnyReference { return reference.id }
-        return (constant as? any OptionalProperty)?.content.flatMap { reference($0) }
+    static func reference(_ constant: Any) -> ObjectID? { anyReference(constant)?.id }
+
+    private static func anyReference(_ constant: Any) -> (any AnyReference)? {
+        if let reference = constant as? any AnyReference { return reference }
+        return (constant as? any OptionalProperty)?.content.flatMap { anyReference($0) }
+    }
+
+    private func isForeign(_ constant: Any) -> Bool {
+        Self.anyReference(constant).map { $0.store != 0 && $0.store != binding.storeMark && binding.storeMark != 0 }
+            ?? false
     }
 
     /// Compares two constants of a type that attributes have.

@@ -26,7 +26,9 @@ extension EntityModel {
                 UnsafeRawPointer(left).assumingMemoryBound(to: String.self),
                 UnsafeRawPointer(right).assumingMemoryBound(to: String.self))
         case .optionalReference:
-            return left.load(as: ReferenceContent?.self)?.id == right.load(as: ReferenceContent?.self)?.id
+            let (left, right) = (left.load(as: ReferenceContent?.self), right.load(as: ReferenceContent?.self))
+            guard let left, let right else { return left == nil && right == nil }
+            return left.id == right.id && ReferenceContent.mayBeEqual(left.store, right.store)
         case .stored: return isStoredEqual(slot, left, right)
         }
     }
