@@ -12,6 +12,7 @@ import Testing
 
     struct Card: Entity {
         var link: Link?
+        static let schema = Schema<Card> { Attribute(\.link, .unique) }
     }
 
     private static let entities: [any Entity.Type] = [Group.self, Note.self, Label.self, Card.self]
@@ -86,7 +87,8 @@ import Testing
         let error = expect(.referenceForeign) {
             try here.write { _ = try $0.insert(Note(title: "x", labels: [label])) }
         }
-        #expect(error?.message.hasPrefix("“labels” of “Note” refers to 3:2 of “Label”") ?? false, "\(error?.message ?? "")")
+        let begin = "“labels” of “Note” refers to 3:2 of “Label”"
+        #expect(error?.message.hasPrefix(begin) ?? false, "\(error?.message ?? "")")
         #expect(try here.snapshot().count(Note.self) == 1)
         try end()
     }
@@ -115,12 +117,9 @@ import Testing
         try end()
     }
 
-    @Test func codableValuesSayOfWhichStoreTheyAre() throws {
+    @Test func jsonSaysOfWhichStoreItIs() throws {
         let note = try #require(try there.snapshot().references(to: Note.self).first)
-        try there.write { _ = try $0.insert(Card(link: Link(note: note))) }
-        let link = try #require(try there.snapshot().fetch(Card.self).first?.link)
-        #expect(link.note == note)
-        #expect(try there.snapshot()[link.note]?.title == "there")
+        let link = Link(note: note)
         let text = String(decoding: try JSONEncoder().encode(link), as: UTF8.self)
         #expect(text.contains("\"\(note.id)@"))
         let read = try JSONDecoder().decode(Link.self, from: Data(text.utf8))
@@ -128,11 +127,35 @@ import Testing
         let bare = try JSONDecoder().decode(Link.self, from: Data("{\"note\":\"\(note.id)\"}".utf8))
         #expect(bare == link)
         #expect(try here.snapshot()[bare.note]?.title == "here")
-        for wrong in ["1:2@", "1:2@x", "1:2@1@2", "1:2@123456789", "@1"] {
+        for wrong in ["1:2@", "1:2@x", "1:2@1@2", "1:2@123456789", "@1", "1:2@+1", "1:2@01", "1:2@A"] {
             #expect(throws: DecodingError.self) {
                 try JSONDecoder().decode(Link.self, from: Data("{\"note\":\"\(wrong)\"}".utf8))
             }
         }
+        try end()
+    }
+
+    /// Whether it says of which store it is, does not matter inside a store, and in its copies.
+    @Test func equalCodableValuesAreStoredAlike() throws {
+        let note = try #require(try here.snapshot().references(to: Note.self).first)
+        let bare = Reference<Note>(note.id)
+        let card = try here.write { try $0.insert(Card(link: Link(note: note))) }.result
+        #expect(try here.write { try $0.update(card) { $0.link = Link(note: bare) } }.result == false)
+        #expect(try here.write { try $0.upsert(Card(link: Link(note: bare))) }.result == card)
+        #expect(try here.snapshot().values(of: \Card.link, distinct: true).count == 1)
+        let context = here.makeContext()
+        try context.object(card).link = Link(note: note)
+        #expect(try context.save() == here.currentToken && here.snapshot().count(Card.self) == 1)
+        try here.setMetadata(note, for: "home")
+        let path = folders[0].path + ".copy"
+        try here.backup(to: path, newIdentity: true)
+        let copy = try Store(at: path, entities: Self.entities)
+        let link = try #require(try copy.snapshot().fetch(Card.self).first?.link)
+        #expect(try copy.snapshot()[link.note]?.title == "here")
+        let home = try #require(try copy.metadata("home", as: Reference<Note>.self))
+        #expect(try copy.snapshot()[home]?.title == "here")
+        try copy.close()
+        try FileManager.default.removeItem(atPath: path)
         try end()
     }
 

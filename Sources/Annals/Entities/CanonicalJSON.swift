@@ -12,8 +12,18 @@ enum CanonicalJSON {
     static func text<V: Encodable>(_ value: V) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.userInfo = storedForm
         let data = try isPlain(V.self) ? encoder.encode(value) : encoder.encode(Ordered(value))
         return String(decoding: data, as: UTF8.self)
+    }
+
+    /// Says to references that they are encoded for a store, which does not say to itself which one it is: equal values
+    /// have one text, also in a copy of the store with another identity.
+    private static let storedForm: [CodingUserInfoKey: any Sendable] =
+        CodingUserInfoKey(rawValue: "annals.stored").map { [$0: true] } ?? [:]
+
+    static func isStoredForm(_ encoder: any Encoder) -> Bool {
+        storedForm.keys.contains { encoder.userInfo[$0] != nil }
     }
 
     /// Whether values of the type have no unordered part, and `JSONEncoder` may have a form of its own for them.

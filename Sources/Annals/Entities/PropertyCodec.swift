@@ -338,7 +338,7 @@ extension Array: ReferenceList where Element: AnyReference {
     static var target: any Entity.Type { Element.target }
     static var listType: AttributeType { .orderedObjects }
     init(list: [ObjectID]) { self = list.map { Element($0) } }
-    var listValue: Value { .orderedObjects(map(\.id)) }
+    var listValue: Value { .orderedObjects(map { $0.id }) }
     func foreign(to mark: UInt32) -> ObjectID? { foreignReference(to: mark) }
 }
 
@@ -346,7 +346,7 @@ extension Set: ReferenceList where Element: AnyReference {
     static var target: any Entity.Type { Element.target }
     static var listType: AttributeType { .objects }
     init(list: [ObjectID]) { self = Set(list.map { Element($0) }) }
-    var listValue: Value { .objects(map(\.id).sorted()) }
+    var listValue: Value { .objects(map { $0.id }.sorted()) }
     func foreign(to mark: UInt32) -> ObjectID? { foreignReference(to: mark) }
 }
 

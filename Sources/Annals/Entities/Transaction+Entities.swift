@@ -53,6 +53,7 @@ extension Transaction {
     /// if it was not reserved here or has been used, and as `insert(_:)`.
     public func insert<E: Entity>(_ value: E, as reference: Reference<E>) throws {
         let (binding, layout) = try binding(E.self)
+        try reference.requireStore(binding.storeMark)
         var value = value
         try withUnsafeMutablePointer(to: &value) { (value) throws(StoreError) in
             try prepare(value, binding)

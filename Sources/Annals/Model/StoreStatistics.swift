@@ -14,8 +14,8 @@ public struct StoreStatistics: Hashable, Sendable, Codable {
     public let bytesByKind: [String: UInt64]
     /// The memory of index nodes that are not written yet.
     public let dirtyNodeBytes: Int
-    /// Why the last automatic compaction by this handle has failed, and what to do; nil if none has. It is tried again
-    /// after a minute or later. Standard error has got the same.
+    /// Why the last automatic compaction by this handle has failed, and what to do; nil if none has, or this handle has
+    /// compacted the store since. It is tried again after a minute or later. Standard error has got the same.
     public let compactionFailure: String?
     /// About how much of the file each kind of content takes.
     public let space: Space

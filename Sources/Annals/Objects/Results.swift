@@ -88,7 +88,10 @@ public class Results<E: Entity>: Observable {
     }
 
     /// The references of the objects, in order. Makes no objects.
-    public var references: [Reference<E>] { order.map { Reference($0) } }
+    public var references: [Reference<E>] {
+        let mark = core.mark
+        return order.map { Reference($0, of: mark) }
+    }
 
     func endOfSection(startingAt start: Int) -> Int { list.endOfSection(startingAt: start) }
 

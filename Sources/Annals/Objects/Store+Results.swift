@@ -150,8 +150,9 @@ private struct FollowedList<E: Entity>: Sendable {
     }
 
     private func update(_ diff: ResultsDiff) -> ResultsUpdate<E> {
-        ResultsUpdate(
-            references: list.order.map { Reference($0) }, values: list.order.compactMap { list[$0]?.content },
+        let mark = snapshot.mark
+        return ResultsUpdate(
+            references: list.order.map { Reference($0, of: mark) }, values: list.order.compactMap { list[$0]?.content },
             diff: diff, snapshot: snapshot)
     }
 

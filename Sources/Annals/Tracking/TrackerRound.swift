@@ -384,7 +384,7 @@ extension TrackerCore {
                 state.schedule.hasCleaned(at: uptime)
                 state.metrics.cleanings += 1
             }
-            log(1, .info, "\(removed) transactions have left history.")
+            log(1, .info, "\(removed) \(removed == 1 ? "transaction has" : "transactions have") left history.")
         } catch let error as StoreError where error.code == .busy {
             log(2, .debug, "Cleaning waits for the next round: \(error)")
         }

@@ -82,7 +82,6 @@ extension StoreFiles {
         var pause = trigger.openMicroseconds
         do throws(StoreError) {
             _ = try compact(options)
-            compactionFailure.withLock { $0 = nil }
         } catch {
             pause = trigger.pauseMicroseconds
             note(error)

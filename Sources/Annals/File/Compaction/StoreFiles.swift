@@ -157,6 +157,7 @@ package final class StoreFiles: @unchecked Sendable {
             try engine.requireNotWriting()
             return try Compactor.compact(engine, options)
         }
+        compactionFailure.withLock { $0 = nil }
         _ = try newest()
         return result
     }
