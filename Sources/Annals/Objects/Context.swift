@@ -96,6 +96,9 @@ public final class Context: Observable {
     /// Objects that have permanent references keep them, also through a rollback. A reference whose object is never
     /// saved is lost: no other object gets it.
     ///
+    /// Linear in the unsaved objects and in what can be undone, however few objects are given: give it all of them at
+    /// once.
+    ///
     /// - Returns: The references of the objects, in their order.
     ///
     /// Throws `StoreError`: `wrongContext` for an object of another context; `unknownEntity`, `contextClosed`, `busy`,
