@@ -106,7 +106,7 @@ import Testing
                 for clip in clips.prefix(8) { try transaction.update(clip.id, ["rank": .int(Int64(clip.id.number))]) }
                 try transaction.insert("Clip", ["url": .string("last")])
             }
-            if random.happens(0.5) { try store.commit { try $0.delete(clips[clips.count - 1].id) } }
+            if random.happens(0.5), let last = clips.last { try store.commit { try $0.delete(last.id) } }
         }
         let before = try Content(store)
         let flip = Flip(size: try Self.size(of: path), &random)
