@@ -13,8 +13,9 @@ let settings: [SwiftSetting] =
         .enableUpcomingFeature("MemberImportVisibility"),
     ] + strictness
 
-/// What is tested is optimised in a release build. Optimising the tests of the API as well would take longer than they
-/// run. Those of the file work more themselves. Packages that depend on this one do not build them.
+/// A release build optimises the library, and not the tests of the API: to optimise them would take longer than to run
+/// them. The tests of the file are optimised, because they work more themselves. Packages that depend on this one do not
+/// build tests.
 let unoptimised = settings + [.unsafeFlags(["-Onone"])]
 
 let package = Package(

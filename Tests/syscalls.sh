@@ -4,7 +4,8 @@
 # Interrupts syncs, which must go on.
 #
 # Tests/syscalls.sh [STEP [COMMAND...]]: at every STEP-th call of each kind, 1 if it is not given; all commands if none is
-# given, such as `load` or `migrate`. `names` is `compact` under every odd name of Tests/names.py. Exit status 1 if the store is
+# given, such as `load` or `migrate`. `names` is `compact` under every odd name of Tests/names.py. Exit status 1 if the
+# store is
 # neither as before nor as after (load and apply: if it has a part of a transaction), if verify finds anything, or if
 # something is left in the directory after the next compaction. What is checked stands in Tests/syscalls.py. SCRATCH
 # names the build folder, CONFIGURATION debug or release.

@@ -63,7 +63,8 @@ struct SchemaDifference {
         return nil
     }
 
-    /// Throws if attributes take their names from each other in a ring: nobody could tell whether they have done so.
+    /// Throws if attributes take their names from each other in a ring, because the store does not tell whether they
+    /// were exchanged before.
     private func requireNoExchange(_ entity: SchemaFile.Entity, _ there: EntityDescription) throws(ToolFailure) {
         for attribute in entity.description.attributes {
             var (name, seen) = (attribute.name, Set<String>())

@@ -50,6 +50,7 @@ import Testing
         let group = try #require(try context.fetch(Group.self).first)
         return try [
             groups(store)[0], #require(note.group), group.reference,
+            context.references(to: Group.self)[0],
             store.reference(for: store.uri(of: groups(store)[0]), as: Group.self),
             store.write { try $0.references(to: Group.self)[0] }.result,
         ]
@@ -108,7 +109,7 @@ import Testing
             context.rollback()
             #expect(note.group?.name == "here")
         }
-        // An object of another context of the same store stands for the same object.
+        // An object of another context of the same store is accepted.
         let own = try #require(try here.makeContext().fetch(Group.self).first)
         note.group = own
         try context.save()
@@ -204,6 +205,12 @@ import Testing
         }
         try here.compact()
         #expect(try here.snapshot()[group]?.name == "here")
+        // A layout that is made after a copy with another identity is of this store, too.
+        try here.changeSchema([.addAttribute(AttributeDescription("added", .int), to: "Group")])
+        let note = try #require(try here.snapshot().fetch(Note.self).first)
+        #expect(try groups(here) == [group] && note.group == group)
+        #expect(try here.snapshot()[group]?.name == "here")
+        try here.write { _ = try $0.insert(Note(title: "own", group: group)) }
         try end()
     }
 }

@@ -14,9 +14,9 @@ import Testing
         case directoryMadeAgain, secondName
     }
 
-    /// What whoever only reads gets.
+    /// What a handle for reading shows.
     enum Reading: Equatable {
-        /// What others write afterwards, within a second or so.
+        /// It shows what others write afterwards, within about a second.
         case goesOn
         /// What was there, and no error.
         case keepsWhatWasRead

@@ -148,7 +148,7 @@ struct PredicateTranslator {
     func compared(
         _ operand: PredicateOperand, _ comparison: PropertyTest.Comparison, _ all: [Any]
     ) -> Condition? {
-        // What another store has is no object here, whatever its ID.
+        // A reference of another store names no object of this one, even if the ID is the same.
         let constants = all.filter { !isForeign($0) }
         if constants.isEmpty, !all.isEmpty { return .constant(false) }
         switch operand {

@@ -230,7 +230,7 @@ struct ContextSearch<E: Entity> {
             let columns = sort.isEmpty ? [] : try binding.columns(sort, layout)
             var run = try FetchRun(snapshot, unsaved.ofOwnProperties, columns, layout, limit: nil, offset: 0)
             for id in try run.objects() where core.pending[id] == nil {
-                let reference = Reference<E>(id)
+                let reference = Reference<E>(id, of: core.mark)
                 guard try matches(core.any(reference)) else { continue }
                 found.append(reference)
                 if found.count == wanted { break }
@@ -240,7 +240,7 @@ struct ContextSearch<E: Entity> {
         if sort.isEmpty, reads == nil, let plan, unsaved?.isOfOwnProperties == true {
             var run = FetchRun(snapshot, plan)
             try run.forEachRow { (object, _) in
-                if core.pending[object] == nil { found.append(Reference(object)) }
+                if core.pending[object] == nil { found.append(Reference(object, of: core.mark)) }
                 return found.count < wanted
             }
             return found
@@ -252,7 +252,7 @@ struct ContextSearch<E: Entity> {
             return try fetch.references().filter { core.pending[$0.id] == nil }
         }
         try fetch.forEachRow { (object, _) in
-            if core.pending[object] == nil { found.append(Reference(object)) }
+            if core.pending[object] == nil { found.append(Reference(object, of: core.mark)) }
             return found.count < wanted
         }
         return found

@@ -23,7 +23,7 @@ extension Store {
             return trigger
         }
 
-        /// Nobody waits for automatic work, so nobody can be thrown its errors.
+        /// No caller waits for automatic compaction, so its errors go to standard error.
         static func log(_ failure: StoreError) { StandardError.log("Automatic compaction has failed. \(failure)") }
     }
 

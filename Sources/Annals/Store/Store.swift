@@ -24,7 +24,7 @@ public final class Store: Sendable {
         public var automaticCompaction: AutomaticCompaction? = AutomaticCompaction()
         /// The hub for change signals; nil for the process's own.
         package var hub: ChangeHub?
-        /// What the store asks of the machine: its clock, for example.
+        /// The clock and other services of the machine.
         package var environment: any Environment = RealEnvironment()
 
         /// The standard options.

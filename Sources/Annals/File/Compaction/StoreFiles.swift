@@ -38,7 +38,8 @@ package final class StoreFiles: @unchecked Sendable {
     let isStopping = Atomic<Bool>(false)
     /// No automatic compaction before this moment of the monotonic clock.
     let notBefore = Atomic<UInt64>(0)
-    /// Why the last automatic compaction has failed; nil if it has not. Who stopped it, or did it first, is no failure.
+    /// Why the last automatic compaction has failed; nil if it has not. It is no failure if it was stopped, or if
+    /// another process compacted first.
     package let compactionFailure = Guarded<StoreError?>(nil)
     /// Told of each failure that is not the same as the last one.
     let reportFailure: @Sendable (StoreError) -> Void
@@ -170,7 +171,7 @@ package final class StoreFiles: @unchecked Sendable {
     ) throws(StoreError) -> BackupResult {
         try newest().engine.requireNotWriting()
         return try onNewest { (engine) throws(StoreError) in
-            // Reading looks only once a second. What is copied here may be put in the store's place.
+            // A reader checks only once a second which file has the store's name. A backup must be of that file.
             do throws(StoreError) { try engine.log.requirePlace() } catch  where error.code == .storeRemoved {}
             return try Compactor.backUp(
                 engine, to: path, in: files ?? engine.log.files, newIdentity: newIdentity, options)

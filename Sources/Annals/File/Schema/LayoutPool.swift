@@ -18,8 +18,9 @@ package final class LayoutPool: Sendable {
 
     package init() {}
 
-    /// Says which store the layouts are of, before there is any.
-    func belong(to store: UUIDBytes) { mark.store(store.mark, ordering: .relaxed) }
+    /// Says which store the layouts are of. The first call counts: a copy with another identity, which the handle of a
+    /// store writes, has the same layouts.
+    func belong(to store: UUIDBytes) { _ = mark.compareExchange(expected: 0, desired: store.mark, ordering: .relaxed) }
 
     func layout(_ definition: EntityDefinition, after earlier: RowLayout?) -> RowLayout {
         layouts.withLock { layouts in
