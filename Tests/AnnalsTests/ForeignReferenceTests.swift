@@ -203,14 +203,14 @@ import Testing
             try copy.close()
             try FileManager.default.removeItem(atPath: path)
         }
-        try here.compact()
-        #expect(try here.snapshot()[group]?.name == "here")
         // A layout that is made after a copy with another identity is of this store, too.
         try here.changeSchema([.addAttribute(AttributeDescription("added", .int), to: "Group")])
         let note = try #require(try here.snapshot().fetch(Note.self).first)
         #expect(try groups(here) == [group] && note.group == group)
         #expect(try here.snapshot()[group]?.name == "here")
         try here.write { _ = try $0.insert(Note(title: "own", group: group)) }
+        try here.compact()
+        #expect(try here.snapshot()[group]?.name == "here")
         try end()
     }
 }
