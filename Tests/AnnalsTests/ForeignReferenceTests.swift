@@ -188,6 +188,28 @@ import Testing
         try end()
     }
 
+    /// Each handle creates a file of its own, with its own identity, and all but one are given up.
+    @Test func aStoreThatSeveralCreateAtOnceHasOneIdentity() async throws {
+        for _ in 0..<50 {
+            let folder = try StoreFolder()
+            let references = try await withThrowingTaskGroup(of: Reference<Group>.self) { group in
+                for number in 0..<4 {
+                    group.addTask {
+                        let store = try Store(at: folder.path, entities: Self.entities)
+                        defer { try? store.close() }
+                        return try store.write { try $0.insert(Group(name: "\(number)")) }.result
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            let store = try Store(at: folder.path, entities: Self.entities)
+            for reference in references { #expect(try store.snapshot()[reference] != nil) }
+            try store.close()
+            try folder.expectIntact()
+        }
+        try end()
+    }
+
     /// A copy of the store is the same store, and one with a new identity is another.
     @Test func copiesOfAStore() throws {
         let group = try groups(here)[0]

@@ -26,6 +26,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
     @exclusivity(unchecked) private(set) var landmarks = Landmarks()
     private let reader: CheckpointReader
     private let layouts: LayoutPool
+    /// The first schema of a new store takes its layouts from here.
+    private let emptyShape: StoreShape
     @exclusivity(unchecked) private(set) var counts = FrameCounts()
     @exclusivity(unchecked) private(set) var checkpoint = CheckpointProgress()
     /// Members of another handle's transaction whose commit frame has not come yet.
@@ -46,7 +48,8 @@ final class Indexes: LogFollower, @unchecked Sendable {
         (rows, self.file, sections) = (core.rows, core.file, core.sections)
         environment = opening.environment
         reader = CheckpointReader(opening.files, opening.file, salt: opening.header.salt)
-        shape = StoreShape(SchemaCatalog(layouts: layouts))
+        emptyShape = StoreShape(SchemaCatalog(layouts: layouts, mark: opening.header.storeID.mark))
+        shape = emptyShape
         newest = View(
             end: UInt64(FormatLimits.pageBytes), number: opening.header.baseNumber, tag: opening.header.baseTag,
             time: opening.header.baseTime, shape: shape, core: core, totals: StoreTotals(), ordered: [])
@@ -341,7 +344,7 @@ final class Indexes: LogFollower, @unchecked Sendable {
         (counts, checkpoint) = (FrameCounts(), CheckpointProgress())
         totals = StoreTotals()
         ordered = []
-        shape = StoreShape(SchemaCatalog(layouts: layouts))
+        shape = emptyShape
         rows.install([])
         core.file.install(landmarks)
     }

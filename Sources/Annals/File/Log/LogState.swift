@@ -62,8 +62,7 @@ package struct LogState: Sendable {
 
         init(header: FileHeader, _ layouts: LayoutPool?) {
             self.header = header
-            layouts?.belong(to: header.storeID)
-            catalog = SchemaCatalog(layouts: layouts)
+            catalog = SchemaCatalog(layouts: layouts, mark: header.storeID.mark)
             tracking = TrackingState(horizon: header.baseNumber)
         }
 

@@ -47,9 +47,14 @@ package struct SchemaCatalog: Sendable {
     /// The entities of the newest version.
     private var numbers = NameNumbers()
     /// Where layouts are from; nil for new ones.
-    private var layouts: LayoutPool?
+    private let layouts: LayoutPool?
+    /// The mark of the store (`UUIDBytes.mark`); 0 if it does not matter.
+    private let mark: UInt32
 
-    package init(layouts: LayoutPool? = nil) { self.layouts = layouts }
+    package init(layouts: LayoutPool? = nil, mark: UInt32 = 0) {
+        self.layouts = layouts
+        self.mark = mark
+    }
 
     // MARK: Looking up
 
@@ -66,7 +71,7 @@ package struct SchemaCatalog: Sendable {
 
     /// The catalog as it was when `version` was the newest one.
     package func upTo(version: UInt16) -> SchemaCatalog {
-        var past = SchemaCatalog(layouts: layouts)
+        var past = SchemaCatalog(layouts: layouts, mark: mark)
         for earlier in 1...max(version, 1) where earlier <= version {
             // Each version was applied once already, in this order.
             try? past.apply(definition(version: earlier))
@@ -206,7 +211,9 @@ package struct SchemaCatalog: Sendable {
         if isPresent { _ = numbers.insert(definition.name, UInt32(definition.number)) }
         let earlier = histories[place].steps.last?.layout
         let layout: RowLayout? =
-            isPresent ? layouts?.layout(definition, after: earlier) ?? RowLayout(definition, after: earlier) : nil
+            isPresent
+            ? layouts?.layout(definition, after: earlier, mark: mark)
+                ?? RowLayout(definition, after: earlier, mark: mark) : nil
         histories[place].append(Step(version: version, layout: layout))
         // In ascending order, because then each is added at the end.
         for attribute in definition.attributes.sorted(by: { $0.number < $1.number }) {
