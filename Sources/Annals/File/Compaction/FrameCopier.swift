@@ -4,7 +4,8 @@
 // Invariants:
 // Q1  The target's row index has the newest version of every object after what was copied. So it has the previous
 //     version of each change that is copied.
-// Q2  `values` has every large value that a row copied later may refer to.
+// Q2  `values` has every large value to which the rows of a frame refer before the frame is copied. A row may take over
+//     a value of an earlier one that is not copied: undoing does that. Such a value is copied with the row.
 // Q3  A transaction's counts do not include changes left out. Its commit frame says that some are.
 
 /// The new offset of a large value, and what references to it must say.
@@ -54,12 +55,15 @@ final class FrameCopier {
     /// Copies a frame of a transaction. `maintaining` says whether the target's ordered indexes follow.
     func copy(_ frame: FrameView, maintaining: Bool, _ appender: inout Appender) throws(StoreError) {
         if frame.header.kind == .value, try isLeftOut(value: frame) { return }
+        if frame.header.kind == .part || frame.header.kind == .transaction {
+            try validate(frame, newestVersion: appender.state.schemaVersion + (changesSchema ? 1 : 0))
+            if hasReferences { try copyMissingValues(of: frame, &appender) }
+        }
         let offset = appender.state.reach
         buffer.truncate()
         buffer.appendZeros(FrameField.bytes)
         switch frame.header.kind {
         case .part, .transaction:
-            try validate(frame, newestVersion: appender.state.schemaVersion + (changesSchema ? 1 : 0))
             let kept = try appendChanges(of: frame, start: start ?? offset)
             if kept == 0, lacksChanges, frame.header.kind == .part { return }
         default:
@@ -256,12 +260,18 @@ final class FrameCopier {
     }
 
     private func relocate(row: Int, _ object: ObjectID) throws(StoreError) {
-        let bytes = buffer.bytes.slice(row, buffer.count - row)
+        try relocate(row: row, try image(buffer.bytes.slice(row, buffer.count - row), of: object, at: UInt64(row)))
+    }
+
+    /// A row of a frame that is copied.
+    private func image(
+        _ bytes: UnsafeRawBufferPointer, of object: ObjectID, at offset: UInt64
+    ) throws(StoreError) -> RowImage {
         let version = try RowHeader(bytes).schemaVersion
         guard let layout = catalog.layout(version: version, entity: object.entityNumber) else {
-            throw ReadCore.badLink(UInt64(row))
+            throw ReadCore.badLink(offset)
         }
-        try relocate(row: row, try RowImage(bytes, layout: layout))
+        return try RowImage(bytes, layout: layout)
     }
 
     /// Changes the references of the row at `row` of the buffer to the target's offsets.
@@ -312,29 +322,54 @@ final class FrameCopier {
     /// Copies the large values of a base row, as frames of the base.
     func copyValues(of row: RowImage, _ appender: inout Appender) throws(StoreError) {
         for place in try row.referencePlaces() where values[place.reference.offset] == nil {
-            var position = place.reference.offset
-            var left = place.reference.valueBytes
-            while left > 0 {
-                let frame = try pieces.frame(at: position, source.indexes.core)
-                let offset = appender.state.reach
-                buffer.truncate()
-                buffer.appendZeros(FrameField.bytes)
-                buffer.append(frame.table)
-                buffer.append(frame.body)
-                let piece = try settlePiece(frame, at: offset)
-                guard frame.header.kind == .value, UInt64(piece.pieceBytes) <= left,
-                    piece.valueBytes == place.reference.valueBytes, piece.position == piece.valueBytes - left
-                else {
-                    throw ReadCore.badLink(position)
-                }
-                let header = try appender.append(
-                    copied: buffer.mutableBytes(0..<buffer.count), kind: .value, isMember: false,
-                    tableBytes: frame.table.count)
-                target.indexes.note(header, at: offset)
-                note(piece, frame, at: offset, header.checksum)
-                left -= UInt64(piece.pieceBytes)
-                position = frame.end
+            try copyValue(place.reference, isMember: false, &appender)
+        }
+    }
+
+    /// Copies the large values of a frame's kept rows that are not there yet, as members of its transaction.
+    private func copyMissingValues(of frame: FrameView, _ appender: inout Appender) throws(StoreError) {
+        let bodyStart = FrameField.bytes + frame.table.count
+        var cursor = ChangeCursor(frame)
+        while let change = try cursor.next() {
+            guard let row = change.rowOffset, !folded.leavesOut(change.object, in: frame.header.number) else {
+                continue
             }
+            let bytes = frame.body.slice(row - bodyStart, frame.body.count - (row - bodyStart))
+            let image = try image(bytes, of: change.object, at: frame.offset + UInt64(row))
+            for place in try image.referencePlaces() where values[place.reference.offset] == nil {
+                let first = appender.state.reach
+                try appender.prepareMore(UInt64(source.options.log.limits.maximumFrameBytes))
+                try copyValue(place.reference, isMember: true, &appender)
+                if start == nil { start = first }
+            }
+        }
+    }
+
+    private func copyValue(
+        _ reference: LargeValueReference, isMember: Bool, _ appender: inout Appender
+    ) throws(StoreError) {
+        var position = reference.offset
+        var left = reference.valueBytes
+        while left > 0 {
+            let frame = try pieces.frame(at: position, source.indexes.core)
+            let offset = appender.state.reach
+            buffer.truncate()
+            buffer.appendZeros(FrameField.bytes)
+            buffer.append(frame.table)
+            buffer.append(frame.body)
+            let piece = try settlePiece(frame, at: offset)
+            guard frame.header.kind == .value, UInt64(piece.pieceBytes) <= left,
+                piece.valueBytes == reference.valueBytes, piece.position == piece.valueBytes - left
+            else {
+                throw ReadCore.badLink(position)
+            }
+            let header = try appender.append(
+                copied: buffer.mutableBytes(0..<buffer.count), kind: .value, isMember: isMember,
+                tableBytes: frame.table.count)
+            target.indexes.note(header, at: offset)
+            note(piece, frame, at: offset, header.checksum)
+            left -= UInt64(piece.pieceBytes)
+            position = frame.end
         }
     }
 
