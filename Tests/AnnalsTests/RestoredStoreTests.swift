@@ -131,6 +131,48 @@ import Testing
         try folder.expectIntact()
     }
 
+    /// The backup has all that the tracker has seen, but the tracker's cursors stand in it where they stood before.
+    @MainActor @Test(arguments: Way.allCases) func aTrackerGoesOnWithABackupInWhichItsCursorsStandBack(_ way: Way)
+        async throws
+    {
+        let store = try Store(at: folder.path, entities: Self.entities)
+        let backup = folder.path + ".copy"
+        let calls = Guarded<[String]>([])
+        let tracker = try HistoryTracker(store: store, contexts: [], currentAuthor: "app", allAuthors: [], logLevel: 0)
+        tracker.observe(Note.self, [.insert]) { changes in
+            for change in changes { calls.withLock { $0.append(change.after?.title ?? "-") } }
+        }
+        tracker.observe(Note.self, [.insert], name: "labels", in: Transaction.self) { changes, transaction in
+            for change in changes { try transaction.insert(Label(name: change.after?.title ?? "-")) }
+        }
+        // After the observers, and before the tracker's cursor moves.
+        tracker.registerMergeHook { _ in
+            if calls.withLock({ $0 }) == ["one"] { try store.backup(to: backup) }
+            return .goOn
+        }
+        tracker.start()
+        let hasReadAll = { (store: Store) in try store.consumers.allSatisfy { try $0.cursor == store.currentToken } }
+        try await eventually { try store.consumers.count == 2 }
+        let first = try Store(at: folder.path, entities: Self.entities)
+        try await first.write(author: "other") { try $0.insert(Note(title: "one")) }
+        try await eventually { try calls.withLock { $0 } == ["one"] && hasReadAll(first) }
+        restore(way, backup)
+        let other = try Store(at: folder.path, entities: Self.entities)
+        #expect(try !hasReadAll(other))
+        for title in ["two", "three"] {
+            try await other.write(author: "other") { try $0.insert(Note(title: title)) }
+            try await eventually { tracker.state != .running || calls.withLock { $0 }.last == title }
+        }
+        try await eventually { try tracker.state != .running || hasReadAll(other) }
+        #expect(tracker.state == .running, "\(tracker.state) \(tracker.metrics)")
+        #expect(calls.withLock { $0 } == ["one", "two", "three"])
+        #expect(try store.snapshot().fetch(Label.self).map(\.name) == ["one", "two", "three"])
+        await tracker.stop()
+        for store in [store, first, other] { try store.close() }
+        unlink(folder.path + ".old")
+        try folder.expectIntact()
+    }
+
     @MainActor @Test(arguments: Way.allCases) func allEndAlikeWithAnOlderBackup(_ way: Way) async throws {
         let store = try Store(at: folder.path, entities: Self.entities)
         let backup = folder.path + ".copy"

@@ -58,6 +58,8 @@ struct TrackerState: Sendable {
     var cursor: HistoryToken?
     /// The consumer's place in the store when the last run ended.
     var lastCursor: HistoryToken?
+    /// When the consumer came to that place, as the store has it.
+    var moved: Date?
     /// Up to where observers were told that history is lost, until the cursors are there. They are told once.
     var told: HistoryToken?
     /// The work since the tracker last waited or rested.
@@ -242,6 +244,8 @@ final class TrackerCore: Sendable {
                     // Going on from the newest state did not help either: not at once again.
                     if lost != nil { await pause(for: delay) }
                     lost = error
+                case .consumerConflict where standsBack():
+                    log(1, .notice, "A backup was put back, in which the cursors stand where they stood before.")
                 default:
                     let error = explained(error)
                     log(1, .fault, "The tracker has ended: \(error)")
@@ -341,7 +345,7 @@ final class TrackerCore: Sendable {
                 .consumerLost, "History was cleaned before the consumer “\(settings.consumer)” had read it.")
         }
         state.withLock { state in
-            state.cursor = consumer.cursor
+            (state.cursor, state.moved) = (consumer.cursor, consumer.lastSeen)
             // If the last run could not move it, observers have got more.
             if consumer.cursor == state.lastCursor { return }
             (state.observed, state.hooked) = (consumer.cursor.number, consumer.cursor.number)
@@ -401,6 +405,26 @@ final class TrackerCore: Sendable {
                 if case .writing(let cursor, _) = observer.body { cursor } else { nil }
             }
         }
+    }
+
+    /// Whether the store has cursors of before this tracker's last move. Then nobody else has moved them: another file,
+    /// a backup of the store, has taken its place. The next round begins with the cursors of the store; observers are
+    /// not called again.
+    private func standsBack() -> Bool {
+        let (cursor, cursors, moved) = state.withLock { ($0.cursor, $0.cursors, $0.moved) }
+        guard let cursor, let moved else { return false }
+        var known = cursors
+        known[settings.consumer] = cursor
+        for (name, place) in known {
+            guard let consumer = try? store.consumer(name) else { return false }
+            guard consumer.cursor == place || consumer.lastSeen < moved else { return false }
+        }
+        guard let consumer = try? store.consumer(settings.consumer) else { return false }
+        state.withLock { state in
+            (state.cursor, state.cursors) = (nil, [:])
+            state.lastCursor = consumer.cursor
+        }
+        return true
     }
 
     private func explained(_ error: StoreError) -> StoreError {

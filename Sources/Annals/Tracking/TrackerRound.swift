@@ -303,8 +303,9 @@ extension TrackerCore {
         if !isMoved { moves[settings.consumer] = (start, end) }
         try await advance(moves)
         let newest = try store.currentToken.number
+        let moved = try store.consumer(settings.consumer)?.lastSeen
         state.withLock { state in
-            state.cursor = end
+            (state.cursor, state.moved) = (end, moved)
             for name in others.keys { state.cursors[name] = end }
             state.metrics.lag = newest - min(end.number, newest)
         }
