@@ -18,41 +18,6 @@ private struct Member: Entity {
     static let schema = Schema<Member> { Attribute(\.name, .unique) }
 }
 
-/// Holds a store's thread for asynchronous writes: saves that come later are on their way until it opens.
-private final class Gate: @unchecked Sendable {
-    // Sound: the monitor guards it.
-    private let monitor = Monitor()
-    private var isOpen = false
-    private var isReached = false
-
-    private func pass() {
-        monitor.withLock {
-            isReached = true
-            monitor.signalAll()
-            while !isOpen { monitor.wait() }
-        }
-    }
-
-    func open() {
-        monitor.withLock {
-            isOpen = true
-            monitor.signalAll()
-        }
-    }
-
-    /// Holds the thread. Earlier writes are done when this returns.
-    init(_ store: Store) {
-        Task.detached { try await store.commit { _ in self.pass() } }
-        monitor.withLock { while !isReached { monitor.wait() } }
-    }
-}
-
-/// Another writer, which does not give the actor away.
-@discardableResult
-private func writeAtOnce<Result>(_ store: Store, _ body: (Transaction) throws -> Result) throws -> Result {
-    try store.write(author: "other", body).result
-}
-
 @Suite struct SaveInFlightTests {
     /// After an edit has begun to be saved: every sequence of four operations.
     @MainActor @Test func everySequenceOfOperationsEndsWell() async throws {

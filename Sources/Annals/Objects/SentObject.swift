@@ -71,12 +71,13 @@ final class SentObjectOf<E: Entity>: SentObject {
         return SavedValue(value, isContested: saved.isContested)
     }
 
-    /// An edited value with what saving has computed in properties that were not edited since.
+    /// An edited value with what saving has written of properties that were not edited since: it is no edit of them.
+    /// Saving computes properties, and inserts an object that others have deleted as it was when the save began.
     func rebased(_ mine: E, since saved: SavedValue<E>) -> E {
-        guard let written, !computed.isEmpty else { return mine }
+        guard let written, !written.slots.isEmpty else { return mine }
         let later = Set(E.model.differences(saved.value, mine))
         var value = mine
-        E.model.copy(computed.filter { !later.contains($0) }, from: written.value, to: &value)
+        E.model.copy(written.slots.filter { !later.contains($0) }, from: written.value, to: &value)
         return value
     }
 

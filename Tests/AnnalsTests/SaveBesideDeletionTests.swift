@@ -1,0 +1,123 @@
+// A background save while others delete its object, by enumeration: whatever comes of the object, the context has no edit
+// of an attribute that it never set, and writes none.
+
+import Annals
+import TestSupport
+import Testing
+
+private struct Pair: Entity {
+    /// The context sets it.
+    var a = 0
+    /// The other writer sets it.
+    var b = 0
+}
+
+@Suite struct SaveBesideDeletionTests {
+    private enum Operation: String, CaseIterable {
+        case edit, other, deleteThere, insertThere, merge, refresh, refreshKeepingEdits, write
+    }
+
+    /// After an edit has begun to be saved: sequences of four operations; every one of them with
+    /// `Tests/long.sh deletions`.
+    @MainActor @Test(arguments: MergePolicy.allCases)
+    func noSequenceOfOperationsMakesEditsOfOthers(_ policy: MergePolicy) async throws {
+        let all = Operation.allCases
+        let sequences = all.count * all.count * all.count * all.count
+        guard let long = LongRun("deletions", operations: 200) else { return }
+        for number in 0..<min(long.operations, sequences) {
+            let run = try await Run(policy)
+            // From one that has failed. An odd factor: each sequence has its turn once.
+            var rest = (161 + number * 1291) % sequences
+            var sequence: [Operation] = []
+            for _ in 0..<4 {
+                sequence.append(all[rest % all.count])
+                rest /= all.count
+            }
+            do {
+                for operation in sequence { try run.step(operation) }
+                try await run.end()
+            } catch {
+                Issue.record("\(policy), \(sequence.map(\.rawValue)): \(error)")
+                return
+            }
+        }
+        print("deletions, \(policy): \(min(long.operations, sequences)) sequences")
+    }
+
+    @MainActor private final class Run {
+        private let store: Store
+        private let context: Context
+        private let thing: Object<Pair>
+        private let save: Task<HistoryToken, any Error>
+        private var gate: Gate
+        private var next = 1
+        private var deletion: HistoryToken?
+
+        init(_ policy: MergePolicy) async throws {
+            store = try Store(inMemory: [Pair.self])
+            let context = store.makeContext(author: "context")
+            context.mergePolicy = policy
+            thing = context.insert(Pair())
+            try context.save()
+            thing.a = 1
+            gate = Gate(store)
+            save = Task { try await context.saveInBackground() }
+            self.context = context
+            while context.hasChanges { await Task.yield() }
+        }
+
+        func step(_ operation: Operation) throws {
+            next += 1
+            let (reference, value) = (thing.reference, next)
+            let isThere = try store.snapshot()[reference] != nil
+            switch operation {
+            case .edit: if !thing.status.isGone { thing.a = value }
+            case .other: if isThere { try writeAtOnce(store) { try $0.update(reference) { $0.b = value } } }
+            case .deleteThere:
+                if isThere {
+                    deletion = try store.commit(author: "other") { try $0.delete(reference) }.token
+                }
+            case .insertThere:
+                if !isThere, let deletion { try store.revert(deletion, author: "other") }
+            case .merge: try context.merge()
+            case .refresh, .refreshKeepingEdits:
+                do {
+                    try context.refresh(thing, keepingEdits: operation == .refreshKeepingEdits)
+                } catch let error as StoreError where error.code == .objectGone {}
+            case .write:
+                let former = gate
+                former.open()
+                gate = Gate(store)
+            }
+            try check("\(operation)")
+        }
+
+        private func check(_ place: String) throws {
+            let edits = thing.status.isChanged ? thing.status.changedValues.keys.sorted() : []
+            if !edits.isEmpty, edits != ["a"] { throw OracleDifference("after \(place), there are edits of \(edits)") }
+        }
+
+        func end() async throws {
+            gate.open()
+            do { _ = try await save.value } catch let error as StoreError where error.code == .mergeConflict {}
+            try check("the save")
+            try context.merge()
+            try check("the merge")
+            do { try context.save() } catch let error as StoreError where error.code == .mergeConflict {
+                context.rollback()
+            }
+            try check("saving again")
+            for transaction in try store.history(HistoryRequest(authors: ["context"])) {
+                for change in transaction.changes where change.kind == .update && change.attributes != ["a"] {
+                    throw OracleDifference("the context has written \(change.attributes)")
+                }
+            }
+            let (shown, stored) = (thing.status.isGone ? nil : thing, try store.snapshot()[thing.reference])
+            guard shown?.a == stored?.a, shown?.b == stored?.b else {
+                throw OracleDifference("it shows \(String(describing: shown?.status.snapshot)), not \(stored as Any)")
+            }
+            context.close()
+            try store.close()
+        }
+    }
+}
