@@ -31,7 +31,9 @@ struct DeleteRules {
         while let object = open.popLast() {
             for number in shape.referring(to: object.entityNumber) {
                 let rule = shape.indexes[number].reference?.deleteRule ?? .noAction
-                try forEachReferring(to: object, number, isOwn: rule == .noAction, pending) { (referrer) in
+                // Not a method: that would lend it a copy of all that the closure changes, and make each change copy it.
+                let referrers = Referrers(base, own, pending, shape, number)
+                try referrers.forEach(of: object, isOwn: rule == .noAction) { (referrer) in
                     if all.contains(referrer) { return }
                     switch rule {
                     case .cascade:
@@ -85,9 +87,28 @@ struct DeleteRules {
         return refused
     }
 
-    private func forEachReferring(
-        to object: ObjectID, _ number: Int, isOwn: Bool, _ pending: PendingTransaction, _ body: (ObjectID) -> Void
-    ) throws(StoreError) {
+    /// Throws `deleteDenied`.
+    func requireAllowed() throws(StoreError) {
+        let left = denied.filter { !all.contains($0.by) }
+        guard let first = left.first else { return }
+        let referrers = left.filter { $0.object == first.object && $0.index == first.index }.map(\.by)
+        throw Indexes.denied(first.object, Array(referrers.prefix(100)), shape.indexes[first.index])
+    }
+}
+
+/// Those that refer to an object with an index's attribute.
+private struct Referrers {
+    private let base: View
+    private let own: OwnReferences
+    private let pending: PendingTransaction
+    private let shape: StoreShape
+    private let number: Int
+
+    init(_ base: View, _ own: OwnReferences, _ pending: PendingTransaction, _ shape: StoreShape, _ number: Int) {
+        (self.base, self.own, self.pending, self.shape, self.number) = (base, own, pending, shape, number)
+    }
+
+    func forEach(of object: ObjectID, isOwn: Bool, _ body: (ObjectID) -> Void) throws(StoreError) {
         if !isOwn {
             try base.forEachReferring(to: object, shape.indexes[number].id) { (referrer) in
                 if !pending.isChangedHere(referrer) { body(referrer) }
@@ -95,14 +116,6 @@ struct DeleteRules {
             }
         }
         for referrer in own.referring(to: object, number) { body(referrer) }
-    }
-
-    /// Throws `deleteDenied`.
-    func requireAllowed() throws(StoreError) {
-        let left = denied.filter { !all.contains($0.by) }
-        guard let first = left.first else { return }
-        let referrers = left.filter { $0.object == first.object && $0.index == first.index }.map(\.by)
-        throw Indexes.denied(first.object, Array(referrers.prefix(100)), shape.indexes[first.index])
     }
 }
 
