@@ -5,7 +5,7 @@
 #   entities    the struct API against a model in memory
 #   contexts    several contexts on one store
 #   background  contexts that save in the background, beside merges, `follow`, a tracker and other writers
-#   deletions   background saves while others delete what is saved; an operation is one of 4,096 sequences
+#   deletions   background saves while others delete what is saved; an operation is one of 100,000 sequences
 #   undo        undo and redo in a context; an operation is a round of some changes
 #   results     live results of contexts and of stores against fetching; an operation is a round
 #   versions    versions of a program take turns on one store, and migrate it; an operation is a round
@@ -28,7 +28,7 @@ case $name in
 entities) suite=EntityOracleTests ;;
 contexts) suite=ContextOracleTests ;;
 background) suite=BackgroundSaveOracleTests each=5000 ;;
-deletions) suite=SaveBesideDeletionTests each=4096 ;;
+deletions) suite=SaveBesideDeletionTests each=5000 ;;
 undo) suite=UndoTests ;;
 results) suite='(ResultsOracleTests|StoreResultsTests/updatesAreWhatAFetchFinds)' ;;
 versions) suite=VersionTurnTests ;;

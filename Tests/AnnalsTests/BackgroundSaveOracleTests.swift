@@ -206,7 +206,7 @@ private struct Cell: Entity {
     private func check(_ index: Int) throws {
         let own = "a\(index)"
         // An inserted object that takes over another one sets all of its attributes.
-        for cell in held[index] where cell.status.isChanged && !contexts[index].upserts {
+        for cell in contexts[index].changedObjects(Cell.self) where !contexts[index].upserts {
             let changed = cell.status.changedValues.keys
             if changed.contains(where: { $0 != own && $0 != "isSaved" }) {
                 throw OracleDifference("\(cell.reference) has edits of \(changed.sorted())")

@@ -96,8 +96,8 @@ public final class Context: Observable {
     /// Objects that have permanent references keep them, also through a rollback. A reference whose object is never
     /// saved is lost: no other object gets it.
     ///
-    /// Linear in the unsaved objects and in what can be undone, however few objects are given: give it all of them at
-    /// once.
+    /// Linear in the unsaved objects that may refer to such objects, also in what can be undone, however few objects
+    /// are given: give it all of them at once.
     ///
     /// - Returns: The references of the objects, in their order.
     ///
@@ -208,13 +208,15 @@ public final class Context: Observable {
             core.batch { flight.adoptIDs(core) }
             (flight.objects[object.id] as? SentObjectOf<E>)?.forgetWritten()
         }
-        guard let theirs = try core.value(object.reference, in: newest) else {
+        guard try core.has(object.reference, in: newest) else {
             throw StoreError.objectGone(object.reference.id, E.model.name)
         }
-        if let stored = try core.valueUnderSave(object.reference, in: newest) {
-            (core.inFlight?.objects[object.id] as? SentObjectOf<E>)?.rebase(on: stored)
-        }
         try core.batch { () throws(StoreError) in
+            // Dropping edits is a change of this context. What others have changed is not.
+            if !keepingEdits, object.hasChanges, object.phase != .gone { object.forgetEdits() }
+            guard let theirs = try core.valueToShow(object.reference, in: newest) else {
+                throw StoreError.objectGone(object.reference.id, E.model.name)
+            }
             try core.rebase(object, on: object.kept(theirs), keepingEdits: keepingEdits, newest)
         }
     }
@@ -232,8 +234,6 @@ extension ContextCore {
             mine = try withoutDeletedTargets(
                 ThreeWayMerge(base: saved.value, mine: object.current, theirs: theirs).value, since: theirs, newest)
         }
-        // Dropping edits is a change of this context. What others have changed is not.
-        if !keepingEdits, object.hasChanges, object.phase != .gone { object.forgetEdits() }
         recorder?.willShow(theirs, of: object, own: [])
         let value = mine ?? theirs
         let before = object.current

@@ -20,8 +20,8 @@ protocol ChangeRecorder: AnyObject {
     func willShow<E: Entity>(_ value: E, of object: Object<E>, own: [Int])
     /// An inserted object has taken the place of one of the store, which had these properties.
     func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>)
-    /// Objects were saved for the first time: their permanent IDs by their temporary ones.
-    func replaceReferences(_ permanent: PermanentIDs)
+    /// Objects have permanent IDs now, by their temporary ones: those of an entity, or of all if it is nil.
+    func replaceReferences(_ permanent: PermanentIDs, to entity: (any Entity.Type)?)
     /// All changes up to now are saved. Returns whether they are a group of their own, which ends here.
     @discardableResult func endSavedGroup() -> Bool
     /// Whether what is shown now comes from saving a group that has ended.
@@ -232,6 +232,20 @@ final class ContextCore: ObjectSource {
         return sent.overlay(reference.id.isTemporary ? nil : try state.value(reference))
     }
 
+    /// The same for an object that is about to show it. BS4: what is being saved is relative to that state from then on.
+    func valueToShow<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
+        if let stored = try valueUnderSave(reference, in: state) {
+            (inFlight?.objects[reference.id] as? SentObjectOf<E>)?.rebase(on: stored)
+        }
+        return try value(reference, in: state)
+    }
+
+    /// The same where the context stands. What cannot be read is noted.
+    func valueToShow<E: Entity>(_ reference: Reference<E>) -> E? {
+        do throws(StoreError) { return try valueToShow(reference, in: snapshot) } catch { note(error) }
+        return value(reference)
+    }
+
     /// The value of a state that the changes that are being saved lie over; nil if they do not.
     func valueUnderSave<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
         guard let inFlight, inFlight.objects[reference.id] != nil, !reference.id.isTemporary,
@@ -289,8 +303,8 @@ final class ContextCore: ObjectSource {
             noteTouched(next)
             next = ObjectID(checked: next.rawValue + 1)
         }
-        for object in pending.values { object.replaceReferences(permanent) }
-        recorder?.replaceReferences(permanent)
+        for object in pending.values where object.model.refers(to: E.self) { object.replaceReferences(permanent) }
+        recorder?.replaceReferences(permanent, to: E.self)
     }
 
     func isReserved(_ object: ObjectID) -> Bool { !reservedIDs.isEmpty && reservedIDs.contains(object) }

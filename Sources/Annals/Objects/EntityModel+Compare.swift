@@ -129,6 +129,11 @@ extension EntityModel {
         setReferences(references(at: slot, in: value).filter { $0 != target }, at: slot, in: &value)
     }
 
+    /// Whether a property may refer to objects of an entity.
+    func refers(to entity: any Entity.Type) -> Bool {
+        referringSlots.contains { properties[$0].codec.target == entity }
+    }
+
     /// Replaces references by others. Returns whether there was any to replace.
     func replaceReferences<E: Entity>(_ others: PermanentIDs, in value: inout E) -> Bool {
         var isReplaced = false

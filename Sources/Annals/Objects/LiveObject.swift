@@ -117,7 +117,7 @@ extension Object: LiveObject {
             if let saved {
                 self.saved = nil
                 // If the store has another version, edits were relative to a mixture of both.
-                let value = saved.isContested ? core.value(reference).map(kept) : saved.value
+                let value = saved.isContested ? core.valueToShow(reference).map(kept) : saved.value
                 phase = value == nil ? .gone : .stored
                 if let value {
                     if saved.isContested { forgetOwnEdits(since: saved.value, before: value) }

@@ -26,6 +26,8 @@
 // BS2  A context has at most one save in flight.
 // BS3  A context never writes an attribute that it never set: an overlay changes only what was edited before the save
 //      began, and an edit is compared with the value that was shown when it was made.
+// BS4  What is being saved is relative to the state whose value its object shows: whatever shows another state's value,
+//      forwards or back, rebases it (`ContextCore.valueToShow`, `ObjectRefreshment`).
 
 internal import FoundationEssentials
 
@@ -155,6 +157,6 @@ final class SaveInFlight {
         objects = renamed
         guard !permanent.isEmpty else { return }
         for object in core.pending.values { object.replaceReferences(permanent) }
-        core.recorder?.replaceReferences(permanent)
+        core.recorder?.replaceReferences(permanent, to: nil)
     }
 }

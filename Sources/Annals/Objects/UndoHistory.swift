@@ -39,9 +39,11 @@ final class UndoGroup {
         hasTemporaries = entries.values.contains(where: \.hasTemporaries)
     }
 
-    func replaceReferences(_ permanent: PermanentIDs) {
+    func replaceReferences(_ permanent: PermanentIDs, to entity: (any Entity.Type)?) {
         guard hasTemporaries else { return }
-        for entry in entries.values { entry.replaceReferences(permanent) }
+        for entry in entries.values where entity.map({ entry.live.model.refers(to: $0) }) ?? true {
+            entry.replaceReferences(permanent)
+        }
     }
 
     // MARK: Taking back
@@ -179,9 +181,9 @@ final class UndoHistory: ChangeRecorder {
         for group in undoable + [open].compactMap({ $0 }) { group.entry(of: object)?.didUpdateExisting(value) }
     }
 
-    func replaceReferences(_ permanent: PermanentIDs) {
-        for group in undoable + redoable { group.replaceReferences(permanent) }
-        open?.replaceReferences(permanent)
+    func replaceReferences(_ permanent: PermanentIDs, to entity: (any Entity.Type)?) {
+        for group in undoable + redoable { group.replaceReferences(permanent, to: entity) }
+        open?.replaceReferences(permanent, to: entity)
     }
 
     func endSavedGroup() -> Bool {
