@@ -17,8 +17,8 @@ extension Command {
             --conflicts says whose values win. A line that is wrong or cannot be applied ends it too. The
             transactions before it stay. Everything is durable at the end.
 
-            Missing entities and attributes are added. Types do not change: if a load has widened an attribute in
-            the other store, the first transaction after that cannot be applied.
+            Missing entities and attributes are added. Types do not change: if “annals load --widen” has widened an
+            attribute in the other store, the first transaction after that cannot be applied.
             """,
         operands: ["STORE", "FILE"],
         options: [

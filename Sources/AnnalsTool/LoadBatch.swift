@@ -5,16 +5,15 @@ internal import Annals
 /// Why a line cannot be loaded, as part of a sentence.
 struct LineError: Error {
     var reason: String
+    /// The number of the line, if it is not the line that is being added.
+    var line: UInt64?
+    var hint: String?
 }
-
-/// The line names an object that the batch has changed already, and the batch is too large for a second change of it.
-struct RepeatedObject: Error {}
 
 struct LoadBatch {
     private let transaction: Transaction
     private let entity: EntityHandle
-    private let before: Snapshot
-    private let key: (name: String, position: Int?)?
+    private let key: LoadKey?
     /// The objects that this batch has inserted, by the value of the key. No index contains them yet.
     private var inserted: [Value: ObjectID] = [:]
     private var positions: [ExactText: Int] = [:]
@@ -22,15 +21,17 @@ struct LoadBatch {
     /// The numbers of the objects that lines have named.
     private(set) var named: [UInt64] = []
 
-    init(_ transaction: Transaction, _ options: LoadOptions) throws {
+    /// Changes the schema as the plan says. Must be the first action of the transaction.
+    init(_ transaction: Transaction, _ plan: LoadPlan, _ lines: ArraySlice<LoadedLine>, _ options: LoadOptions) throws {
         self.transaction = transaction
-        entity = try transaction.entity(options.entity)
-        before = transaction.snapshot
+        try plan.apply(to: transaction, entity: options.entity)
+        let entity = try transaction.entity(options.entity)
+        self.entity = entity
         for (position, name) in entity.attributes.enumerated() { positions[ExactText(name)] = position }
-        if let name = options.key { key = (name, entity.position(of: name)) } else { key = nil }
+        key = try options.key.map { try LoadKey($0, of: entity, in: transaction.snapshot, plan, lines) }
     }
 
-    /// Throws a `LineError` for an error in the line, a `StoreError` for one of the store, and `RepeatedObject`.
+    /// Throws a `LineError` for an error in the line, and a `StoreError` for one of the store.
     mutating func add(_ members: [JSONMember]) throws {
         var values = [Value](repeating: .null, count: entity.attributes.count)
         for member in members {
@@ -60,16 +61,6 @@ struct LoadBatch {
         }
     }
 
-    /// The value as an index compares it: -0.0 equals 0.0.
-    private static func asKey(_ value: Value) -> Value {
-        if case .double(let double) = value, double == 0 { .double(0) } else { value }
-    }
-
-    private func object(with value: Value, _ key: String) throws -> ObjectID? {
-        if let object = inserted[Self.asKey(value)] { return object }
-        return try before.objects(of: entity, where: key, equals: value).first
-    }
-
     private mutating func write(_ values: [Value]) throws {
         guard let key else {
             try transaction.insert(entity, values)
@@ -79,19 +70,74 @@ struct LoadBatch {
         guard let position = key.position, case let value = values[position], !value.isNull else {
             throw StoreError(.requiredMissing, "it has no “\(key.name)”, which is the key")
         }
-        if let object = try object(with: value, key.name) {
-            do {
-                let isDifferent = try transaction.update(object, of: entity, values)
-                if isDifferent { counts.updated += 1 } else { counts.unchanged += 1 }
-            } catch let error as StoreError where error.code == .tooLarge && named.contains(object.number) {
-                throw RepeatedObject()
-            }
+        if let object = try inserted[LoadKey.compared(value)] ?? key.object(with: value) {
+            let isDifferent = try transaction.update(object, of: entity, values)
+            if isDifferent { counts.updated += 1 } else { counts.unchanged += 1 }
             named.append(object.number)
         } else {
             let object = try transaction.insert(entity, values)
-            inserted[Self.asKey(value)] = object
+            inserted[LoadKey.compared(value)] = object
             counts.inserted += 1
             named.append(object.number)
         }
+    }
+}
+
+/// Finds the objects that existed before the batch by their key.
+struct LoadKey {
+    let name: String
+    /// Where the key is in the entity, with the changes of the batch.
+    let position: Int?
+    private let before: Snapshot
+    /// The entity before the batch; nil if it did not have the key.
+    private let old: EntityHandle?
+    /// The objects that lines of the batch name, if the state before has no index of the key.
+    private var found: [Value: ObjectID]?
+
+    init(
+        _ name: String, of entity: EntityHandle, in before: Snapshot, _ plan: LoadPlan, _ lines: ArraySlice<LoadedLine>
+    ) throws {
+        (self.name, self.before) = (name, before)
+        position = entity.position(of: name)
+        let there = try before.entities.first { $0.name.utf8.elementsEqual(entity.name.utf8) }?[name]
+        old = there == nil ? nil : try before.entity(entity.name)
+        let widening = plan.widenings.first { $0.name.utf8.elementsEqual(name.utf8) }
+        if let there, let position, widening != nil || !(there.isUnique || there.isIndexed) {
+            found = try objects(widening, Self.keys(lines, name, entity.types[position]))
+        }
+    }
+
+    func object(with value: Value) throws -> ObjectID? {
+        if let found { return found[Self.compared(value)] }
+        return try old.flatMap { try before.objects(of: $0, where: name, equals: value).first }
+    }
+
+    /// The value as an index compares it: -0.0 equals 0.0.
+    static func compared(_ value: Value) -> Value {
+        if case .double(let double) = value, double == 0 { .double(0) } else { value }
+    }
+
+    private static func keys(_ lines: ArraySlice<LoadedLine>, _ name: String, _ type: AttributeType) -> Set<Value> {
+        var keys: Set<Value> = []
+        for line in lines {
+            for member in line.members where member.name.utf8.elementsEqual(name.utf8) {
+                if let value = ValueConversion.value(member.value, as: type) { keys.insert(compared(value)) }
+            }
+        }
+        return keys
+    }
+
+    /// Reads all objects once, and keeps those with one of these keys.
+    private func objects(_ widening: Widening?, _ keys: Set<Value>) throws -> [Value: ObjectID] {
+        var found: [Value: ObjectID] = [:]
+        guard let old, let place = old.position(of: name) else { return found }
+        try before.forEachRow(of: old) { (row) throws(StoreError) in
+            guard row.isPresent(at: place) else { return true }
+            let value = try row.value(at: place)
+            let key = Self.compared(widening?.widened(value) ?? value)
+            if keys.contains(key) { found[key] = row.id }
+            return true
+        }
+        return found
     }
 }

@@ -6,20 +6,23 @@ extension Command {
     static let load = Command(
         "load", "Loads JSON objects, one a line, into an entity.",
         details: """
-            Creates a missing store, entity or attribute. An attribute gets the narrowest type that fits all its
-            values: bool, int, double, string, or otherwise json. If a value does not fit an existing attribute, a
-            new attribute of a wider type takes over its name and values. In history it looks as if it had no values
-            before. It is optional and has no default. A number with a point or an exponent becomes the nearest
-            double, but keeps its digits in an attribute of the type decimal, which “annals schema --apply” adds. Null
-            and missing are the same. Empty lines and a byte order mark are skipped.
+            Creates a missing store, entity or attribute. A new attribute gets the narrowest type that fits all its
+            values: bool, int, double, string, or otherwise json. In a file that can be read twice, these are all the
+            values in the file. A number with a point or an exponent becomes the nearest double, but keeps its digits
+            in an attribute of the type decimal, which “annals schema --apply” adds. Null and missing are the same.
+            Empty lines and a byte order mark are skipped.
+
+            A line is wrong if a value does not fit an attribute that existed before the load. With --widen, a new
+            attribute of a wider type takes over the name and the values. In history it looks as if it had no values
+            before. It is optional and has no default. A program that declares the attribute cannot open the store
+            until it declares the wider type.
 
             With --key, a line updates the object that has the line's value for the key, if anything differs.
-            Without it, every line is a new object. A large batch ends before a key that it already contains. With
-            --prune, the objects that no line names are deleted at the end. An empty file deletes nothing, unless
-            --allow-empty is given too.
+            Without it, every line is a new object. With --prune, the objects that no line names are deleted at the
+            end. An empty file deletes nothing, unless --allow-empty is given too.
 
-            A wrong line ends the load: the batches before it stay, and nothing of its own batch does. Wider types
-            in an existing store stay as well.
+            A wrong line ends the load. The batches before it stay, with the attributes that they name. Nothing of its
+            own batch does.
             """,
         operands: ["STORE", "FILE"],
         options: [
@@ -29,6 +32,7 @@ extension Command {
             Option("allow-empty", "with --prune: delete all objects if the file is empty"),
             Option("author", value: "A", "who makes the change, for the history (annals); '' for nobody"),
             Option("context", value: "C", "what they were doing, or where"),
+            Option("widen", "give an existing attribute a wider type if a value does not fit"),
             Option("batch", value: "N", "the number of lines in a transaction (1000)"),
             Option("format", value: "FORMAT", "text (the default), or json: the counts as one JSON object"),
         ], run: LoadCommand.run)
@@ -67,6 +71,7 @@ struct LoadOptions {
     var key: String?
     var prunes: Bool
     var allowsEmpty: Bool
+    var widens: Bool
     var author: String?
     var context: String?
     var batch: Int
@@ -80,6 +85,7 @@ struct LoadOptions {
         key = arguments.value(of: "key")
         prunes = arguments.has("prune")
         allowsEmpty = arguments.has("allow-empty")
+        widens = arguments.has("widen")
         if prunes && key == nil {
             throw refusal("The option “--prune” needs “--key”, which identifies objects.")
         }

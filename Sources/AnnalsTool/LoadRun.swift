@@ -1,12 +1,13 @@
 // One load: it reads lines in batches and commits each batch as a whole.
 //
 // Invariants:
-// TL1  A batch is committed by one transaction, or not at all. A line that a transaction cannot take, because it is
-//     large and has changed the line's object already, begins another batch.
-// TL2  A regular file is read twice: types are known before the first row is written, and nothing is widened later. For
-//     other files, each batch determines its own types.
+// TL1  A batch is committed by one transaction, or not at all. The transaction contains the schema changes that its
+//      lines need, and no others.
+// TL2  A regular file is read twice: the types of new attributes are known before the first row is written. They fit
+//      the batches before the first line that cannot be read. For other files, each batch determines its own types.
 // TL3  Nothing is created or changed before the first whole batch was read. A store that was created for the load is
-//     removed if no line was loaded.
+//      removed if no line was loaded.
+// TL4  An attribute that existed before the load gets another type only if that is asked for.
 
 internal import Annals
 
@@ -22,10 +23,12 @@ final class LoadRun {
     private var progress = Progress("rows")
     /// The numbers of the objects that lines have named. Kept only for pruning.
     private var seen = Set<UInt64>()
+    /// The types in the whole file, if it can be read twice.
+    private var known = TypeGuesses()
     /// Attributes that have had no value yet.
     private var untyped: [String] = []
-    /// Whether any row was written. Otherwise all transactions so far changed only the schema.
-    private var hasRows = false
+    /// Attributes that this load has added.
+    private var own = Set<ExactText>()
 
     init(_ options: LoadOptions, _ reader: LineReader) {
         self.options = options
@@ -33,20 +36,19 @@ final class LoadRun {
     }
 
     func load(into path: String) throws(ToolFailure) -> LoadCounts {
-        let guesses = reader.isRegularFile ? try readTypes() : nil
+        if reader.isRegularFile { known = try readTypes() }
         var batch = try readBatch()
         guard let store = try open(path, isEmpty: batch.isEmpty) else { return counts }
         do throws(ToolFailure) {
             if batch.isEmpty, options.prunes, !options.allowsEmpty { try refusePruningAll(store) }
-            if let guesses { try prepare(store, guesses) }
             repeat {
-                try load(batch, into: store, areTypesKnown: guesses != nil)
+                try load(batch[...], into: store)
                 batch = try readBatch()
             } while !batch.isEmpty
             try finish(store)
         } catch {
             progress.clear()
-            _ = try? store.abandon(ownTransactions: hasRows ? 0 : UInt64(counts.transactions))
+            _ = try? store.abandon()
             throw error
         }
         progress.clear()
@@ -66,20 +68,28 @@ final class LoadRun {
     }
 
     private func finish(_ store: Store) throws(ToolFailure) {
-        if !untyped.isEmpty { try prepare(store, TypeGuesses(), alsoUntyped: true) }
+        if !untyped.isEmpty { try addUntyped(store) }
         if options.prunes { try prune(store) }
         counts.token = try storing { try store.currentToken }
     }
 
     // MARK: Reading
 
-    /// The types in the lines up to the first wrong one. That line is read again, and reported, in its batch.
+    /// The types in the batches before the first line that cannot be read. That line is read again, and reported, in
+    /// its batch.
     private func readTypes() throws(ToolFailure) -> TypeGuesses {
         var guesses = TypeGuesses()
+        var whole = guesses
+        var count = 0
         while let line = try reader.next() {
-            guard let members = try? parse(line) else { break }
+            guard let members = try? parse(line) else {
+                reader.rewind()
+                return whole
+            }
             guesses.add(members)
             try requireCount(guesses, at: reader.number)
+            if !members.isEmpty || !isBlank(line) { count += 1 }
+            if count == options.batch { (whole, count) = (guesses, 0) }
         }
         reader.rewind()
         return guesses
@@ -130,11 +140,12 @@ final class LoadRun {
         throw wrong(line, "with it the entity has \(count) attributes, and may have at most \(most)")
     }
 
-    func wrong(_ number: UInt64, _ reason: String) -> ToolFailure {
+    func wrong(_ number: UInt64, _ reason: String, hint: String? = nil) -> ToolFailure {
         ToolFailure(
             .failed,
             "Line \(number) of \(reader.name) is wrong: \(reason). In the batches before it, \(counts.inserted) "
-                + "objects were inserted, \(counts.updated) updated; nothing of its own batch was written.")
+                + "objects were inserted, \(counts.updated) updated; nothing of its own batch was written.",
+            hint: hint)
     }
 
     /// An error that shows only when a batch is committed: it belongs to one of its lines, or to none.
@@ -147,68 +158,56 @@ final class LoadRun {
         return failure
     }
 
-    // MARK: Types
-
-    /// Creates or changes the entity as the values need it, in a transaction of its own.
-    private func prepare(
-        _ store: Store, _ guesses: TypeGuesses, alsoUntyped: Bool = false
-    ) throws(ToolFailure) {
-        let plan = LoadSchema(entity: options.entity, key: options.key, guesses: guesses)
-        let missing = alsoUntyped ? untyped : []
-        // A snapshot tells cheaply, without the lock, if there is nothing to do.
-        let snapshot = try storing { try store.snapshot() }
-        guard try plan.needsChange(snapshot, untyped: missing) else { return }
-        try storing {
-            let token = try store.write(author: options.author, contextName: options.context) { transaction in
-                try plan.apply(to: transaction, untyped: missing)
-            }.token
-            if token != nil { counts.transactions += 1 }
-        }
-    }
-
     // MARK: Rows
 
-    private func load(_ batch: [LoadedLine], into store: Store, areTypesKnown: Bool) throws(ToolFailure) {
+    private func load(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) {
         var guesses = TypeGuesses()
         for line in batch {
             guesses.add(line.members)
             try requireCount(guesses, at: line.number)
         }
-        if !areTypesKnown { try prepare(store, guesses) }
-        for name in guesses.names where guesses[name].type == nil && !untyped.contains(name) { untyped.append(name) }
-        var rest = batch[...]
-        while !rest.isEmpty { rest = rest.dropFirst(try write(rest, into: store)) }
+        try write(batch, into: store)
+        for name in guesses.names where guesses[name].type == nil && known[name].type == nil && !untyped.contains(name)
+        {
+            untyped.append(name)
+        }
     }
 
-    /// Writes the lines in one transaction. Ends before a line that names an object again, if the batch is too large
-    /// for that; the next batch begins there. Returns the number of lines written.
-    private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) -> Int {
-        var written = 0
-        var added = LoadCounts()
-        var named: [UInt64] = []
-        let token = try writing(batch) {
+    private func write(_ batch: ArraySlice<LoadedLine>, into store: Store) throws(ToolFailure) {
+        let schema = LoadSchema(options: options, lines: batch, known: known, own: own)
+        let ((added, rows), token) = try writing(batch) {
             try store.write(author: options.author, contextName: options.context) { transaction in
-                var rows = try LoadBatch(transaction, options)
+                let plan = try schema.plan(transaction.snapshot)
+                var rows = try LoadBatch(transaction, plan, batch, options)
                 for line in batch {
                     do {
                         try rows.add(line.members)
-                    } catch is RepeatedObject {
-                        break
-                    } catch let error as LineError {
-                        throw self.wrong(line.number, error.reason)
+                    } catch var error as LineError {
+                        error.line = line.number
+                        throw error
                     }
-                    written += 1
                 }
-                added = rows.counts
-                named = rows.named
+                return (plan.added, rows)
+            }
+        }
+        own.formUnion(added.map { ExactText($0) })
+        counts.add(rows.counts)
+        if token != nil { counts.transactions += 1 }
+        if options.prunes { seen.formUnion(rows.named) }
+        progress.show(counts.inserted + counts.updated + counts.unchanged)
+    }
+
+    /// Adds the attributes that had no value in any line, after the last one.
+    private func addUntyped(_ store: Store) throws(ToolFailure) {
+        let token = try storing {
+            try store.write(author: options.author, contextName: options.context) { transaction in
+                let present = try transaction.entity(options.entity).attributes
+                let missing = untyped.filter { name in !present.contains { $0.utf8.elementsEqual(name.utf8) } }
+                try transaction.changeSchema(
+                    missing.map { .addAttribute(AttributeDescription($0, .json), to: options.entity) })
             }.token
         }
-        counts.add(added)
-        hasRows = true
         if token != nil { counts.transactions += 1 }
-        if options.prunes { seen.formUnion(named) }
-        progress.show(counts.inserted + counts.updated + counts.unchanged)
-        return written
     }
 
     private func writing<Value>(
@@ -218,6 +217,8 @@ final class LoadRun {
             return try body()
         } catch let error as StoreError {
             throw unwritten(batch, error)
+        } catch let error as LineError {
+            throw wrong(error.line ?? 0, error.reason, hint: error.hint)
         } catch {
             throw ToolFailure(error)
         }

@@ -1,67 +1,123 @@
-// The schema changes of a load: the entity, new attributes, wider types, a unique key.
+// The schema changes that the lines of a batch need: the entity, new attributes, wider types, a unique key.
 
 internal import Annals
 
-struct LoadSchema {
-    let entity: String
-    let key: String?
-    let guesses: TypeGuesses
+/// An attribute that is replaced by one of a wider type, with the same name, place and values.
+struct Widening {
+    var name: String
+    var type: AttributeType
 
-    /// An attribute that is replaced by one of a wider type, with the same name, place and values.
-    private struct Widening {
-        var name: String
-        var type: AttributeType
+    /// A value of the attribute in its wider type.
+    func widened(_ value: Value) -> Value {
+        if type == .double, case .int(let int) = value { return .double(Double(int)) }
+        // The text that was most likely in the line. If the attribute is the key, the same line must find its object
+        // again.
+        if case .double(let double) = value, double != 0 || double.sign == .plus, abs(double) < 0x1p53,
+            let int = Int64(exactly: double)
+        {
+            return .json("\(int)")
+        }
+        var bytes: [UInt8] = []
+        ValueConversion.append(value, to: &bytes)
+        return .json(String(decoding: bytes, as: UTF8.self))
     }
+}
 
-    func needsChange(_ snapshot: Snapshot, untyped: [String]) throws(ToolFailure) -> Bool {
-        let (changes, _) = try plan(snapshot, untyped: untyped)
-        return !changes.isEmpty
-    }
+struct LoadPlan {
+    var changes: [SchemaChange] = []
+    var widenings: [Widening] = []
+    /// The names of the attributes that it adds.
+    var added: [String] = []
 
     /// Must be the first action of the transaction.
-    func apply(to transaction: Transaction, untyped: [String]) throws(ToolFailure) {
+    func apply(to transaction: Transaction, entity: String) throws {
         let before = transaction.snapshot
-        let (changes, widenings) = try plan(before, untyped: untyped)
-        try storing {
-            try transaction.changeSchema(changes)
-            if !widenings.isEmpty { try carryOver(widenings, before, transaction) }
+        try transaction.changeSchema(changes)
+        guard !widenings.isEmpty else { return }
+        let old = try before.entity(entity)
+        try before.forEachRow(of: old) { (row) throws(StoreError) in
+            var values: [(key: String, value: Value)] = []
+            for widening in widenings {
+                guard let position = old.position(of: widening.name), row.isPresent(at: position) else { continue }
+                values.append((widening.name, widening.widened(try row.value(at: position))))
+            }
+            if !values.isEmpty { try transaction.update(row.id, pairs: values) }
+            return true
         }
     }
+}
 
-    private func plan(
-        _ snapshot: Snapshot, untyped: [String]
-    ) throws(ToolFailure) -> (changes: [SchemaChange], widenings: [Widening]) {
-        let entities = try storing { try snapshot.entities }
-        let present = entities.first { $0.name.utf8.elementsEqual(entity.utf8) }
-        var changes: [SchemaChange] = present == nil ? [.addEntity(EntityDescription(entity, attributes: []))] : []
-        var widenings: [Widening] = []
+struct LoadSchema {
+    let options: LoadOptions
+    let lines: ArraySlice<LoadedLine>
+    /// The types in the whole file, if they are known. A new or wider attribute gets the type that fits them all.
+    let known: TypeGuesses
+    /// The attributes that this load has added. Only it knows them, so it may widen them.
+    let own: Set<ExactText>
+
+    private var entity: String { options.entity }
+
+    func plan(_ snapshot: Snapshot) throws -> LoadPlan {
+        var guesses = TypeGuesses()
+        for line in lines { guesses.add(line.members) }
+        let present = try snapshot.entities.first { $0.name.utf8.elementsEqual(entity.utf8) }
+        var plan = LoadPlan()
+        if present == nil { plan.changes.append(.addEntity(EntityDescription(entity, attributes: []))) }
         for name in guesses.names {
-            let isKey = key.map { $0.utf8.elementsEqual(name.utf8) } ?? false
+            let isKey = options.key.map { $0.utf8.elementsEqual(name.utf8) } ?? false
+            let guess = known[name].type == nil ? guesses[name] : known[name]
             guard let there = present?[name] else {
-                guard let type = guesses[name].type else { continue }
+                guard let type = guess.type else { continue }
                 let attribute = AttributeDescription(name, type, isIndexed: isKey, isUnique: isKey)
-                changes.append(.addAttribute(attribute, to: entity))
+                plan.changes.append(.addAttribute(attribute, to: entity))
+                plan.added.append(name)
                 continue
             }
-            let type = try guesses[name].widened(there.type) { () throws(ToolFailure) in
-                try integersAreDoubles(name, snapshot)
-            }
-            if type != there.type {
-                var wider = there
-                wider.type = type
-                wider.defaultValue = nil
-                wider.isOptional = true
-                if isKey { (wider.isIndexed, wider.isUnique) = (true, true) }
-                changes.append(.replaceAttribute(name, of: entity, by: wider))
-                widenings.append(Widening(name: name, type: type))
+            let needed = try guesses[name].widened(there.type) { true }
+            if needed != there.type, let misfit = misfit(name, there.type) {
+                guard options.widens || own.contains(ExactText(name)) else {
+                    throw refusal(name, there.type, misfit)
+                }
+                let type = try guess.widened(there.type) { () throws(ToolFailure) in
+                    try integersAreDoubles(name, snapshot)
+                }
+                plan.changes.append(.replaceAttribute(name, of: entity, by: wider(there, type, isKey)))
+                plan.widenings.append(Widening(name: name, type: type))
             } else if isKey && !there.isUnique {
-                changes.append(.changeAttribute(name, of: entity, isIndexed: true, isUnique: true))
+                plan.changes.append(.changeAttribute(name, of: entity, isIndexed: true, isUnique: true))
             }
         }
-        for name in untyped where present?[name] == nil {
-            changes.append(.addAttribute(AttributeDescription(name, .json), to: entity))
+        return plan
+    }
+
+    private func wider(_ there: AttributeDescription, _ type: AttributeType, _ isKey: Bool) -> AttributeDescription {
+        var wider = there
+        wider.type = type
+        wider.defaultValue = nil
+        wider.isOptional = true
+        if isKey { (wider.isIndexed, wider.isUnique) = (true, true) }
+        return wider
+    }
+
+    /// The first value that does not have the type, and its line.
+    private func misfit(_ name: String, _ type: AttributeType) -> (line: UInt64, value: JSONValue)? {
+        for line in lines {
+            for member in line.members where member.name.utf8.elementsEqual(name.utf8) {
+                if ValueConversion.value(member.value, as: type) == nil { return (line.number, member.value) }
+            }
         }
-        return (changes, widenings)
+        return nil
+    }
+
+    private func refusal(
+        _ name: String, _ type: AttributeType, _ misfit: (line: UInt64, value: JSONValue)
+    ) -> LineError {
+        let given = TypeGuess([misfit.value]).type ?? .json
+        return LineError(
+            reason: "“\(name)” of “\(entity)” is of the type \(type), but a value of the type \(given) was given",
+            line: misfit.line,
+            hint: "Correct the line, or add “--widen” to give the attribute a wider type. A program that declares the "
+                + "attribute then cannot open the store until it declares the wider type.")
     }
 
     private func integersAreDoubles(_ name: String, _ snapshot: Snapshot) throws(ToolFailure) -> Bool {
@@ -75,35 +131,5 @@ struct LoadSchema {
             }
             return areDoubles
         }
-    }
-
-    /// Copies the previous values to the wider type.
-    private func carryOver(
-        _ widenings: [Widening], _ before: Snapshot, _ transaction: Transaction
-    ) throws {
-        let old = try before.entity(entity)
-        try before.forEachRow(of: old) { (row) throws(StoreError) in
-            var values: [(key: String, value: Value)] = []
-            for widening in widenings {
-                guard let position = old.position(of: widening.name), row.isPresent(at: position) else { continue }
-                values.append((widening.name, Self.widened(try row.value(at: position), to: widening.type)))
-            }
-            if !values.isEmpty { try transaction.update(row.id, pairs: values) }
-            return true
-        }
-    }
-
-    static func widened(_ value: Value, to type: AttributeType) -> Value {
-        if type == .double, case .int(let int) = value { return .double(Double(int)) }
-        // The text that was most likely in the line. If the attribute is the key, the same line must find its object
-        // again.
-        if case .double(let double) = value, double != 0 || double.sign == .plus, abs(double) < 0x1p53,
-            let int = Int64(exactly: double)
-        {
-            return .json("\(int)")
-        }
-        var bytes: [UInt8] = []
-        ValueConversion.append(value, to: &bytes)
-        return .json(String(decoding: bytes, as: UTF8.self))
     }
 }
