@@ -33,7 +33,7 @@ struct LoadBatch {
 
     /// Throws a `LineError` for an error in the line, and a `StoreError` for one of the store.
     mutating func add(_ members: [JSONMember]) throws {
-        var values = [Value](repeating: .null, count: entity.attributes.count)
+        var values = [Value?](repeating: nil, count: entity.attributes.count)
         for member in members {
             guard let position = positions[ExactText(member.name)] else {
                 // An attribute without any value so far is created at the end.
@@ -61,21 +61,22 @@ struct LoadBatch {
         }
     }
 
-    private mutating func write(_ values: [Value]) throws {
+    /// Writes an object with a value for each attribute that the line names, and nil for the others.
+    private mutating func write(_ values: [Value?]) throws {
         guard let key else {
-            try transaction.insert(entity, values)
+            try transaction.insert(entity, values.map { $0 ?? .null })
             counts.inserted += 1
             return
         }
-        guard let position = key.position, case let value = values[position], !value.isNull else {
+        guard let position = key.position, let value = values[position], !value.isNull else {
             throw StoreError(.requiredMissing, "it has no “\(key.name)”, which is the key")
         }
         if let object = try inserted[LoadKey.compared(value)] ?? key.object(with: value) {
-            let isDifferent = try transaction.update(object, of: entity, values)
+            let isDifferent = try transaction.update(object, of: entity, naming: values)
             if isDifferent { counts.updated += 1 } else { counts.unchanged += 1 }
             named.append(object.number)
         } else {
-            let object = try transaction.insert(entity, values)
+            let object = try transaction.insert(entity, values.map { $0 ?? .null })
             inserted[LoadKey.compared(value)] = object
             counts.inserted += 1
             named.append(object.number)

@@ -9,17 +9,18 @@ extension Command {
             Creates a missing store, entity or attribute. A new attribute gets the narrowest type that fits all its
             values: bool, int, double, string, or otherwise json. In a file that can be read twice, these are all the
             values in the file. A number with a point or an exponent becomes the nearest double, but keeps its digits
-            in an attribute of the type decimal, which “annals schema --apply” adds. Null and missing are the same.
-            Empty lines and a byte order mark are skipped.
+            in an attribute of the type decimal, which “annals schema --apply” adds. Empty lines and a byte order mark
+            are skipped.
 
             A line is wrong if a value does not fit an attribute that existed before the load. With --widen, a new
             attribute of a wider type takes over the name and the values. In history it looks as if it had no values
             before. It is optional and has no default. A program that declares the attribute cannot open the store
             until it declares the wider type.
 
-            With --key, a line updates the object that has the line's value for the key, if anything differs.
-            Without it, every line is a new object. With --prune, the objects that no line names are deleted at the
-            end. An empty file deletes nothing, unless --allow-empty is given too.
+            With --key, a line updates the object that has the line's value for the key, if anything differs. Attributes
+            that the line does not name stay as they are; null removes a value. Without --key, every line is a new
+            object. With --prune, the objects that no line names are deleted at the end. An empty file deletes nothing,
+            unless --allow-empty is given too.
 
             A wrong line ends the load. The batches before it stay, with the attributes that they name. Nothing of its
             own batch does.

@@ -136,4 +136,26 @@ import Testing
         #expect(try dump().hasPrefix("{\"k\":\"old\",\"n\":7,"))
         try folder.expectIntact()
     }
+
+    // MARK: What a line does not name
+
+    @Test(arguments: [false, true]) func aLineChangesOnlyWhatItNames(fromFile: Bool) throws {
+        let run = try load(["{\"k\":\"old\",\"x\":2}"], fromFile: fromFile, "--key", "k")
+        #expect(run.output.hasPrefix("0 inserted, 1 updated"), "\(run)")
+        #expect(try dump() == "{\"k\":\"old\",\"n\":7,\"x\":2.0}\n")
+        let history = try runTool(["history", folder.path, "--limit", "1", "--reverse", "--values"]).output
+        #expect(history.contains("\"attributes\":[\"x\"]"), "\(history)")
+        let same = try load(["{\"k\":\"old\"}"], fromFile: fromFile, "--key", "k", "--prune")
+        #expect(same.output.hasPrefix("0 inserted, 0 updated, 0 deleted, 1 unchanged in 0 transactions"), "\(same)")
+        let null = try load(["{\"k\":\"old\",\"x\":null}"], fromFile: fromFile, "--key", "k")
+        #expect(null.output.hasPrefix("0 inserted, 1 updated"), "\(null)")
+        #expect(try dump() == "{\"k\":\"old\",\"n\":7,\"x\":null}\n")
+        // The same within a batch, and for an object that the batch widens.
+        let lines = ["{\"k\":\"new\",\"n\":1}", "{\"k\":\"new\",\"x\":3}", "{\"k\":\"old\",\"x\":\"wide\"}"]
+        #expect(try load(lines, fromFile: fromFile, "--key", "k", "--widen").status == 0)
+        #expect(
+            try dump()
+                == "{\"k\":\"old\",\"n\":7,\"x\":\"wide\"}\n{\"k\":\"new\",\"n\":1,\"x\":3}\n")
+        try folder.expectIntact()
+    }
 }

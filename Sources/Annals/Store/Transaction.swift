@@ -243,6 +243,20 @@ public final class Transaction {
         return try update(object, changes)
     }
 
+    /// Updates an object with a value or nil for each attribute, in the order of the handle. An attribute whose value is
+    /// nil stays as it is.
+    package func update(
+        _ object: ObjectID, of entity: EntityHandle, naming values: [Value?]
+    ) throws(StoreError) -> Bool {
+        try requireCurrent(entity)
+        var changes: [(position: Int, value: StoredValue)] = []
+        changes.reserveCapacity(values.count)
+        for (position, value) in values.enumerated() {
+            if let value { changes.append((position, try entity.validated(value, position))) }
+        }
+        return try update(object, changes)
+    }
+
     private func update(
         _ object: ObjectID, _ changes: [(position: Int, value: StoredValue)]
     ) throws(StoreError) -> Bool {
