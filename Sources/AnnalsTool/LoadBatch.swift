@@ -64,7 +64,7 @@ struct LoadBatch {
     /// Writes an object with a value for each attribute that the line names, and nil for the others.
     private mutating func write(_ values: [Value?]) throws {
         guard let key else {
-            try transaction.insert(entity, values.map { $0 ?? .null })
+            _ = try transaction.insert(entity, naming: values)
             counts.inserted += 1
             return
         }
@@ -76,7 +76,7 @@ struct LoadBatch {
             if isDifferent { counts.updated += 1 } else { counts.unchanged += 1 }
             named.append(object.number)
         } else {
-            let object = try transaction.insert(entity, values.map { $0 ?? .null })
+            let object = try transaction.insert(entity, naming: values)
             inserted[LoadKey.compared(value)] = object
             counts.inserted += 1
             named.append(object.number)

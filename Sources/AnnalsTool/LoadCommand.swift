@@ -19,8 +19,9 @@ extension Command {
 
             With --key, a line updates the object that has the line's value for the key, if anything differs. Attributes
             that the line does not name stay as they are; null removes a value. Without --key, every line is a new
-            object. With --prune, the objects that no line names are deleted at the end. An empty file deletes nothing,
-            unless --allow-empty is given too.
+            object. In a new object, attributes that the line does not name get their default, or null. With --prune,
+            the objects that no line names are deleted at the end. An empty file deletes nothing, unless --allow-empty
+            is given too.
 
             A wrong line ends the load. The batches before it stay, with the attributes that they name. Nothing of its
             own batch does.

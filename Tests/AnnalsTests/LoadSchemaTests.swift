@@ -158,4 +158,64 @@ import Testing
                 == "{\"k\":\"old\",\"n\":7,\"x\":\"wide\"}\n{\"k\":\"new\",\"n\":1,\"x\":3}\n")
         try folder.expectIntact()
     }
+
+    static let defaults = EntityDescription(
+        "Default",
+        attributes: [
+            AttributeDescription("k", .string, isUnique: true),
+            AttributeDescription("title", .string, isOptional: false, defaultValue: "untitled"),
+            AttributeDescription("n", .int, defaultValue: 5), AttributeDescription("plain", .int),
+        ])
+
+    @Test(arguments: [[], ["--key", "k"]], ["load", "insert"]) func aNewObjectGetsDefaults(
+        options: [String], command: String
+    ) throws {
+        try folder.open([Self.item, Self.defaults]).close()
+        func add(_ values: KeyValuePairs<String, String>, sourceLocation: SourceLocation = #_sourceLocation) throws {
+            let line = "{" + values.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}"
+            let run =
+                command == "load"
+                ? try runTool(["load", folder.path, "-", "--entity", "Default"] + options, input: line)
+                : try runTool(["insert", folder.path, "Default"] + values.map { "\($0)=\($1)" })
+            #expect(run.status == 0, "\(run)", sourceLocation: sourceLocation)
+        }
+        try add(["k": "\"a\""])
+        try add(["k": "\"b\"", "n": "null"])
+        try add(["k": "\"c\"", "title": "\"t\"", "plain": "1"])
+        #expect(
+            try runTool(["dump", folder.path, "--bare", "--entity", "Default"]).output == """
+                {"k":"a","title":"untitled","n":5,"plain":null}
+                {"k":"b","title":"untitled","n":null,"plain":null}
+                {"k":"c","title":"t","n":5,"plain":1}
+
+                """)
+        try folder.expectIntact()
+    }
+
+    /// A program's declaration gives the schema its defaults. An attribute that a later version declares has one too.
+    @Test func theDefaultOfADeclarationIsTheDefaultOfALine() throws {
+        try Store(at: folder.path, entities: [Earlier.self]).close()
+        try Store(at: folder.path, entities: [Declared.self]).close()
+        #expect(try runTool(["insert", folder.path, "Declared"]).status == 0)
+        let run = try runTool(["load", folder.path, "-", "--entity", "Declared"], input: "{}\n")
+        #expect(run.status == 0, "\(run)")
+        let dump = try runTool(["dump", folder.path, "--bare", "--entity", "Declared"]).output
+        #expect(dump == "{\"count\":3,\"name\":\"none\"}\n{\"count\":3,\"name\":\"none\"}\n")
+    }
+}
+
+private struct Earlier: Entity {
+    var count = 3
+
+    static let schema = Schema<Earlier>("Declared") { Attribute(\.count) }
+}
+
+private struct Declared: Entity {
+    var count = 3
+    var name = "none"
+
+    static let schema = Schema<Declared>("Declared") {
+        Attribute(\.count)
+        Attribute(\.name)
+    }
 }

@@ -162,6 +162,17 @@ public final class Transaction {
         return row
     }
 
+    /// Inserts an object with a value or nil for each attribute, in the order of the handle. An attribute whose value is
+    /// nil gets its default, or null.
+    package func insert(_ entity: EntityHandle, naming values: [Value?]) throws(StoreError) -> ObjectID {
+        try requireCurrent(entity)
+        var row = entity.layout.entity.attributes.map(\.valueBeforeItExisted)
+        for (position, value) in values.enumerated() {
+            if let value { row[position] = try entity.validated(value, position) }
+        }
+        return try insert(entity.number, row)
+    }
+
     private func insert(_ entity: UInt16, _ row: [StoredValue]) throws(StoreError) -> ObjectID {
         let pending = open()
         return try pending.insert(entity: entity) { (writer) throws(StoreError) in
