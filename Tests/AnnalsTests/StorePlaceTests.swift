@@ -125,4 +125,46 @@ import Testing
             #expect(try Checker.check(path, files: RealFileSystem()).isIntact)
         }
     }
+
+    // MARK: Directories that are missing
+
+    /// Expects that the message names the directory that is the cause, and no other.
+    private func expectNamed(
+        _ directory: String, _ reason: String, sourceLocation: SourceLocation = #_sourceLocation,
+        _ body: () throws -> Void
+    ) {
+        let error = expect(.notFound, sourceLocation: sourceLocation, body)
+        #expect(
+            error?.message.contains("“\(directory)” \(reason)") ?? false, "\(error?.description ?? "")",
+            sourceLocation: sourceLocation)
+        #expect(error?.path?.hasSuffix("/s.annals") ?? false, sourceLocation: sourceLocation)
+    }
+
+    @Test func aMissingDirectoryIsNamed() throws {
+        let folder = try TemporaryDirectory()
+        let store = try Store(at: folder.path("store"), entities: [SampleClip.self])
+        symlink(folder.path("nowhere"), folder.path("link"))
+        let missing = "does not exist: create it, or check the path."
+        for (path, directory, reason) in [
+            ("missing/s.annals", "missing", missing), ("missing/below/s.annals", "missing", missing),
+            ("./missing/../s.annals", "./missing", missing),
+            ("store/s.annals", "store", "is not a directory: check the path."),
+            ("store/below/s.annals", "store", "is not a directory"),
+            ("link/s.annals", "link", "is a symbolic link that leads nowhere"),
+        ] {
+            let (path, directory) = (folder.path(path), folder.path(directory))
+            var reader = Store.Options()
+            reader.access = .readOnly
+            expectNamed(directory, reason) { _ = try Store(at: path, entities: [SampleClip.self]) }
+            expectNamed(directory, reason) { _ = try Store(at: path, options: reader) }
+            expectNamed(directory, reason) { try store.backup(to: path) }
+            expectNamed(directory, reason) { _ = try Store.salvage(from: store.path, to: path) }
+            expectNamed(directory, reason) { _ = try Store.salvage(from: path, to: folder.path("new")) }
+            expectNamed(directory, reason) { try Store.destroy(at: path) }
+        }
+        try store.close()
+        #expect(folder.names.sorted() == ["link", "store"])
+        let run = try runTool(["load", "missing/s.annals", "-", "--entity", "Item"], input: "{}")
+        #expect(run.errors == "annals: The directory “missing” \(missing) [missing/s.annals]\n")
+    }
 }

@@ -31,9 +31,37 @@ extension RealFileSystem {
             // Nothing there yet, or a symbolic link that leads nowhere, which `open` and `publish` will refuse.
             do throws(SystemError) {
                 return (try SystemCalls.realpath(given.directory), given.name)
-            } catch { throw StoreError(error, path: path) }
-        } catch { throw StoreError(error, path: path) }
+            } catch { throw Self.unreachable(given.directory, error, path) }
+        } catch { throw Self.unreachable(given.directory, error, path) }
         return try Self.split(real)
+    }
+
+    /// The error for a path that could not be resolved. If the cause is a directory on the way, it names that one.
+    private static func unreachable(_ directory: String, _ error: SystemError, _ path: String) -> StoreError {
+        guard error.number == ENOENT || error.number == ENOTDIR, let sentence = obstacle(directory) else {
+            return StoreError(error, path: path)
+        }
+        return StoreError(.notFound, sentence, call: error.call, systemError: error.number, path: path)
+    }
+
+    /// A sentence about the first directory of a path that is missing or no directory; nil if all exist.
+    private static func obstacle(_ directory: String) -> String? {
+        let bytes = Array(directory.utf8)
+        let ends = bytes.indices.filter { $0 > 0 && bytes[$0] == UInt8(ascii: "/") } + [bytes.count]
+        for end in ends {
+            let part = String(decoding: bytes[..<end], as: UTF8.self)
+            do throws(SystemError) {
+                _ = try SystemCalls.realpath(part + "/.")
+            } catch  where error.number == ENOENT {
+                let isLink = (try? SystemCalls.readlink(part)) != nil
+                return isLink
+                    ? "“\(part)” is a symbolic link that leads nowhere: correct the link, or check the path."
+                    : "The directory “\(part)” does not exist: create it, or check the path."
+            } catch  where error.number == ENOTDIR {
+                return "“\(part)” is not a directory: check the path."
+            } catch { return nil }
+        }
+        return nil
     }
 
     /// Cuts a path before its last component; the directory of a bare name is ".".
