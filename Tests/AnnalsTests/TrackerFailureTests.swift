@@ -154,4 +154,27 @@ private final class StandingClock: HistoryTrackerClock {
         try reader.close()
         try end()
     }
+
+    /// The text of an error ends with a full stop, with a path after it, or with neither.
+    @Test(
+        arguments: [
+            (StoreError(.closed, "The store is closed: open it again."), "The store is closed: open it again. "),
+            (
+                StoreError(.notFound, "The file is missing: check the path.", path: "/data/s"),
+                "The file is missing: check the path. [/data/s] "
+            ), (BodyFailure(), "BodyFailure(). "),
+        ] as [(any Error, String)]) func theMessageOfParkedWorkEndsItsSentences(
+            error: any Error, sentence: String
+        ) async throws
+    {
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert], name: "mail") { _ in throw error }
+        tracker.registerMergeHook { _ in throw error }
+        try insert("one")
+        try await run(tracker)
+        let parked = messages.all.filter { $0.hasSuffix(": " + sentence + "The work is parked: replay or skip it.") }
+        #expect(parked.count == 2, "\(messages.all)")
+        #expect(messages.all.allSatisfy { $0.hasSuffix(".") && !$0.contains("..") }, "\(messages.all)")
+        try end()
+    }
 }

@@ -90,7 +90,9 @@ struct ConditionReader {
     static func undecided(_ error: any Error) -> StoreError {
         if let error = error as? StoreError { return error }
         return StoreError(
-            .invalidArgument, "A predicate cannot be decided for an object: \(error). Change the predicate.")
+            .invalidArgument,
+            "A predicate cannot be decided for an object: \(StoreError.sentence(error)) Change the "
+                + "predicate.")
     }
 
     /// Nil if there is no such object.

@@ -565,7 +565,8 @@ final class EntityBinding: @unchecked Sendable {
     @inline(never)
     private func cannotStore(_ index: Int, _ error: (any Error)? = nil) -> StoreError {
         let name = properties[index].name
-        let reason = (error as? StoreError)?.message ?? error.map { "\($0)" } ?? "It is out of the range of the store."
+        let reason =
+            (error as? StoreError)?.message ?? error.map(StoreError.sentence) ?? "It is out of the range of the store."
         return StoreError(
             (error as? StoreError)?.code ?? .valueOutOfRange,
             "“\(name)” of “\(model.name)” has a value that cannot be stored: \(reason)", ObjectFacts(model.name, [name])

@@ -170,7 +170,7 @@ struct EntityModelBuilder<E: Entity> {
                 name: field.name, offset: field.offset, size: field.size, codec: codec, initial: initial.0,
                 isInitialStable: Self.isStable(initial))
         } catch {
-            return report("\(title) has an initial value that cannot be stored: \(error)")
+            return report("\(title) has an initial value that cannot be stored: \(StoreError.sentence(error))")
         }
         if codec.attributeType == .object, !codec.isOptional {
             return report(
@@ -214,7 +214,7 @@ struct EntityModelBuilder<E: Entity> {
             case .defaultValue(let value):
                 do {
                     property.defaultValue = try property.codec.value(of: value)
-                } catch { report("\(title) has a default that cannot be stored: \(error)") }
+                } catch { report("\(title) has a default that cannot be stored: \(StoreError.sentence(error))") }
             case .fallback(let value): apply(fallback: value, to: &property, title)
             case .renamed(let name): property.formerNames.append(name)
             case .derived(let compute):
@@ -253,7 +253,7 @@ struct EntityModelBuilder<E: Entity> {
         do {
             guard let stored = try property.codec.value(of: value) else { return }
             property.codec = FallbackCodec(property.codec, stored)
-        } catch { report("\(title) has a fallback that cannot be stored: \(error)") }
+        } catch { report("\(title) has a fallback that cannot be stored: \(StoreError.sentence(error))") }
     }
 
     // MARK: Keys

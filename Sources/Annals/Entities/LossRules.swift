@@ -75,7 +75,7 @@ struct LossRules {
         return StoreError(
             .deleteDenied,
             "\(first.lost) cannot be deleted: without it, “\(attribute)” of “\(entity)” \(first.object.number) is not "
-                + "valid: it \(first.failure.message). Change or delete that object first, in the same transaction if "
+                + "valid: it \(StoreError.sentence(first.failure.message)) Change or delete that object first, in the same transaction if "
                 + "you like.",
             ObjectFacts(entity, [attribute], objects: Array(objects.prefix(100))))
     }

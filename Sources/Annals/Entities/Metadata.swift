@@ -102,7 +102,8 @@ extension Transaction {
             do {
                 text = try CanonicalJSON.text(value)
             } catch {
-                throw StoreError(.invalidArgument, "The metadata under “\(key)” cannot be encoded: \(error).")
+                throw StoreError(
+                    .invalidArgument, "The metadata under “\(key)” cannot be encoded: \(StoreError.sentence(error))")
             }
         }
         let object = try metadataObject(key, layout)

@@ -306,7 +306,7 @@ extension Store {
             var failed = StoreError(
                 .migrationFailed,
                 "The migration “\(migration.name)” failed, and nothing of it has happened: "
-                    + (known?.message ?? "\(error)."), path: path)
+                    + (known?.message ?? StoreError.sentence(error)), path: path)
             failed.facts = known?.facts
             throw failed
         }

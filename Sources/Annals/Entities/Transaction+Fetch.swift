@@ -218,7 +218,9 @@ private final class TransactionSource: ObjectSource {
     }
 
     private func note(_ error: any Error) {
-        note(error as? StoreError ?? StoreError(.invalidArgument, "A property cannot be read: \(error)."))
+        note(
+            error as? StoreError
+                ?? StoreError(.invalidArgument, "A property cannot be read: \(StoreError.sentence(error))"))
     }
 }
 

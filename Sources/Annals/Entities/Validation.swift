@@ -23,7 +23,9 @@ extension StoreError {
 
     static func validationFailed(_ failures: [ValidationFailure]) -> StoreError {
         // Without the values: a message may end in a log.
-        let sentences = failures.prefix(10).map { "“\($0.attribute)” of “\($0.entity)” \($0.message)." }
+        let sentences = failures.prefix(10).map {
+            StoreError.sentence("“\($0.attribute)” of “\($0.entity)” \($0.message)")
+        }
         let more = failures.count > 10 ? " And \(failures.count - 10) more." : ""
         var error = StoreError(.validationFailed, sentences.joined(separator: " ") + more + " Nothing was saved.")
         error.facts = ValidationFacts(failures: failures)

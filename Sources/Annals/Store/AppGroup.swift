@@ -85,6 +85,7 @@ public struct AppGroup: Hashable, Sendable {
             case .fileWriteFileExists?: (.notARegularFile, "a file has the name of a folder above it: rename that file")
             default: (.systemCall, "\(error)")
             }
-        return StoreError(code, "The folder of the group cannot be created, because \(reason).", path: path)
+        let sentence = StoreError.sentence("The folder of the group cannot be created, because \(reason)")
+        return StoreError(code, sentence, path: path)
     }
 }

@@ -38,7 +38,7 @@ final class SalvageWriter {
         } catch let error as StoreError {
             throw error
         } catch {
-            throw StoreError(.invalidArgument, "\(error)")
+            throw StoreError(.invalidArgument, StoreError.sentence(error))
         }
     }
 
@@ -167,7 +167,7 @@ final class SalvageWriter {
             guard error.code == .uniqueViolation || error.code == .tooLarge else { throw error }
             return false
         } catch {
-            throw StoreError(.invalidArgument, "\(error)")
+            throw StoreError(.invalidArgument, StoreError.sentence(error))
         }
     }
 }

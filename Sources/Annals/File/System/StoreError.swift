@@ -324,3 +324,20 @@ extension StoreError {
         return error
     }
 }
+
+// MARK: Quoting
+
+extension StoreError {
+    /// The text of an error as a sentence for another message. A program's own errors end as they like.
+    package static func sentence(_ error: any Error) -> String { sentence("\(error)") }
+
+    /// The text with one full stop at its end, unless it ends a sentence already.
+    package static func sentence(_ text: String) -> String {
+        let end = text.lastIndex { !$0.isWhitespace }
+        guard let end else { return "The reason is not known." }
+        let text = text[...end]
+        // After the last sentence, `description` adds where.
+        let isEnded = ".!?…".contains(text[end]) || (text.hasSuffix("]") && text.contains(". ["))
+        return isEnded ? String(text) : text + "."
+    }
+}
