@@ -177,4 +177,58 @@ private final class StandingClock: HistoryTrackerClock {
         #expect(messages.all.allSatisfy { $0.hasSuffix(".") && !$0.contains("..") }, "\(messages.all)")
         try end()
     }
+
+    private struct Forgotten: Entity {
+        var n = 0
+        static let schema = Schema<Forgotten>("Forgotten") { Attribute(\.n, .indexed) }
+    }
+
+    /// The log names it when the observer is registered, and not again when changes come.
+    @Test func anEntityThatIsNotDeclaredIsNamedAtOnce() async throws {
+        let tracker = try tracker()
+        tracker.observe(Note.self, [.insert]) { [calls] _ in calls.note("note") }
+        #expect(messages.count == 0)
+        tracker.observe(Forgotten.self, [.insert], name: "mail") { [calls] changes in
+            calls.note("forgotten \(changes.count)")
+        }
+        tracker.observe(Forgotten.self, [.delete]) { _ in }
+        let named =
+            "error: “Forgotten” is observed, but the store has no such entity: open the store with the type in "
+            + "`entities:`, or do not observe it."
+        #expect(messages.all == [named])
+        #expect(tracker.metrics.lastError?.code == .unknownEntity)
+        try insert("one")
+        try await run(tracker)
+        #expect(messages.all.filter { $0.contains("“Forgotten”") } == [named])
+        // Another program adds the entity: from then on it is observed.
+        let newer = try Store(at: folder.path, entities: [Forgotten.self])
+        try await newer.write(author: "share") { try $0.insert(Forgotten(n: 1)) }
+        try newer.close()
+        try await run(tracker)
+        #expect(calls.all == ["note", "forgotten 1"])
+        #expect(messages.all.filter { $0.contains("“Forgotten”") } == [named])
+        try end()
+    }
+
+    @Test func anEntityWhoseHistoryIsOffIsNamedAtOnce() async throws {
+        try store.changeSchema([.changeEntity("Label", history: .off)])
+        let tracker = try tracker()
+        tracker.observe(Label.self, [.insert], name: "mail") { _ in }
+        func named() -> [String] { messages.all.filter { $0.hasPrefix("error: “Label” is observed, but its history") } }
+        #expect(named().count == 1 && tracker.metrics.lastError?.code == .historyGap)
+        try await store.write(author: "share") { try $0.insert(Label(name: "l")) }
+        try insert("one")
+        try await run(tracker)
+        #expect(named().count == 1)
+        // Each time that it is turned off the log names it once.
+        try store.changeSchema([.changeEntity("Label", history: .full)])
+        try insert("two")
+        try await run(tracker)
+        try store.changeSchema([.changeEntity("Label", history: .off)])
+        try await store.write(author: "share") { try $0.insert(Label(name: "m")) }
+        try insert("three")
+        try await run(tracker)
+        #expect(named().count == 2)
+        try end()
+    }
 }

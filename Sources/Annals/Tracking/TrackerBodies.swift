@@ -45,7 +45,9 @@ extension HistoryTracker {
     /// and 16 milliseconds, so that one that always fails holds up little. If the process is killed, the body is called
     /// again for what the cursor had not passed.
     ///
-    /// The history of the entity must be on. If it is off, the log says so, and `metrics.lastError` is `historyGap`.
+    /// The store must have the entity, and its history must be on. If not, the log says so when the observer is
+    /// registered, and `metrics.lastError` is `unknownEntity` or `historyGap`. The observer is called once that has
+    /// changed.
     ///
     /// - Parameters:
     ///   - type: The entity.
@@ -186,7 +188,32 @@ extension TrackerCore {
             log(1, .error, error.message)
             state.withLock { $0.metrics.lastError = error }
         }
+        // Any other error of the store is met and reported by the tracker's task.
+        if let obstacle = try? obstacle(toObserving: observer.entity) { name(observer.entity, obstacle) }
         return observer.id
+    }
+
+    /// Why nothing of an entity can be observed; nil if it can. Throws other errors of the store.
+    func obstacle(toObserving entity: String) throws -> StoreError? {
+        do {
+            return try store.oldestToken(ofEntity: entity) == nil ? Self.noHistory(entity) : nil
+        } catch let error as StoreError where error.code == .unknownEntity {
+            return Self.isMissing(entity)
+        }
+    }
+
+    /// Names the entity in the log: once, until it can be observed.
+    func name(_ entity: String, _ obstacle: StoreError) {
+        guard state.withLock({ $0.named.insert(entity).inserted }) else { return }
+        log(1, .error, obstacle.message)
+        state.withLock { $0.metrics.lastError = obstacle }
+    }
+
+    /// After a change of the schema: the log may name these entities again, if they become a problem again.
+    func forgetNamed() throws {
+        for entity in state.withLock({ $0.named }) where try obstacle(toObserving: entity) == nil {
+            state.withLock { _ = $0.named.remove(entity) }
+        }
     }
 
     @discardableResult
@@ -196,6 +223,13 @@ extension TrackerCore {
             state.observers.removeAll(where: isRemoved)
             return state.observers.count < count
         }
+    }
+
+    private static func isMissing(_ entity: String) -> StoreError {
+        StoreError(
+            .unknownEntity,
+            "“\(entity)” is observed, but the store has no such entity: open the store with the type in `entities:`, or "
+                + "do not observe it.", ObjectFacts(entity))
     }
 
     static func noHistory(_ entity: String) -> StoreError {

@@ -79,6 +79,8 @@ struct TrackerState: Sendable {
     /// Observed entities without history, as far as known, by that version of the schema.
     var withoutHistory: Set<String> = []
     var schemaVersion = 0
+    /// Observed entities that the log has named, because they are missing or have no history.
+    var named: Set<String> = []
     var schedule: CleaningSchedule
     var trust = ClockTrust()
 }

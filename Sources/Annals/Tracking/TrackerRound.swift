@@ -26,13 +26,14 @@ extension TrackerCore {
     func round(_ newest: inout Snapshot?) async throws -> Duration? {
         guard let snapshot = newest.take() else { return nil }
         let (newest, uptime) = (snapshot.token.number, settings.clock.uptime)
-        state.withLock { state in
+        let isOtherSchema = state.withLock { state in
             state.metrics.rounds += 1
             state.pace = state.pace ?? TrackerPace(newest: newest, uptime: uptime)
-            if state.schemaVersion != snapshot.schemaVersion {
-                (state.withoutHistory, state.schemaVersion) = ([], snapshot.schemaVersion)
-            }
+            guard state.schemaVersion != snapshot.schemaVersion else { return false }
+            (state.withoutHistory, state.schemaVersion) = ([], snapshot.schemaVersion)
+            return true
         }
+        if isOtherSchema { try forgetNamed() }
         var rest: Duration?
         while true {
             guard let start = state.withLock({ $0.cursor }) else { return nil }
@@ -133,15 +134,8 @@ extension TrackerCore {
     private func leaveOutEntities(_ entities: Set<String>) throws -> Bool {
         var missing: Set<String> = []
         for name in entities {
-            do {
-                guard try store.oldestToken(ofEntity: name) == nil else { continue }
-                let error = Self.noHistory(name)
-                log(1, .error, error.message)
-                state.withLock { $0.metrics.lastError = error }
-            } catch let error as StoreError where error.code == .unknownEntity {
-                log(1, .error, error.message)
-                state.withLock { $0.metrics.lastError = error }
-            }
+            guard let obstacle = try obstacle(toObserving: name) else { continue }
+            self.name(name, obstacle)
             missing.insert(name)
         }
         let found = missing
