@@ -106,9 +106,7 @@ public final class Context: Observable {
     @discardableResult
     public func obtainPermanentReferences<E: Entity>(for objects: [Object<E>]) throws -> [Reference<E>] {
         _ = try core.requireStore()
-        for object in objects where object.source !== core {
-            throw StoreError.wrongContext(object.reference.id, E.model.name)
-        }
+        for object in objects where object.source !== core { throw StoreError.wrongContext(object) }
         try core.batch { () throws(StoreError) in try core.reserveIDs(of: objects) }
         return objects.map { $0.reference }
     }
@@ -119,7 +117,7 @@ public final class Context: Observable {
     /// Deleting an object that is deleted does nothing. An object of another context is not deleted; then saving
     /// throws `wrongContext`.
     public func delete<E: Entity>(_ object: Object<E>) {
-        guard object.source === core else { return core.note(.wrongContext(object.reference.id, E.model.name)) }
+        guard object.source === core else { return core.note(.wrongContext(object)) }
         precondition(!core.isClosed, "An object is deleted after its context has ended: keep the context.")
         core.batch { core.delete(object) }
     }
@@ -135,7 +133,7 @@ public final class Context: Observable {
         if let object = core.object(reference) { return object }
         if let failure = core.takeFailure() { throw failure }
         if reference.id.isTemporary, core.registered(reference.id) == nil {
-            throw StoreError.wrongContext(reference.id, E.model.name)
+            throw StoreError.temporaryReference(reference.id, E.model.name)
         }
         _ = try core.snapshot.layout(of: E.model)
         throw StoreError(
@@ -180,9 +178,10 @@ public final class Context: Observable {
     }
 
     /// Forgets what is unsaved of one object. If it then refers to objects that are deleted and not saved, they are
-    /// there again, too.
+    /// there again, too. Of an object of another context nothing is forgotten; then saving throws `wrongContext`.
     public func discard<E: Entity>(_ object: Object<E>) {
-        guard object.source === core, core.pending[object.id] != nil else { return }
+        guard object.source === core else { return core.note(.wrongContext(object)) }
+        guard core.pending[object.id] != nil else { return }
         core.batch { core.discard(object) }
     }
 
@@ -197,7 +196,7 @@ public final class Context: Observable {
     /// Throws `StoreError`: `objectGone` if it was deleted in the store; `wrongContext`, `contextClosed`, `damaged`,
     /// `closed`.
     public func refresh<E: Entity>(_ object: Object<E>, keepingEdits: Bool) throws {
-        guard object.source === core else { throw StoreError.wrongContext(object.reference.id, E.model.name) }
+        guard object.source === core else { throw StoreError.wrongContext(object) }
         let store = try core.requireStore()
         guard object.phase != .inserted else {
             if !keepingEdits { core.batch { object.forgetEdits() } }

@@ -205,7 +205,7 @@ final class ContextCore: ObjectSource {
         // An object of another context stands for the same object here, unless only that context has it.
         if object.source === self { return object.reference }
         if object.reference.id.isTemporary {
-            note(.wrongContext(object.reference.id, E.model.name))
+            note(.wrongContext(object))
             return nil
         }
         do throws(StoreError) { try object.reference.requireStore(mark) } catch {
@@ -542,21 +542,5 @@ extension Snapshot {
         let layout = try layout(of: E.model)
         guard layout.number == reference.id.entityNumber else { return false }
         return try view.contains(reference.id)
-    }
-}
-
-extension StoreError {
-    static func wrongContext(_ object: ObjectID, _ entity: String) -> StoreError {
-        StoreError(
-            .wrongContext,
-            "An object of “\(entity)” belongs to another context, which has not saved it: save that context first, and "
-                + "use the object's reference.", ObjectFacts(entity, object: object))
-    }
-
-    static func objectGone(_ object: ObjectID, _ entity: String) -> StoreError {
-        StoreError(
-            .objectGone,
-            "The object \(object) of “\(entity)” was deleted, so it was not changed: look at status.isGone before you "
-                + "change an object.", ObjectFacts(entity, object: object))
     }
 }

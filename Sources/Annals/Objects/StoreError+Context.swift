@@ -1,0 +1,31 @@
+// Errors of calls that get an object which the context does not have.
+
+extension StoreError {
+    /// The object belongs to another context. If that one has saved it, this context has an object of its own for it.
+    static func wrongContext<E: Entity>(_ object: Object<E>) -> StoreError {
+        let (id, entity) = (object.reference.id, E.model.name)
+        let isUnsaved = object.phase == .inserted || id.isTemporary
+        return StoreError(
+            .wrongContext,
+            isUnsaved
+                ? "An object of “\(entity)” belongs to another context, which has not saved it: save that context first, "
+                    + "and use the object's reference."
+                : "The object \(id) of “\(entity)” belongs to another context: call that context, or use the object that "
+                    + "`object(_:)` of this context returns for its reference.", ObjectFacts(entity, object: id))
+    }
+
+    static func temporaryReference(_ object: ObjectID, _ entity: String) -> StoreError {
+        StoreError(
+            .wrongContext,
+            "The reference to an object of “\(entity)” is temporary. The object is inserted in another context, or "
+                + "nothing holds it any more: save its context first, and use the object's reference.",
+            ObjectFacts(entity, object: object))
+    }
+
+    static func objectGone(_ object: ObjectID, _ entity: String) -> StoreError {
+        StoreError(
+            .objectGone,
+            "The object \(object) of “\(entity)” was deleted, so it was not changed: look at status.isGone before you "
+                + "change an object.", ObjectFacts(entity, object: object))
+    }
+}
