@@ -11,6 +11,7 @@ import Testing
     enum Happening: String, CaseIterable {
         case directoryRenamed, directoriesSwapped, fileRenamed, fileRenamedAndBack, fileRemoved, compacted
         case backupPutBack, copyPutBack, olderCopyPutBack, otherStorePutThere, newStorePutThere, overwritten
+        case otherFilePutThere, shortFilePutThere, emptyFilePutThere, directoryPutThere, linkPutThere
         case directoryMadeAgain, secondName
     }
 
@@ -39,7 +40,8 @@ import Testing
             Row(reading: .keepsWhatWasRead, writing: .storeRemoved)
         case .copyPutBack:
             Row(reading: .goesOn, readingOfWriters: .fails(.storeReplaced), writing: .storeReplaced)
-        case .olderCopyPutBack, .otherStorePutThere, .newStorePutThere, .overwritten:
+        case .olderCopyPutBack, .otherStorePutThere, .newStorePutThere, .overwritten, .otherFilePutThere,
+            .shortFilePutThere, .emptyFilePutThere, .directoryPutThere, .linkPutThere:
             Row(reading: .fails(.storeReplaced), writing: .storeReplaced)
         case .secondName: Row(reading: .keepsWhatWasRead, writing: .hardLinked)
         }
@@ -116,6 +118,20 @@ import Testing
             for number in 0..<9 { try store.write { try $0.insert(SampleClip(title: "other", url: "\(number)")) } }
             try store.close()
             try run("/bin/cp", other, path)
+        case .otherFilePutThere:
+            try folder.write(String(repeating: "no store\n", count: 10_000), to: "other")
+            try run("/bin/mv", other, path)
+        case .shortFilePutThere, .emptyFilePutThere:
+            // The first bytes of a store, or none.
+            try run("/bin/cp", path, other)
+            truncate(other, happening == .emptyFilePutThere ? 0 : 100)
+            try run("/bin/mv", other, path)
+        case .directoryPutThere:
+            try run("/bin/rm", path)
+            mkdir(path, 0o700)
+        case .linkPutThere:
+            try run("/bin/mv", path, other)
+            symlink(other, path)
         case .directoryMadeAgain:
             try run("/bin/rm", "-r", directory)
             mkdir(directory, 0o700)
@@ -178,5 +194,35 @@ import Testing
             for store in [compactor, follower] { #expect(try store.snapshot().count(SampleClip.self) == 4) }
         }
         for store in [writer, compactor, reader, follower] { try? store.close() }
+    }
+
+    /// Every call of an open handle says the same. Only opening looks at the file as at a stranger.
+    @Test(arguments: [Happening.otherStorePutThere, .otherFilePutThere, .emptyFilePutThere, .directoryPutThere])
+    func whatHasTheNameIsNoAnswerOfAnOpenHandle(_ happening: Happening) throws {
+        var options = Store.Options()
+        options.durability = .relaxed
+        let store = try Store(at: path, entities: [SampleClip.self], options: options)
+        try insert("one", in: store)
+        let before = try store.currentToken
+        _ = try happen(happening)
+        let started = ContinuousClock.now
+        while ContinuousClock.now - started < .seconds(1.5) { usleep(50_000) }
+        let calls: [() throws -> Void] = [
+            { _ = try store.snapshot() }, { _ = try store.history(after: before.number) },
+            { try store.backup(to: folder.path("backup")) }, { try store.setMetadata(1, for: "k") },
+            { try store.changeSchema([.addEntity(EntityDescription("E", attributes: []))]) },
+        ]
+        for (index, call) in calls.enumerated() {
+            #expect(try code(call) == .storeReplaced, "\(index)")
+        }
+        // Closes without an error: what was committed is durable in the file that lost the name.
+        #expect(try store.abandon() == false && access(path, F_OK) == 0)
+        let opened: StoreError.Code? =
+            switch happening {
+            case .otherStorePutThere: nil
+            case .directoryPutThere: .notARegularFile
+            default: .notAStore
+            }
+        #expect(try code { try Store(at: path, entities: [SampleClip.self]).close() } == opened)
     }
 }

@@ -28,7 +28,8 @@ extension Store {
         guard wasMade else { return false }
         do throws(StoreError) {
             return try removeUnlessUsed(ownTransactions)
-        } catch  where error.code == .notFound {
+        } catch  where [.notFound, .notAStore, .notARegularFile, .truncated].contains(error.code) {
+            // Nothing, or something that is no store, has the name.
             return false
         }
     }

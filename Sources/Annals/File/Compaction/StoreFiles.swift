@@ -213,9 +213,12 @@ package final class StoreFiles: @unchecked Sendable {
         of engine: Engine, in place: StorePlace, _ error: StoreError
     ) throws(StoreError) {
         let log = engine.log
-        let next = try Engine.open(
-            at: log.files.reopen(place), access: .readOnly, options: engine.options, files: log.files,
-            environment: log.environment)
+        let next: Engine
+        do throws(StoreError) {
+            next = try Engine.open(
+                at: log.files.reopen(place), access: .readOnly, options: engine.options, files: log.files,
+                environment: log.environment)
+        } catch let other where Self.isOfNoStore(other) { throw error }
         defer { try? next.close() }
         guard try Self.isCompacted(next, of: engine) else { throw error }
         try next.log.makeNameDurable()
@@ -234,6 +237,11 @@ package final class StoreFiles: @unchecked Sendable {
                     environment: old.log.environment)
             } catch  where error.code == .notFound {
                 throw StoreError(.storeRemoved, StoreError.wasRemoved, path: old.log.path)
+            } catch  where Self.isOfNoStore(error) {
+                throw StoreError(
+                    .storeReplaced,
+                    "A file that is no store has taken the store's place: put the store back, and open it again.",
+                    path: old.log.path)
             } catch {
                 throw error.at(path: old.log.path)
             }
@@ -252,6 +260,11 @@ package final class StoreFiles: @unchecked Sendable {
             ReplacedFile.begin(old)
             return next
         }
+    }
+
+    /// Whether opening has failed because the name stands for something that is no store, whole or damaged.
+    private static func isOfNoStore(_ error: StoreError) -> Bool {
+        [.notAStore, .notARegularFile, .truncated].contains(error.code)
     }
 
     private static func isCompacted(_ next: Engine, of old: Engine) throws(StoreError) -> Bool {
