@@ -75,8 +75,8 @@ struct LossRules {
         return StoreError(
             .deleteDenied,
             "\(first.lost) cannot be deleted: without it, “\(attribute)” of “\(entity)” \(first.object.number) is not "
-                + "valid: it \(StoreError.sentence(first.failure.message)) Change or delete that object first, in the same transaction if "
-                + "you like.",
+                + "valid: it \(StoreError.sentence(first.failure.message)) Change or delete that object "
+                + "first, in the same transaction if you like.",
             ObjectFacts(entity, [attribute], objects: Array(objects.prefix(100))))
     }
 }

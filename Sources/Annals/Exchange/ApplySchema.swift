@@ -88,8 +88,8 @@ enum ApplySchema {
         guard there.type == attribute.type else {
             throw mismatch(
                 "\(title) is \(attribute.type) in the transaction, but \(there.type) in this store, and applying "
-                    + "changes no type: replace the attribute here first (“annals load --widen” does it), or clean the other "
-                    + "store's history up to here and apply its export to a new store.", attribute, entity)
+                    + "changes no type: replace the attribute here first (“annals load --widen” does it), or clean the "
+                    + "other store's history up to here and apply its export to a new store.", attribute, entity)
         }
         guard let (here, declared) = SchemaPlan.differenceOfReference(attribute, there) else { return }
         throw mismatch(

@@ -8,10 +8,10 @@ extension StoreError {
         return StoreError(
             .wrongContext,
             isUnsaved
-                ? "An object of “\(entity)” belongs to another context, which has not saved it: save that context first, "
-                    + "and use the object's reference."
-                : "The object \(id) of “\(entity)” belongs to another context: call that context, or use the object that "
-                    + "`object(_:)` of this context returns for its reference.", ObjectFacts(entity, object: id))
+                ? "An object of “\(entity)” belongs to another context, which has not saved it: save that context "
+                    + "first, and use the object's reference."
+                : "The object \(id) of “\(entity)” belongs to another context: call that context, or use the object "
+                    + "that `object(_:)` of this context returns for its reference.", ObjectFacts(entity, object: id))
     }
 
     static func temporaryReference(_ object: ObjectID, _ entity: String) -> StoreError {

@@ -162,8 +162,8 @@ public final class Transaction {
         return row
     }
 
-    /// Inserts an object with a value or nil for each attribute, in the order of the handle. An attribute whose value is
-    /// nil gets its default, or null.
+    /// Inserts an object with a value or nil for each attribute, in the order of the handle. An attribute whose value
+    /// is nil gets its default, or null.
     package func insert(_ entity: EntityHandle, naming values: [Value?]) throws(StoreError) -> ObjectID {
         try requireCurrent(entity)
         var row = entity.layout.entity.attributes.map(\.valueBeforeItExisted)
@@ -254,8 +254,8 @@ public final class Transaction {
         return try update(object, changes)
     }
 
-    /// Updates an object with a value or nil for each attribute, in the order of the handle. An attribute whose value is
-    /// nil stays as it is.
+    /// Updates an object with a value or nil for each attribute, in the order of the handle. An attribute whose value
+    /// is nil stays as it is.
     package func update(
         _ object: ObjectID, of entity: EntityHandle, naming values: [Value?]
     ) throws(StoreError) -> Bool {

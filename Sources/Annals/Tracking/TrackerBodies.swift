@@ -228,8 +228,8 @@ extension TrackerCore {
     private static func isMissing(_ entity: String) -> StoreError {
         StoreError(
             .unknownEntity,
-            "“\(entity)” is observed, but the store has no such entity: open the store with the type in `entities:`, or "
-                + "do not observe it.", ObjectFacts(entity))
+            "“\(entity)” is observed, but the store has no such entity: open the store with the type in `entities:`, "
+                + "or do not observe it.", ObjectFacts(entity))
     }
 
     static func noHistory(_ entity: String) -> StoreError {
