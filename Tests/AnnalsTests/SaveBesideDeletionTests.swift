@@ -1,5 +1,5 @@
-// A background save while others delete its object, by enumeration: whatever comes of the object, the context has no edit
-// of an attribute that it never set, and writes none.
+// A background save while others delete its object, by enumeration: whatever comes of the object, the context has no
+// edit of an attribute that it never set, and writes none.
 
 import Annals
 import TestSupport

@@ -232,7 +232,7 @@ final class ContextCore: ObjectSource {
         return sent.overlay(reference.id.isTemporary ? nil : try state.value(reference))
     }
 
-    /// The same for an object that is about to show it. BS4: what is being saved is relative to that state from then on.
+    /// The same for an object that is going to show it. BS4: what is being saved is relative to that state then.
     func valueToShow<E: Entity>(_ reference: Reference<E>, in state: Snapshot) throws(StoreError) -> E? {
         if let stored = try valueUnderSave(reference, in: state) {
             (inFlight?.objects[reference.id] as? SentObjectOf<E>)?.rebase(on: stored)

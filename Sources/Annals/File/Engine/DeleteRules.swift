@@ -31,7 +31,7 @@ struct DeleteRules {
         while let object = open.popLast() {
             for number in shape.referring(to: object.entityNumber) {
                 let rule = shape.indexes[number].reference?.deleteRule ?? .noAction
-                // Not a method: that would lend it a copy of all that the closure changes, and make each change copy it.
+                // Not a method: it would have a copy of all that the closure changes, and each change would copy it.
                 let referrers = Referrers(base, own, pending, shape, number)
                 try referrers.forEach(of: object, isOwn: rule == .noAction) { (referrer) in
                     if all.contains(referrer) { return }
