@@ -64,6 +64,8 @@ enum RevertCommand {
             case .attributeReplaced: "the attribute\(names) has another type now, and the old value does not fit"
             case .referenceMissing: "objects\(names) that it referred to no longer exist"
             case .valuesLost: "history no longer has the old values"
+            case .derivedOutOfRange(let other):
+                "a derived value of object \(other) would follow from it that its type does not have"
             }
         return "\(conflict.kind.rawValue) \(conflict.entity) \(conflict.object): \(reason)."
     }

@@ -34,10 +34,14 @@ struct DerivedPlan: Sendable {
     private(set) var sidesOfMembers: [UInt16: [Int]] = [:]
     /// By entity, the position of the time of the last change.
     private(set) var lastChanges: [UInt16: Int] = [:]
+    /// The same attribute, by its number.
+    private var timeOfLastChange: [UInt16: UInt16] = [:]
     /// By entity, the attributes of all properties that are derived from anything.
     private(set) var attributes: [UInt16: Set<UInt16>] = [:]
     /// By entity, the models with properties that are derived from the object's other ones.
     private(set) var ofOwnProperties: [UInt16: EntityModel] = [:]
+    /// By entity, the numbers in the schema of unique indexes over attributes that are worked out again.
+    private(set) var keys: [UInt16: [Int]] = [:]
 
     /// Leaves out what the schema does not have yet.
     init(_ models: [EntityModel], _ pending: PendingTransaction) {
@@ -52,6 +56,7 @@ struct DerivedPlan: Sendable {
                 })
             if model.rules.derivesAnything { ofOwnProperties[number] = model }
             lastChanges[number] = model.lastChange.flatMap { layout.position(ofProperty: $0, pending.catalog) }
+            timeOfLastChange[number] = lastChanges[number].map { layout.entity.attributes[$0].number }
             var owner = Owner(name: model.name)
             for rule in model.derived { add(rule, of: model, layout, pending, to: &owner) }
             for limit in model.limits {
@@ -59,7 +64,17 @@ struct DerivedPlan: Sendable {
                 owner.limits.append((side, limit))
             }
             if !owner.derived.isEmpty || !owner.limits.isEmpty { owners[number] = owner }
+            let shape = pending.shape
+            keys[number] = shape.indexes(of: number).filter { index in
+                let id = shape.indexes[index].id
+                return id.isUnique && id.attributes.contains { isWorkedOut($0, of: number) }
+            }
         }
+    }
+
+    /// Whether an attribute is worked out again after a revert and a transaction of another store, whatever is written.
+    func isWorkedOut(_ attribute: UInt16, of entity: UInt16) -> Bool {
+        attributes[entity]?.contains(attribute) == true && attribute != timeOfLastChange[entity]
     }
 
     private mutating func add(

@@ -34,13 +34,24 @@ final class DerivedUpkeep: TransactionUpkeep {
     ) throws(StoreError) {
         try pending.applyDeleteRules()
         if !pending.losses.isEmpty { try LossRules(pending, validates).hold(models) }
-        if transaction == nil, derivesFromOwn { try deriveFromOwn(pending, plan(pending)) }
-        if !derivesFromOthers { return }
+        guard transaction == nil || derivesFromOthers else { return }
         let plan = plan(pending)
+        if transaction == nil, derivesFromOwn { try deriveFromOwn(pending, plan) }
+        let obstacles = try deriveFromOthers(pending, transaction, plan, validates: validates)
+        if transaction == nil { try DerivedObstacles(plan, pending).requireNone(obstacles) }
+    }
+
+    /// Returns what cannot be written, of changes that are not those of a body.
+    private func deriveFromOthers(
+        _ pending: PendingTransaction, _ transaction: Transaction?, _ plan: DerivedPlan, validates: Bool
+    ) throws(StoreError) -> [DerivedOutOfRange] {
+        if !derivesFromOthers { return [] }
         var work = DerivedWork(plan, pending)
         try work.collect()
         for entity in transaction?.notesIfAny?.refreshed ?? [] { try work.touchAll(of: entity) }
         try work.compute()
+        if transaction == nil, !work.outOfRange.isEmpty { return work.outOfRange }
+        if let first = work.outOfRange.first { throw first.error }
         if work.hasLimits {
             pending.needsNewestState = true
             if let transaction {
@@ -50,10 +61,15 @@ final class DerivedUpkeep: TransactionUpkeep {
             }
         }
         try pending.amend(work.amendments)
+        return []
     }
 
     func isDerived(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool {
         plan(pending).attributes[entity]?.contains(attribute) ?? false
+    }
+
+    func isWorkedOut(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool {
+        plan(pending).isWorkedOut(attribute, of: entity)
     }
 
     private func deriveFromOwn(_ pending: PendingTransaction, _ plan: DerivedPlan) throws(StoreError) {
@@ -102,6 +118,7 @@ private struct DerivedWork {
     /// Of objects that the transaction has written: their derived attributes.
     private var written: [ObjectID: [StoredValue]] = [:]
     private var gone: Set<ObjectID> = []
+    private(set) var outOfRange: [DerivedOutOfRange] = []
     private(set) var amendments: [ObjectID: [(position: Int, value: StoredValue)]] = [:]
     private(set) var failures: [ValidationFailure] = []
     /// Whether a number of objects was checked, which others may change without changing the object.
@@ -217,7 +234,10 @@ private struct DerivedWork {
             }
             for (index, derived) in owner.derived.enumerated() {
                 guard let total = totals[derived.side] else { continue }
-                let value = try value(of: derived, total, owner)
+                guard let value = try value(of: derived, total) else {
+                    outOfRange.append(DerivedOutOfRange(object: object, owner: owner.name, derived: derived))
+                    continue
+                }
                 if value != present[index] { amendments[object, default: []].append((derived.position, value)) }
             }
             for (side, limit) in owner.limits {
@@ -284,16 +304,10 @@ private struct DerivedWork {
         return total
     }
 
-    private func value(
-        of derived: DerivedPlan.Derived, _ total: Total, _ owner: DerivedPlan.Owner
-    ) throws(StoreError) -> StoredValue {
+    /// Nil if the attribute's type does not have the value.
+    private func value(of derived: DerivedPlan.Derived, _ total: Total) throws(StoreError) -> StoredValue? {
         let value = derived.sum.map { total.sums[$0].value(derived.property.codec.attributeType) } ?? Value(total.count)
-        guard let value, derived.property.codec.property(of: value) != nil else {
-            throw StoreError(
-                .valueOutOfRange,
-                "“\(derived.property.name)” of “\(owner.name)” is derived, and its type cannot have the result: give "
-                    + "it a wider type.", ObjectFacts(owner.name, [derived.property.name]))
-        }
+        guard let value, derived.property.codec.property(of: value) != nil else { return nil }
         return try value.storedValue()
     }
 }

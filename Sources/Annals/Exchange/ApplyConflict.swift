@@ -14,7 +14,8 @@ public enum ConflictPolicy: String, CaseIterable, Hashable, Sendable, Codable {
 ///
 /// A policy can resolve some conflicts: then the change is written (`theirs`) or left out (`ours`). Both policies leave
 /// out what no policy can resolve: an update or deletion of an unknown object, a deletion that a delete rule denies
-/// here, a reference to an unknown object, and values of a unique key that another object has.
+/// here, a reference to an unknown object, values of a unique key that another object has, and values from which
+/// a derived value would follow that cannot be written here.
 public struct ApplyConflict: Hashable, Sendable {
     /// The reason for a conflict.
     public enum Reason: Hashable, Sendable {
@@ -27,13 +28,16 @@ public struct ApplyConflict: Hashable, Sendable {
         /// The object is unknown here: its insertion was left out.
         case unknownObject
         /// Another object has the values of the unique attribute or key here. If the transaction inserts the object,
-        /// that object takes its place, unless it corresponds to another foreign object already.
+        /// that object takes its place, unless it corresponds to another foreign object already. The key may be derived
+        /// from what the transaction writes.
         case keyTaken(by: ObjectID)
         /// The object cannot be deleted: another one refers to it here, by a property whose rule denies that, or that
         /// must refer to an object.
         case stillReferred(by: ObjectID)
         /// The attributes refer to an unknown object, or are null but required here.
         case unknownReference
+        /// A derived attribute of that object would get a value that its type does not have, such as too large a sum.
+        case derivedOutOfRange(of: ObjectID)
     }
 
     /// The object, as the transaction names it.
@@ -62,6 +66,8 @@ extension ApplyConflict: CustomStringConvertible {
             case .unknownObject: "there is no such object here"
             case .keyTaken(let other): "object \(other) has the value\(names) here, which must be unique"
             case .stillReferred(let other): "object \(other) refers to it here, and must not lose that reference"
+            case .derivedOutOfRange(let other):
+                "a derived value of object \(other) would follow from it here that its type does not have"
             case .unknownReference: "the value\(names) refers to an object that is unknown here, or is missing"
             }
         return "\(kind.rawValue) \(entity) \(object)\(local.map { " (here \($0))" } ?? ""): \(what)."

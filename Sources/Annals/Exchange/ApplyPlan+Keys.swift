@@ -8,7 +8,10 @@ extension ApplyPlan {
 
     /// Notes which keys of the object the change frees.
     mutating func noteKeysGivenUp(_ change: ExportedChange) throws(StoreError) {
-        guard change.kind != .insert, let object = try local(change.object) else { return }
+        let foreign = foreign(change.object)
+        guard change.kind != .insert, let object = try local(change.object), withheld.everything == nil,
+            withheld.whole[foreign] == nil
+        else { return }
         if change.kind == .delete {
             deleted.insert(object)
             return
@@ -18,8 +21,10 @@ extension ApplyPlan {
         else { return }
         let now = try current(object, layout)
         guard let before = change.before, !now.isEmpty else { return }
+        let left = withheldAttributes(foreign)
         for (position, value) in try values(change, before, layout).values
         where policy == .theirs || value == now[position] {
+            if left.contains(layout.entity.attributes[position].number) { continue }
             givesUpKeys[object, default: []].insert(layout.entity.attributes[position].number)
         }
     }
@@ -28,7 +33,7 @@ extension ApplyPlan {
     func keyHolder(
         _ row: [StoredValue], _ layout: RowLayout, of object: ObjectID?
     ) throws(StoreError) -> (ObjectID, positions: [Int])? {
-        for index in base.view.indexes(entity: layout.entity.number) where index.isUnique {
+        for index in base.view.indexes(entity: layout.entity.number) where index.isUnique && !isWorkedOut(index) {
             guard let key = try key(index, row, layout) else { continue }
             if let holder = claimed[key], holder != object { return (holder, positions(index, layout)) }
             let found = try base.view.first(index, key: key.bytes)
@@ -42,7 +47,7 @@ extension ApplyPlan {
     }
 
     mutating func claim(_ row: [StoredValue], _ layout: RowLayout, _ object: ObjectID) throws(StoreError) {
-        for index in base.view.indexes(entity: layout.entity.number) where index.isUnique {
+        for index in base.view.indexes(entity: layout.entity.number) where index.isUnique && !isWorkedOut(index) {
             if let key = try key(index, row, layout) { claimed[key] = object }
         }
     }

@@ -21,8 +21,10 @@ struct ApplyPlan {
     let policy: ConflictPolicy
     let base: Snapshot
     let pending: PendingTransaction
-    /// Whether an attribute of an entity is worked out again here, so that nobody's value of it counts.
-    private let isDerived: (_ attribute: UInt16, _ entity: UInt16) -> Bool
+    /// Knows which attributes are worked out again here. Their exported values count for nothing.
+    private let upkeep: (any TransactionUpkeep)?
+    /// What derived values of earlier trials have shown to be impossible.
+    let withheld: WithheldChanges
     var map: ObjectMap
     private(set) var conflicts: [ApplyConflict] = []
     /// The insertions and updates, in the order of the changes.
@@ -44,13 +46,14 @@ struct ApplyPlan {
 
     init(
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction,
-        isDerived: @escaping (_ attribute: UInt16, _ entity: UInt16) -> Bool
+        _ upkeep: (any TransactionUpkeep)?, withheld: WithheldChanges
     ) throws(StoreError) {
         self.transaction = transaction
         self.policy = policy
         self.base = base
         self.pending = pending
-        self.isDerived = isDerived
+        self.upkeep = upkeep
+        self.withheld = withheld
         map = try ObjectMap(base)
         formerNames = NamesBefore(pending.catalog)
     }
@@ -110,7 +113,15 @@ struct ApplyPlan {
         try map.add(aliases.map { (foreign: $0.key, local: $0.value) }, isAlias: true, to: pending)
     }
 
-    private mutating func conflict(
+    private func isDerived(_ attribute: UInt16, _ entity: UInt16) -> Bool {
+        upkeep?.isDerived(attribute, of: entity, pending) ?? false
+    }
+
+    func isWorkedOut(_ attribute: UInt16, _ entity: UInt16) -> Bool {
+        upkeep?.isWorkedOut(attribute, of: entity, pending) ?? false
+    }
+
+    mutating func conflict(
         _ change: ExportedChange, _ local: ObjectID?, _ reason: ApplyConflict.Reason, _ attributes: [String] = []
     ) {
         conflicts.append(
@@ -121,7 +132,7 @@ struct ApplyPlan {
 
     // MARK: Which objects are meant
 
-    private func foreign(_ object: ExportedObject) -> ForeignObject {
+    func foreign(_ object: ExportedObject) -> ForeignObject {
         ForeignObject(store: object.store ?? transaction.store, id: object.id)
     }
 
@@ -132,6 +143,19 @@ struct ApplyPlan {
         if let object = inserted[foreign] ?? aliases[foreign] { return object }
         return try map.local(of: foreign)
     }
+
+    /// The objects that it changes, for what is found out when it is carried out.
+    var planned: PlannedObjects {
+        var planned = PlannedObjects(arriving: arriving)
+        for case (let change, let target?) in zip(transaction.changes, targets)
+        where planned.foreign[target] == nil {
+            planned.foreign[target] = foreign(change.object)
+        }
+        return planned
+    }
+
+    /// The ID here of an object that the transaction inserts.
+    func arrived(_ object: ForeignObject) -> ObjectID? { inserted[object] }
 
     private func wasHere(_ object: ObjectID) -> Bool {
         pending.newestLayout(object.entityNumber).map { !$0.isReserved } ?? false
@@ -145,6 +169,7 @@ struct ApplyPlan {
     /// The object to change; nil if the change is left out, because of a conflict or because there is nothing to do.
     private mutating func target(of change: ExportedChange) throws(StoreError) -> ObjectID? {
         let local = try local(change.object)
+        if change.kind != .insert || local != nil, leavesOut(change, local) { return nil }
         if change.kind == .insert {
             if let local { return local }
             guard foreign(change.object).store != base.storeIdentifier else {
@@ -169,6 +194,12 @@ struct ApplyPlan {
     private mutating func place(_ change: ExportedChange) throws(StoreError) -> ObjectID? {
         let layout = try layout(ofEntity: change.entity)
         let foreign = foreign(change.object)
+        if leavesOut(change, nil) {
+            guard withheld.everything == nil, case .keyTaken(let holder)? = withheld.whole[foreign]?.reason,
+                holder.entityNumber == layout.number, withheld.whole[foreign]?.named.isEmpty == false
+            else { return nil }
+            return try alias(foreign, holder)
+        }
         guard base.view.indexes(entity: layout.entity.number).contains(where: \.isUnique) else {
             return try reserve(foreign, layout)
         }
@@ -178,16 +209,21 @@ struct ApplyPlan {
         for (position, value) in values { row[position] = value ?? .absent }
         if let (holder, attributes) = try keyHolder(row, layout, of: nil) {
             conflict(change, holder, .keyTaken(by: holder), names(attributes, layout))
-            let hasNoOtherName = try map.foreign(of: holder) == nil
-            guard hasNoOtherName, try isHere(holder), !deleted.contains(holder), givesUpKeys[holder] == nil,
-                !aliases.values.contains(holder)
-            else { return nil }
-            aliases[foreign] = holder
-            return holder
+            return try alias(foreign, holder)
         }
         let object = try reserve(foreign, layout)
         try claim(row, layout, object)
         return object
+    }
+
+    /// Makes an object here the one that a foreign one is from now on. Nil if that is not possible.
+    private mutating func alias(_ foreign: ForeignObject, _ holder: ObjectID) throws(StoreError) -> ObjectID? {
+        let hasNoOtherName = try map.foreign(of: holder) == nil
+        guard hasNoOtherName, try isHere(holder), !deleted.contains(holder), givesUpKeys[holder] == nil,
+            !aliases.values.contains(holder)
+        else { return nil }
+        aliases[foreign] = holder
+        return holder
     }
 
     private mutating func reserve(_ foreign: ForeignObject, _ layout: RowLayout) throws(StoreError) -> ObjectID {
@@ -232,9 +268,10 @@ struct ApplyPlan {
         _ layout: RowLayout
     ) throws(StoreError) {
         let now = try current(target, layout)
-        let different = values.compactMap { place in
+        var different = values.compactMap { place in
             place.value.flatMap { $0 == now[place.position] ? nil : (position: place.position, value: $0) }
         }
+        leaveOut(change, target, &different, layout)
         try write(change, target, different, now, layout)
     }
 
@@ -243,6 +280,7 @@ struct ApplyPlan {
         let now = try current(target, layout)
         let (values, unknown) = try existing(try values(change, change.values, layout), layout)
         if !unknown.isEmpty { conflict(change, target, .unknownReference, names(unknown, layout)) }
+        let left = withheldAttributes(foreign(change.object))
         let before = try change.before.map { (before) throws(StoreError) in
             try self.values(change, before, layout).values
         }
@@ -250,6 +288,7 @@ struct ApplyPlan {
         var changedHere: [Int] = []
         for (index, (position, value)) in values.enumerated() {
             guard let value, value != now[position] else { continue }
+            if left.contains(layout.entity.attributes[position].number) { continue }
             // If the exported state left out a reference to a deleted object, the value is absent here. Neither side
             // counts references to what was deleted here.
             let known = try before.map { (before) throws(StoreError) in try existing(before[index].value ?? .absent) }
@@ -262,6 +301,7 @@ struct ApplyPlan {
             written.append((position, value))
         }
         if !changedHere.isEmpty { conflict(change, target, .changedHere, names(changedHere, layout)) }
+        leaveOut(change, target, &written, layout)
         try write(change, target, written, now, layout)
     }
 
@@ -293,11 +333,15 @@ struct ApplyPlan {
 
     // MARK: Values
 
-    private mutating func layout(ofEntity name: String) throws(StoreError) -> RowLayout {
+    mutating func layout(named name: String) -> RowLayout? {
         guard let number = pending.catalog.number(ofEntity: name) ?? formerNames.entity(name),
-            let layout = pending.newestLayout(number),
-            !layout.isReserved
-        else {
+            let layout = pending.newestLayout(number), !layout.isReserved
+        else { return nil }
+        return layout
+    }
+
+    private mutating func layout(ofEntity name: String) throws(StoreError) -> RowLayout {
+        guard let layout = layout(named: name) else {
             throw StoreError(
                 .schemaMismatch,
                 "The store has no entity “\(name)”, which the transaction inserts into: add it, or export from the "

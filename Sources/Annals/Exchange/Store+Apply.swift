@@ -46,23 +46,29 @@ extension Store {
         if try AppliedOrigins(try snapshot()).isApplied(transaction) {
             return ApplyResult(outcome: .alreadyApplied, token: nil, conflicts: [])
         }
-        do {
-            let (result, token) = try writePending(
-                author ?? transaction.author, contextName ?? transaction.contextName, durability, validates: false
-            ) { pending, engine in
-                let base = Snapshot(pending.base, engine, identifier)
-                let result = try Self.apply(transaction, policy, base, pending) { [upkeep] attribute, entity in
-                    upkeep?.isDerived(attribute, of: entity, pending) ?? false
+        var withheld = WithheldChanges()
+        while true {
+            var planned: PlannedObjects?
+            do {
+                let (result, token) = try writePending(
+                    author ?? transaction.author, contextName ?? transaction.contextName, durability, validates: false
+                ) { pending, engine in
+                    let base = Snapshot(pending.base, engine, identifier)
+                    let result = try Self.apply(transaction, policy, base, pending, upkeep, withheld, &planned)
+                    // A mere note is the caller's own change.
+                    if result.outcome == .alreadyHere { (pending.author, pending.context) = (author, contextName) }
+                    return result
                 }
-                // A mere note is the caller's own change.
-                if result.outcome == .alreadyHere { (pending.author, pending.context) = (author, contextName) }
-                return result
+                return ApplyResult(outcome: result.outcome, token: token, conflicts: result.conflicts)
+            } catch {
+                guard var error = error as? StoreError else {
+                    preconditionFailure("Nobody else's error can be met here.")
+                }
+                // Derived values are known only now. Nothing was written: without what they follow from, it is.
+                if let planned, withheld.add(error.upkeepObstacles, planned) { continue }
+                if error.path == nil { error.path = path }
+                throw error
             }
-            return ApplyResult(outcome: result.outcome, token: token, conflicts: result.conflicts)
-        } catch {
-            guard var error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
-            if error.path == nil { error.path = path }
-            throw error
         }
     }
 
@@ -84,7 +90,7 @@ extension Store {
 
     private static func apply(
         _ transaction: ExportedTransaction, _ policy: ConflictPolicy, _ base: Snapshot, _ pending: PendingTransaction,
-        isDerived: @escaping (_ attribute: UInt16, _ entity: UInt16) -> Bool
+        _ upkeep: (any TransactionUpkeep)?, _ withheld: WithheldChanges, _ planned: inout PlannedObjects?
     ) throws(StoreError) -> (outcome: ApplyResult.Outcome, conflicts: [ApplyConflict]) {
         let origins = try AppliedOrigins(base)
         if try origins.isApplied(transaction) { return (.alreadyApplied, []) }
@@ -97,8 +103,9 @@ extension Store {
         let origin = transaction.origin ?? transaction.token
         try ExportReach.write(origin: origin.storeIdentifier, isSkipped: isHere, on: base, to: pending)
         if isHere { return (.alreadyHere, []) }
-        var plan = try ApplyPlan(transaction, policy, base, pending, isDerived: isDerived)
+        var plan = try ApplyPlan(transaction, policy, base, pending, upkeep, withheld: withheld)
         try plan.work()
+        if upkeep != nil { planned = plan.planned }
         if plan.conflicts.isEmpty || policy != .refuse { try plan.carryOut() }
         guard plan.conflicts.isEmpty || policy != .refuse else { throw conflictError(plan.conflicts, transaction) }
         return (.applied, plan.conflicts)

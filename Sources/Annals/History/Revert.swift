@@ -20,7 +20,7 @@ public struct RevertConflict: Hashable, Sendable {
         case deletedSince
         /// The transaction deleted the object, which was inserted again with other values.
         case insertedSince
-        /// Another object now has the values of the unique attribute or key.
+        /// Another object now has the values of the unique attribute or key, which may be derived from what is undone.
         case keyTaken(by: ObjectID)
         /// The attributes referred to objects that no longer exist, under the rule `cascade` or `deny`.
         case referenceMissing
@@ -33,6 +33,8 @@ public struct RevertConflict: Hashable, Sendable {
         case attributeReplaced
         /// History no longer has the values before.
         case valuesLost
+        /// A derived attribute of that object would get a value that its type does not have, such as too large a sum.
+        case derivedOutOfRange(of: ObjectID)
     }
 
     /// The object that the transaction changed.
@@ -83,25 +85,43 @@ extension Store {
         conflicts policy: RevertPolicy = .refuse, durability: Durability? = nil
     ) throws -> RevertOutcome {
         try requireRevertible(number)
-        do {
-            let (conflicts, token) = try writePending(author, contextName, durability, validates: true) {
-                pending, engine in
-                let plan = try self.plan(number, pending.base, engine)
-                // Derived values change with others, and are worked out again.
-                let obstacles = plan.obstacles.filter { obstacle in
-                    obstacle.kind != .update || obstacle.reason != .changedSince || obstacle.attributes.isEmpty
-                        || !obstacle.attributes.allSatisfy {
-                            upkeep?.isDerived($0, of: obstacle.object.entityNumber, pending) ?? false
-                        }
+        var withheld: [ObjectID: [WithheldChange]] = [:]
+        while true {
+            var changed: Set<ObjectID> = []
+            do {
+                return try revert(number, author, contextName, policy, durability, withheld, &changed)
+            } catch {
+                guard let error = error as? StoreError else {
+                    preconditionFailure("Nobody else's error can be met here.")
                 }
-                if obstacles.isEmpty || policy == .ours { try plan.carryOut(with: pending) }
-                return obstacles.map { RevertConflict($0, pending.catalog) }
+                // Derived values are known only now. Nothing was written: without what they follow from, it is.
+                guard Self.withhold(error.upkeepObstacles, of: changed, in: &withheld) else { throw error }
             }
-            return RevertOutcome(token: token, conflicts: conflicts)
-        } catch {
-            guard let error = error as? StoreError else { preconditionFailure("Nobody else's error can be met here.") }
-            throw error
         }
+    }
+
+    private func revert(
+        _ number: UInt64, _ author: String?, _ contextName: String?, _ policy: RevertPolicy, _ durability: Durability?,
+        _ withheld: [ObjectID: [WithheldChange]], _ changed: inout Set<ObjectID>
+    ) throws -> RevertOutcome {
+        let (conflicts, token) = try writePending(author, contextName, durability, validates: true) {
+            pending, engine in
+            let derived = RevertDerivation(
+                isDerived: { [upkeep] in upkeep?.isDerived($0, of: $1, pending) ?? false },
+                isWorkedOut: { [upkeep] in upkeep?.isWorkedOut($0, of: $1, pending) ?? false }, withheld: withheld)
+            let plan = try self.plan(number, pending.base, engine, derived)
+            if upkeep != nil { changed = Set(plan.steps.keys) }
+            // Derived values change with others, and are worked out again.
+            let obstacles = plan.obstacles.filter { obstacle in
+                obstacle.kind != .update || obstacle.reason != .changedSince || obstacle.attributes.isEmpty
+                    || !obstacle.attributes.allSatisfy {
+                        upkeep?.isDerived($0, of: obstacle.object.entityNumber, pending) ?? false
+                    }
+            }
+            if obstacles.isEmpty || policy == .ours { try plan.carryOut(with: pending) }
+            return obstacles.map { RevertConflict($0, pending.catalog) }
+        }
+        return RevertOutcome(token: token, conflicts: conflicts)
     }
 
     /// Undoes the transaction of a token. Also throws `StoreError`: `tokenForeign` and `tokenDiverged`.
@@ -113,6 +133,26 @@ extension Store {
         try validate(token)
         return try revert(
             token.number, author: author, contextName: contextName, conflicts: policy, durability: durability)
+    }
+
+    /// Adds what to leave out because of derived values, of objects that the plan changes. Each trial leaves out more.
+    /// Returns false if the plan changes nothing any more.
+    private static func withhold(
+        _ obstacles: [UpkeepObstacle], of changed: Set<ObjectID>, in withheld: inout [ObjectID: [WithheldChange]]
+    ) -> Bool {
+        guard !obstacles.isEmpty, !changed.isEmpty else { return false }
+        for obstacle in obstacles {
+            var causes = obstacle.causes.filter { changed.contains($0.key) }
+            // If it follows in another way, it does not follow from nothing.
+            if causes.isEmpty { causes = Dictionary(uniqueKeysWithValues: changed.map { ($0, []) }) }
+            for (object, attributes) in causes.sorted(by: { $0.key < $1.key }) {
+                // What did not help is left out as a whole.
+                let known = withheld[object, default: []].reduce(into: Set<UInt16>()) { $0.formUnion($1.attributes) }
+                withheld[object, default: []].append(
+                    obstacle.withheld(object, attributes.isSubset(of: known) ? [] : attributes))
+            }
+        }
+        return true
     }
 
     private func requireRevertible(_ number: UInt64) throws(StoreError) {
@@ -143,10 +183,12 @@ extension Store {
         }
     }
 
-    private func plan(_ number: UInt64, _ base: View, _ engine: Engine) throws -> RevertPlan {
+    private func plan(
+        _ number: UInt64, _ base: View, _ engine: Engine, _ derived: RevertDerivation
+    ) throws -> RevertPlan {
         try requireHistory(of: number, base, engine)
         // It was there before the lock was taken, and may have been cleaned since.
-        guard let plan = try engine.revertPlan(of: number, in: base) else {
+        guard let plan = try engine.revertPlan(of: number, in: base, derived) else {
             throw expired("History does not hold transaction \(number)", engine)
         }
         return plan
@@ -198,6 +240,7 @@ extension RevertConflict {
             case .attributeReplaced: .attributeReplaced
             case .referenceMissing: .referenceMissing
             case .valuesLost: .valuesLost
+            case .derivedOutOfRange(let other): .derivedOutOfRange(of: other)
             }
     }
 }

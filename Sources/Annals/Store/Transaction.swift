@@ -11,12 +11,15 @@ class TransactionAttachment {
 /// What a layer above does when the body of each transaction of a store has ended. It may change objects.
 protocol TransactionUpkeep: Sendable {
     /// `transaction` is nil if the changes are not those of a body: a revert, or a transaction of another store.
-    /// `validates` is false for that one, which must be applied as it is.
+    /// `validates` is false for that one, which must be applied as it is. Throws an error with `upkeepObstacles` if
+    /// such changes lead to values that cannot be written.
     func bodyHasEnded(
         _ pending: PendingTransaction, _ transaction: Transaction?, validates: Bool
     ) throws(StoreError)
     /// Whether an attribute of an entity has no value of its own, but one that is worked out again here.
     func isDerived(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool
+    /// The same without attributes that keep a value that is written, such as the time of the last change.
+    func isWorkedOut(_ attribute: UInt16, of entity: UInt16, _ pending: PendingTransaction) -> Bool
 }
 
 /// The changes of one commit. Use it on one thread, and only until the body that received it returns. Using it later

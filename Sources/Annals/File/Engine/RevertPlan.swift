@@ -29,6 +29,8 @@ package struct RevertObstacle: Equatable, Sendable {
         case attributeReplaced
         /// History no longer has the old values.
         case valuesLost
+        /// That object's derived attribute would get a value that its type does not have.
+        case derivedOutOfRange(of: ObjectID)
     }
 
     package let object: ObjectID
@@ -64,9 +66,15 @@ package struct RevertPlan {
     private(set) var order: [ObjectID] = []
     package private(set) var obstacles: [RevertObstacle] = []
 
+    /// Which attributes are worked out again after the plan is carried out.
+    private let derived: RevertDerivation
+
     /// `base` contains `transaction`, which changes no schema.
-    package init(undoing transaction: TransactionView, in base: View) throws(StoreError) {
+    package init(
+        undoing transaction: TransactionView, in base: View, _ derived: RevertDerivation = .none
+    ) throws(StoreError) {
         self.base = base
+        self.derived = derived
         var plan: [(ChangeKind, ObjectID)] = []
         try transaction.forEachChange { (change) throws(StoreError) in
             // The store's own records are not part of a user's changes.
@@ -77,9 +85,25 @@ package struct RevertPlan {
         }
         order = plan.reversed().map(\.1)
         for (kind, object) in plan { kinds[object] = kind }
+        for object in order { withhold(object) }
         // A reference may lead to an object that another one's key keeps from being inserted again, and the other way
         // round.
         repeat { try keepKeysUnique() } while try keepReferences()
+    }
+
+    /// Leaves out what cannot be undone because of derived values.
+    private mutating func withhold(_ object: ObjectID) {
+        for left in derived.withheld[object] ?? [] {
+            guard let step = steps[object] else { return }
+            steps[object] =
+                left.isWhole ? nil : step.without(Array(left.attributes), base.shape.newestLayout(object.entityNumber))
+            let reason: RevertObstacle.Reason =
+                switch left.reason {
+                case .keyTaken(let other): .keyTaken(by: other)
+                case .derivedOutOfRange(let other): .derivedOutOfRange(of: other)
+                }
+            stop(object, reason, left.named.sorted())
+        }
     }
 
     mutating func stop(_ object: ObjectID, _ reason: RevertObstacle.Reason, _ attributes: [UInt16]) {
@@ -278,6 +302,8 @@ package struct RevertPlan {
     ) throws(StoreError) -> RevertObstacle? {
         for number in base.shape.indexes(of: object.entityNumber) where base.shape.indexes[number].id.isUnique {
             let index = base.shape.indexes[number]
+            // The old values count for nothing.
+            if index.id.attributes.contains(where: { derived.isWorkedOut($0, object.entityNumber) }) { continue }
             guard let bytes = try key(object, step, index) else { continue }
             let key = Key(index: number, bytes: bytes)
             var other = claimed[key]
@@ -341,12 +367,14 @@ package struct RevertPlan {
 
 extension Engine {
     /// How to undo a transaction; nil if history does not have it.
-    package func revertPlan(of number: UInt64, in base: View) throws(StoreError) -> RevertPlan? {
+    package func revertPlan(
+        of number: UInt64, in base: View, _ derived: RevertDerivation = .none
+    ) throws(StoreError) -> RevertPlan? {
         var plan: RevertPlan?
         guard number > tracking.horizon else { return nil }
         try tracked(base).forEachTransaction(after: number - 1) { (transaction) throws(StoreError) in
             // This is the first transaction found. It is another one if the file begins after `number`.
-            if transaction.number == number { plan = try RevertPlan(undoing: transaction, in: base) }
+            if transaction.number == number { plan = try RevertPlan(undoing: transaction, in: base, derived) }
             return false
         }
         return plan

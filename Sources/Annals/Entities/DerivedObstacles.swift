@@ -1,0 +1,215 @@
+// Derived values that a revert or a transaction of another store cannot write, and the changes that they come from.
+//
+// Invariant:
+// DO1  Without the changes of all causes, the object's derived value is as it was before the transaction.
+
+/// A derived attribute whose type does not have the value.
+struct DerivedOutOfRange {
+    let object: ObjectID
+    let owner: String
+    let derived: DerivedPlan.Derived
+
+    var error: StoreError {
+        StoreError(
+            .valueOutOfRange,
+            "“\(derived.property.name)” of “\(owner)” \(object.number) is derived, and its type cannot have the result: "
+                + "give it a wider type, or change the values that it is derived from.",
+            ObjectFacts(owner, [derived.property.name]))
+    }
+}
+
+/// Looks at what a transaction leaves when everything is worked out.
+struct DerivedObstacles {
+    private struct Key: Hashable {
+        let index: Int
+        let bytes: [UInt8]
+    }
+
+    private let plan: DerivedPlan
+    private let pending: PendingTransaction
+
+    init(_ plan: DerivedPlan, _ pending: PendingTransaction) { (self.plan, self.pending) = (plan, pending) }
+
+    /// Throws an error with `upkeepObstacles` if some of the values cannot be written.
+    func requireNone(_ outOfRange: [DerivedOutOfRange]) throws(StoreError) {
+        var obstacles: [UpkeepObstacle] = []
+        for found in outOfRange {
+            let attributes: Set = [found.derived.attribute]
+            obstacles.append(
+                UpkeepObstacle(
+                    object: found.object, reason: .derivedOutOfRange(of: found.object), attributes: attributes,
+                    causes: try causes(of: attributes, found.object)))
+        }
+        if let first = outOfRange.first {
+            throw StoreError(first.error.code, first.error.message, upkeepObstacles: obstacles)
+        }
+        for (object, index, other) in try takenKeys() {
+            let attributes = Set(pending.shape.indexes[index].id.attributes)
+            obstacles.append(
+                UpkeepObstacle(
+                    object: object, reason: .keyTaken(by: other), attributes: attributes,
+                    causes: try causes(of: attributes, object)))
+        }
+        guard let (_, index, other) = try takenKeys().first else { return }
+        let error = Indexes.uniqueViolation(pending.shape.indexes[index], by: other)
+        throw StoreError(error.code, error.message, upkeepObstacles: obstacles)
+    }
+
+    // MARK: Keys
+
+    /// The objects that would have a unique key of another object, in the order of the changes.
+    private func takenKeys() throws(StoreError) -> [(object: ObjectID, index: Int, by: ObjectID)] {
+        guard plan.keys.contains(where: { !$0.value.isEmpty }) else { return [] }
+        var order: [(object: ObjectID, key: Key)] = []
+        var objects: [Key: [ObjectID]] = [:]
+        let shape = pending.shape
+        var writer = ByteWriter(capacity: 256)
+        try pending.builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+            let entity = change.object.entityNumber
+            guard change.kind != .delete, let bytes, let keys = plan.keys[entity], !keys.isEmpty,
+                let layout = shape.newestLayout(entity)
+            else { return true }
+            let row = try RowImage(bytes, layout: layout)
+            for index in keys {
+                let indexShape = shape.indexes[index]
+                try indexShape.forEachKey(of: row, in: &writer, large: IndexShape.noLargeKeys) { (bytes, hasAbsent) in
+                    if hasAbsent { return }
+                    let key = Key(index: index, bytes: Array(bytes))
+                    order.append((change.object, key))
+                    objects[key, default: []].append(change.object)
+                }
+            }
+            return true
+        }
+        var taken: [(object: ObjectID, index: Int, by: ObjectID)] = []
+        for (object, key) in order {
+            guard let owner = try owner(of: key, objects[key] ?? []), owner != object else { continue }
+            taken.append((object, key.index, owner))
+        }
+        return taken
+    }
+
+    /// The object that keeps the key: the one that had it before if it still has it, otherwise the first one.
+    private func owner(of key: Key, _ objects: [ObjectID]) throws(StoreError) -> ObjectID? {
+        let id = pending.shape.indexes[key.index].id
+        guard pending.base.indexes(entity: id.entity).contains(id),
+            let holder = try pending.base.first(id, key: key.bytes),
+            objects.contains(holder) || !pending.isChangedHere(holder)
+        else { return objects.first }
+        return holder
+    }
+
+    // MARK: Causes
+
+    /// The changes of this transaction from which attributes of an object get their values.
+    private func causes(
+        of attributes: Set<UInt16>, _ object: ObjectID
+    ) throws(StoreError) -> [ObjectID: Set<UInt16>] {
+        let own = try pending.builder.ownChange(of: object)
+        if let own, own.kind == .insert { return [object: []] }
+        var causes: [ObjectID: Set<UInt16>] = [:]
+        let owner = plan.owners[object.entityNumber]
+        let fromOthers = owner?.derived.filter { attributes.contains($0.attribute) } ?? []
+        for derived in fromOthers { try add(plan.sides[derived.side], object, to: &causes) }
+        let others = Set(fromOthers.map(\.attribute))
+        guard let own, let layout = pending.newestLayout(object.entityNumber) else { return causes }
+        let written = layout.entity.attributes.enumerated().filter { own.attributes.contains($0.offset) }
+            .filter { !plan.isWorkedOut($0.element.number, of: object.entityNumber) }.map(\.offset)
+        var numbers = Set(written.map { layout.entity.attributes[$0].number })
+        if !attributes.subtracting(others).isDisjoint(with: plan.attributes[object.entityNumber] ?? []) {
+            let sources = try sources(of: attributes, object, written, layout)
+            if !sources.isEmpty { numbers = sources.union(numbers.intersection(attributes)) }
+        } else {
+            numbers.formIntersection(attributes)
+        }
+        if !numbers.isEmpty { causes[object] = numbers }
+        // Delete rules may have taken away what it is derived from.
+        for lost in pending.losses[object, default: [:]].values.joined() { causes[lost] = [] }
+        return causes
+    }
+
+    /// Adds the changes of objects that refer to one, or did before.
+    private func add(
+        _ side: DerivedPlan.Side, _ object: ObjectID, to causes: inout [ObjectID: Set<UInt16>]
+    ) throws(StoreError) {
+        guard let layout = pending.newestLayout(side.member) else { return }
+        let places = [(attribute: side.attribute, position: side.position)] + side.summed
+        try pending.builder.forEachEntry(withRows: true) { (change, bytes) throws(StoreError) in
+            guard change.object.entityNumber == side.member else { return true }
+            var refers = false
+            if change.kind != .delete, let bytes {
+                refers = try refersTo(object, try RowImage(bytes, layout: layout), side)
+            }
+            if !refers {
+                _ = try pending.base.withRow(change.object) { (row) throws(StoreError) in
+                    refers = try refersTo(object, row, side)
+                }
+            }
+            guard refers else { return true }
+            if change.kind == .update {
+                let written = places.filter { change.contains(attributePosition: $0.position) }.map(\.attribute)
+                if !written.isEmpty { causes[change.object, default: []].formUnion(written) }
+            } else {
+                causes[change.object] = []
+            }
+            return true
+        }
+    }
+
+    private func refersTo(_ object: ObjectID, _ row: RowImage, _ side: DerivedPlan.Side) throws(StoreError) -> Bool {
+        guard let place = row.layout.position(ofAttribute: side.attribute) else { return false }
+        return switch try pending.value(row, at: place) {
+        case .object(let other): other == object
+        case .orderedObjects(let objects), .objects(let objects): objects.contains(object)
+        default: false
+        }
+    }
+
+    /// The attributes among the written ones without which derived ones would have other values. Found by trial: the
+    /// program's closures do not say what they read.
+    private func sources(
+        of attributes: Set<UInt16>, _ object: ObjectID, _ written: [Int], _ layout: RowLayout
+    ) throws(StoreError) -> Set<UInt16> {
+        guard let model = plan.ofOwnProperties[object.entityNumber] else { return [] }
+        let old = try valuesBefore(object, written, layout)
+        return try pending.withValue(of: object, model.type) { (value, binding) throws(StoreError) in
+            func derived() throws(StoreError) -> [StoredValue] {
+                binding.model.rules.derive(value)
+                return try binding.changes(UnsafeRawPointer(value)).compactMap { place in
+                    attributes.contains(layout.entity.attributes[place.position].number) ? place.value : nil
+                }
+            }
+            let after = try derived()
+            var sources: Set<UInt16> = []
+            for (index, property) in binding.properties.enumerated() {
+                guard let before = old[binding.position(of: index)] else { continue }
+                let address = value + property.offset
+                guard let now = try? property.codec.value(at: address), property.codec.store(before, at: address)
+                else { continue }
+                if try derived() != after {
+                    sources.insert(layout.entity.attributes[binding.position(of: index)].number)
+                }
+                _ = property.codec.store(now, at: address)
+            }
+            return sources
+        }
+    }
+
+    /// The values at some positions before the transaction.
+    private func valuesBefore(
+        _ object: ObjectID, _ positions: [Int], _ layout: RowLayout
+    ) throws(StoreError) -> [Int: Value] {
+        var values: [Int: Value] = [:]
+        _ = try pending.base.withRow(object) { (row) throws(StoreError) in
+            for position in positions {
+                let attribute = layout.entity.attributes[position]
+                guard let place = row.layout.position(ofAttribute: attribute.number) else {
+                    values[position] = try Value(attribute.valueBeforeItExisted)
+                    continue
+                }
+                values[position] = try Value(try pending.value(row, at: place))
+            }
+        }
+        return values
+    }
+}

@@ -1,0 +1,22 @@
+// What a plan for undoing a transaction must know of derived attributes.
+
+/// Attributes that are worked out when the plan has been carried out, and what was found to be impossible because of
+/// them.
+package struct RevertDerivation {
+    /// Whether an attribute of an entity is derived.
+    let isDerived: (_ attribute: UInt16, _ entity: UInt16) -> Bool
+    /// The same without attributes that keep a value that is written.
+    let isWorkedOut: (_ attribute: UInt16, _ entity: UInt16) -> Bool
+    /// What to leave out.
+    private(set) var withheld: [ObjectID: [WithheldChange]] = [:]
+
+    package static var none: Self { Self(isDerived: { (_, _) in false }, isWorkedOut: { (_, _) in false }) }
+
+    package init(
+        isDerived: @escaping (_ attribute: UInt16, _ entity: UInt16) -> Bool,
+        isWorkedOut: @escaping (_ attribute: UInt16, _ entity: UInt16) -> Bool,
+        withheld: [ObjectID: [WithheldChange]] = [:]
+    ) {
+        (self.isDerived, self.isWorkedOut, self.withheld) = (isDerived, isWorkedOut, withheld)
+    }
+}
