@@ -123,4 +123,50 @@ import Testing
         try store.close()
         try folder.expectIntact()
     }
+
+    /// Derived attributes that have changed since are no reason to keep an inserted object, or to call one that exists
+    /// again another one.
+    @Test func aRevertOfAnInsertionOrDeletionIsInNoConflict() throws {
+        let folder = try StoreFolder()
+        let store = try Store(at: folder.path, entities: Self.entities)
+        let (team, insertion) = try store.write { try $0.insert(Team(name: "Reds")) }
+        func addPlayer(_ name: String) throws {
+            try store.write { try $0.insert(Player(first: name, last: "l", points: 3, team: team)) }
+        }
+        func revert(_ token: HistoryToken?) throws -> HistoryToken? {
+            let outcome = try store.revert(#require(token))
+            #expect(outcome.conflicts.isEmpty)
+            return outcome.token
+        }
+        try addPlayer("a")
+        #expect(try store.snapshot()[team]?.size == 1)
+        let deletion = try revert(insertion)
+        #expect(try store.snapshot()[team] == nil)
+        // It exists again, and only derived attributes differ.
+        #expect(try revert(deletion) != nil)
+        try addPlayer("b")
+        #expect(try revert(deletion) == nil)
+        // It was deleted again with other derived attributes.
+        try store.write { try $0.delete(team) }
+        #expect(try revert(deletion) != nil)
+        #expect(try store.snapshot()[team]?.name == "Reds")
+        try expectRight(store, ["a l", "b l"])
+        try store.close()
+        try folder.expectIntact()
+    }
+
+    @Test func conflictsOfARevertNameWhatUsersSet() throws {
+        let folder = try StoreFolder()
+        let store = try Store(at: folder.path, entities: Self.entities)
+        let (player, insertion) = try store.write { try $0.insert(Player(first: "f", last: "l")) }
+        let update = try store.write { try $0.update(player) { $0.first = "g" } }.token
+        try store.write { try $0.update(player) { $0.first = "h" } }
+        for token in [insertion, update] {
+            let outcome = try store.revert(#require(token))
+            #expect(outcome.conflicts.map(\.reason) == [.changedSince])
+            #expect(outcome.conflicts.map(\.attributes) == [["first"]])
+        }
+        try store.close()
+        try folder.expectIntact()
+    }
 }

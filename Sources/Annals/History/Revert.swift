@@ -111,15 +111,8 @@ extension Store {
                 isWorkedOut: { [upkeep] in upkeep?.isWorkedOut($0, of: $1, pending) ?? false }, withheld: withheld)
             let plan = try self.plan(number, pending.base, engine, derived)
             if upkeep != nil { changed = Set(plan.steps.keys) }
-            // Derived values change with others, and are worked out again.
-            let obstacles = plan.obstacles.filter { obstacle in
-                obstacle.kind != .update || obstacle.reason != .changedSince || obstacle.attributes.isEmpty
-                    || !obstacle.attributes.allSatisfy {
-                        upkeep?.isDerived($0, of: obstacle.object.entityNumber, pending) ?? false
-                    }
-            }
-            if obstacles.isEmpty || policy == .ours { try plan.carryOut(with: pending) }
-            return obstacles.map { RevertConflict($0, pending.catalog) }
+            if plan.obstacles.isEmpty || policy == .ours { try plan.carryOut(with: pending) }
+            return plan.obstacles.map { RevertConflict($0, pending.catalog) }
         }
         return RevertOutcome(token: token, conflicts: conflicts)
     }

@@ -3,7 +3,8 @@
 //
 // Invariants:
 // U1  A step writes only what the transaction wrote. Attributes that it did not touch keep their present value.
-// U2  A value is set back only if it is still the one that the transaction wrote.
+// U2  A value is set back only if it is still the one that the transaction wrote. Derived attributes are not looked at:
+//     they change with others.
 // U3  The steps together leave unique keys unique.
 // U4  The steps together write references only to objects that exist after them.
 
@@ -167,6 +168,7 @@ package struct RevertPlan {
             // A removed attribute has nothing to be set back, unless another one has its name now.
             guard let position = layout.position(ofAttribute: number) else {
                 if let other = replacement(of: written.layout.entity.attributes[place], in: layout),
+                    !derived.isDerived(other, layout.number),
                     try !isEqual(value(written.layout.entity.attributes[place], in: before), written.value(at: place))
                 {
                     replaced.append(other)
@@ -176,10 +178,11 @@ package struct RevertPlan {
             let attribute = layout.entity.attributes[position]
             let (current, old) = (try value(attribute, in: now), try value(attribute, in: before))
             if try isEqual(current, old) { continue }
+            let isDerived = derived.isDerived(number, layout.number)
             if try !isEqual(current, value(attribute, in: written)) {
-                different.append(number)
+                if !isDerived { different.append(number) }
             } else if old == .absent, !attribute.isOptional {
-                missing.append(number)
+                if !isDerived { missing.append(number) }
             } else {
                 values.append((position, old))
             }
@@ -213,9 +216,9 @@ package struct RevertPlan {
         if !missing.isEmpty { return stop(change, .requiredMissing, missing) }
         var replaced: [UInt16] = []
         for (place, attribute) in before.layout.entity.attributes.enumerated() {
-            guard let other = replacement(of: attribute, in: layout), try before.value(at: place) != .absent else {
-                continue
-            }
+            guard let other = replacement(of: attribute, in: layout), !derived.isDerived(other, layout.number),
+                try before.value(at: place) != .absent
+            else { continue }
             replaced.append(other)
         }
         if !replaced.isEmpty { stop(change, .attributeReplaced, replaced) }
@@ -235,11 +238,11 @@ package struct RevertPlan {
         return try base.core.row(at: offset, object.entityNumber, base.shape)
     }
 
-    /// The numbers of the attributes in which two rows differ, as the newest schema reads them.
+    /// The numbers of the attributes in which two rows differ, as the newest schema reads them. Without derived ones.
     private func differences(_ left: RowImage, _ right: RowImage, _ layout: RowLayout) throws(StoreError) -> [UInt16] {
         var different: [UInt16] = []
         if left.fileOffset == right.fileOffset { return different }
-        for attribute in layout.entity.attributes {
+        for attribute in layout.entity.attributes where !derived.isDerived(attribute.number, layout.number) {
             if try !isEqual(value(attribute, in: left), value(attribute, in: right)) {
                 different.append(attribute.number)
             }
