@@ -108,10 +108,12 @@ private final class VersionTurns {
     /// Whether the newer version has migrations by now.
     private var isThird = false
     private(set) var round = 0
+    private let isCreatedBySecond: Bool
 
     init(seed: UInt64) throws {
         folder = try StoreFolder()
         random = SeededRandom(seed)
+        isCreatedBySecond = seed % 2 == 1
     }
 
     private func below(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &random) }
@@ -145,6 +147,8 @@ private final class VersionTurns {
     }
 
     func run(rounds: Int) throws {
+        // Either version creates the store.
+        if isCreatedBySecond { try openSecond() }
         try openFirst()
         let begin = below(60)
         while round < rounds {

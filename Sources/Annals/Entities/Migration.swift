@@ -223,6 +223,7 @@ extension Store {
     }
 
     func prepare(_ declaration: EntityDeclaration, _ migrations: [Migration]) throws {
+        if options.access == .readWrite { try addUnderFormerNames(declaration, migrations) }
         var done = try migrationsDone()
         if try newest().view.catalog.isWithoutEntities, !migrations.isEmpty {
             guard options.access == .readWrite else {
@@ -267,13 +268,13 @@ extension Store {
             try declaration.additions(to: newest().view.catalog, isOlder: isOlder, exchanged: exchanged))
     }
 
-    private func migrationsDone() throws -> Set<String> {
+    func migrationsDone() throws -> Set<String> {
         let prefix = Transaction.migrationPrefix
         return Set(
             try snapshot().allMetadataKeys().filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) })
     }
 
-    fileprivate static func metadataAddition(_ catalog: SchemaCatalog) -> [SchemaChange] {
+    static func metadataAddition(_ catalog: SchemaCatalog) -> [SchemaChange] {
         catalog.number(ofEntity: ReservedEntity.metadata.name) == nil ? [.addEntity(ReservedEntity.metadata)] : []
     }
 
@@ -318,11 +319,11 @@ extension Transaction {
 
     fileprivate static let exchangePrefix = ReservedEntity.ownKeyPrefix + "exchanged."
 
-    fileprivate func note(exchange ring: String) throws(StoreError) {
+    func note(exchange ring: String) throws(StoreError) {
         try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.exchangePrefix + ring)
     }
 
-    fileprivate func note(_ migration: Migration) throws {
+    func note(_ migration: Migration) throws {
         try setOwnMetadata(Date.now.timeIntervalSince1970, for: Self.migrationPrefix + migration.name)
     }
 
@@ -457,7 +458,7 @@ extension SchemaChange {
 
 extension SchemaCatalog {
     /// Whether the newest version has no entity but the store's own.
-    fileprivate var isWithoutEntities: Bool { entities(version: newestVersion).allSatisfy(\.name.isReserved) }
+    var isWithoutEntities: Bool { entities(version: newestVersion).allSatisfy(\.name.isReserved) }
 
     /// Whether an entity has that name, or had it before it was renamed.
     fileprivate func hasOrRenamed(_ entity: String) -> Bool {
