@@ -211,7 +211,9 @@ extension AppliedOrigins {
                     + "was made in "
                     + (isOwn ? "this store" : "the store \(place.storeIdentifier)")
                     + " up to \(place.number), and here is what was made there up to "
-                    + "\(here): what became of it in between is not known. Apply it to a new store.")
+                    + "\(here): what became of it in between is not known. Export its history instead, after "
+                    + "transaction 0: that lacks only objects of which no history is kept. If it was cleaned, that "
+                    + "throws “tokenExpired”. Apply it to a new store.")
         }
     }
 

@@ -12,7 +12,9 @@ extension Store {
     /// transaction, and those that change the schema, contain the entities.
     ///
     /// Entities whose history is off are only in that first transaction, which is then the newest state. Later
-    /// transactions come without their changes, and may be empty. A reference to an object that the other store never
+    /// transactions come without their changes, and may be empty. A store that has something of the state already cannot
+    /// take it. If `target` names a store from which something was applied here, its export has no state and begins with
+    /// the history of the other entities. For another store, export after `.number(0)` to get the same. A reference to an object that the other store never
     /// received is a reference to an unknown object there (`ApplyConflict`). If the history of an entity was turned on
     /// after `place`, this throws `historyGap`: export everything again.
     ///
@@ -74,18 +76,26 @@ extension Store {
     private func wholeState(_ end: Snapshot, to target: UUID?) throws(StoreError) -> Snapshot? {
         guard let state = try oldestWhole(end) else { return nil }
         let oldest = try oldest(end, to: target)
-        return oldest.exported.number == 0 && state.view.number == oldest.number ? nil : state
+        if oldest.exported.number == 0, state.view.number == oldest.number { return nil }
+        // A store from which something came here has that already, and takes no state. Its objects without history are
+        // the only ones that history lacks.
+        guard let target, oldest.exported.number == 0, try AppliedOrigins(end).record(of: target) != nil else {
+            return state
+        }
+        let whole = try oldestWhole(end, countsHistoryOff: false)
+        return whole == nil || whole?.view.number == oldest.number ? nil : state
     }
 
     /// The state after which history has every transaction complete; nil if it has all transactions that ever were. The
-    /// end, if the history of an entity is off.
-    private func oldestWhole(_ end: Snapshot) throws(StoreError) -> Snapshot? {
+    /// end, if the history of an entity is off and counts.
+    private func oldestWhole(_ end: Snapshot, countsHistoryOff: Bool = true) throws(StoreError) -> Snapshot? {
         let (engine, view) = (end.engine, end.view)
         let coverage = try reading(nil, engine).coverage
         var number = try engine.tracked(view).lastCleaned(coverage, after: coverage.horizon) ?? coverage.horizon
         for gap in coverage.gaps
         where view.catalog.entity(gap.entity, version: view.catalog.newestVersion) != nil {
-            number = max(number, try GapReport(gap, engine, identifier).last ?? view.number)
+            let last = try GapReport(gap, engine, identifier).last
+            if let last = last ?? (countsHistoryOff ? view.number : nil) { number = max(number, last) }
         }
         if number >= view.number, view.number > 0 { return end }
         guard number > 0 else { return nil }
