@@ -82,6 +82,103 @@ import Testing
         try end()
     }
 
+    private func isForeign<E: Entity>(
+        _ reference: Reference<E>?, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let reference = try #require(reference, sourceLocation: sourceLocation)
+        expect(.referenceForeign, sourceLocation: sourceLocation) { try here.snapshot()[reference] }
+        #expect(try there.snapshot()[reference] != nil, sourceLocation: sourceLocation)
+    }
+
+    /// Every way in which a reference is read from a store, beside those above.
+    @Test func whatIsReadIsOfItsStore() throws {
+        let link = Link(note: try #require(try there.snapshot().references(to: Note.self).first))
+        try there.write { _ = try $0.insert(Card(link: link)) }
+        try there.setMetadata(link, for: "link")
+        let snapshot = try there.snapshot()
+        // Lists, single properties, groups and Codable values.
+        try isForeign(snapshot.fetch(Note.self).first?.labels.first)
+        try isForeign(snapshot.values(of: \Note.group).first ?? nil)
+        try isForeign(snapshot.values(of: \Note.labels).first?.first)
+        try isForeign(snapshot.select(Note.self, \.title, \.group).first?.1)
+        try isForeign(snapshot.groups(by: \Note.group).first?.key)
+        try isForeign(snapshot.minimum(of: \Note.group))
+        try isForeign(snapshot.groups(by: \Note.title, aggregating: \Note.group).first?.maximum(\.group))
+        try isForeign(snapshot.fetch(Card.self).first?.link?.note)
+        try isForeign((snapshot.values(of: \Card.link).first ?? nil)?.note)
+        try isForeign(snapshot.metadata("link", as: Link.self)?.note)
+        try isForeign(there.write { try $0.fetch(Note.self).first?.labels.first }.result)
+        // History.
+        let changes = try there.history(after: 0, includingValues: true).flatMap(\.changes)
+        try isForeign(changes.lazy.compactMap { $0.reference(to: Note.self) }.first)
+        for change in changes where change.entity == "Note" {
+            try isForeign(change.after(of: Note.self)?.group)
+            try isForeign(change.after(of: Note.self)?.labels.first)
+        }
+        for change in changes where change.entity == "Card" { try isForeign(change.after(of: Card.self)?.link?.note) }
+        try end()
+    }
+
+    @Test func whatContextsReadIsOfTheirStore() throws {
+        let context = there.makeContext()
+        let note = try #require(try context.fetch(Note.self).first)
+        func value() -> Note {
+            var value = Note()
+            note.update { value = $0 }
+            return value
+        }
+        try isForeign(value().labels.first)
+        try isForeign(note.labels.first?.reference)
+        let results = try context.results(Note.self)
+        try isForeign(results.references.first)
+        try isForeign(results.first?.reference)
+        try isForeign(results.first?.labels.first?.reference)
+        // Set before its target was saved.
+        let (group, label) = (context.insert(Group(name: "new")), context.insert(Label(name: "new")))
+        note.group = group
+        note.labels.append(label)
+        try context.save()
+        try isForeign(group.reference)
+        try isForeign(value().group)
+        try isForeign(value().labels.last)
+        context.delete(try #require(try context.fetch(Label.self).first))
+        try isForeign(value().labels.last)
+        context.close()
+        try end()
+    }
+
+    @Test func liveResultsAreOfTheirStore() async throws {
+        var updates = there.results(Note.self).makeAsyncIterator()
+        let update = try #require(try await updates.next())
+        try isForeign(update.references.first)
+        try isForeign(update.values.first?.group)
+        try isForeign(update.values.first?.labels.first)
+        try end()
+    }
+
+    @Test func tombstonesAreOfTheirStore() throws {
+        let note = try #require(try there.snapshot().references(to: Note.self).first)
+        let token = try #require(try there.write { try $0.delete(note) }.token)
+        let change = try #require(try there.history(after: token.number - 1).first?.changes.first)
+        let reference = try #require(change.tombstone(of: Note.self)?.reference)
+        expect(.referenceForeign) { try here.snapshot()[reference] }
+        try end()
+    }
+
+    /// A predicate that cannot be translated asks each object.
+    @Test func evaluatedPredicatesFindNothingOfAnotherStore() throws {
+        let foreign = try groups(there)[0]
+        let inside: Predicate<Object<Group>> = #Predicate { ($0.reference == foreign) == ($0.name.count > 1) }
+        let through: Predicate<Object<Group>> = #Predicate { group in
+            group.notes.contains { note in (note.group?.reference == foreign) == (note.title.count > 1) }
+        }
+        for predicate in [inside, through] {
+            #expect(try here.snapshot().count(Group.self, where: predicate) == 0)
+            #expect(try there.snapshot().count(Group.self, where: predicate) == 1)
+        }
+        try end()
+    }
+
     @Test func listsAreOfThisStore() throws {
         let label = try there.write { try $0.insert(Label(name: "blue")) }.result
         try here.write { _ = try $0.insert(Label(name: "red")) }

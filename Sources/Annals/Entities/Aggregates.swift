@@ -4,9 +4,13 @@ public import FoundationEssentials
 
 /// What is known of the values of one property: null does not count.
 struct Aggregate {
+    /// The mark of the store that the values are of (`UUIDBytes.mark`).
+    let storeMark: UInt32
     var sum = NumberSum()
     private(set) var least: Value = .null
     private(set) var greatest: Value = .null
+
+    init(storeMark: UInt32) { self.storeMark = storeMark }
 
     /// Values compare as they are sorted, so NaN is greater than every number.
     mutating func addExtremes(_ value: Value) {
@@ -30,8 +34,11 @@ struct Aggregate {
     }
 
     /// The extreme as a property; nil if there is none. Of equal ones it is always the same.
-    static func property<V: AttributeValue>(_ extreme: Value) -> V? {
-        extreme.isNull ? nil : V(attributeValue: extreme.withOneZero)
+    func property<V: AttributeValue>(_ extreme: Value) -> V? {
+        if let object = extreme.object, let type = V.self as? any AnyReference.Type {
+            return type.init(object, of: storeMark) as? V
+        }
+        return extreme.isNull ? nil : V(attributeValue: extreme.withOneZero)
     }
 }
 
@@ -149,7 +156,7 @@ extension Snapshot {
         let index = try binding.requireProperty(path, for: "compared by")
         let (position, property) = (binding.position(of: index), binding.properties[index])
         let initial = property.codec.isOptional ? Value.null : property.initial
-        var aggregate = Aggregate()
+        var aggregate = Aggregate(storeMark: binding.storeMark)
         // In descending order, what has no value comes last, so the first one decides.
         if fetch.plan.isInOrder, isGreatest || !layout.slots[position].isOptional {
             try fetch.forEachRow { (object, row) throws(StoreError) in
@@ -163,7 +170,7 @@ extension Snapshot {
                 return true
             }
         }
-        return Aggregate.property(isGreatest ? aggregate.greatest : aggregate.least)
+        return aggregate.property(isGreatest ? aggregate.greatest : aggregate.least)
     }
 }
 
@@ -212,12 +219,12 @@ public struct FetchGroup<E: Entity, Key> {
 
     /// The least value of a property of theirs; nil if none of them has one, or if it was not asked for.
     public func minimum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) -> V? {
-        aggregate(path).flatMap { Aggregate.property($0.least) }
+        aggregate(path).flatMap { $0.property($0.least) }
     }
 
     /// The greatest value of a property of theirs; nil if none of them has one, or if it was not asked for.
     public func maximum<V: AttributeValue>(_ path: any KeyPath<E, V> & Sendable) -> V? {
-        aggregate(path).flatMap { Aggregate.property($0.greatest) }
+        aggregate(path).flatMap { $0.property($0.greatest) }
     }
 
     /// The sum of an optional property.
@@ -227,12 +234,12 @@ public struct FetchGroup<E: Entity, Key> {
 
     /// The least value of an optional property.
     public func minimum<V: AttributeValue>(_ path: any KeyPath<E, V?> & Sendable) -> V? {
-        aggregate(path).flatMap { Aggregate.property($0.least) }
+        aggregate(path).flatMap { $0.property($0.least) }
     }
 
     /// The greatest value of an optional property.
     public func maximum<V: AttributeValue>(_ path: any KeyPath<E, V?> & Sendable) -> V? {
-        aggregate(path).flatMap { Aggregate.property($0.greatest) }
+        aggregate(path).flatMap { $0.property($0.greatest) }
     }
 
     private func aggregate(_ path: any PartialKeyPath<E> & Sendable) -> Aggregate? {
@@ -285,7 +292,8 @@ extension Snapshot {
                 let value = try row.value(column.position, object, view, layout)
                 values.append(value.isNull ? column.initial : value)
             }
-            let empty = (count: 0, aggregates: [Aggregate](repeating: Aggregate(), count: columns.count))
+            let none = Aggregate(storeMark: binding.storeMark)
+            let empty = (count: 0, aggregates: [Aggregate](repeating: none, count: columns.count))
             found[key, default: empty].count += 1
             for (index, value) in values.enumerated() {
                 found[key]?.aggregates[index].sum.add(value)
@@ -295,7 +303,7 @@ extension Snapshot {
         }
         var keyed: [(bytes: [UInt8], group: FetchGroup<E, Key>)] = []
         for (value, group) in found {
-            guard let key = property.codec.property(of: value) as? Key else {
+            guard let key = property.codec.property(of: value, in: binding.storeMark) as? Key else {
                 throw StoreError(
                     .valueOutOfRange,
                     "“\(property.name)” of “\(binding.model.name)” has a value in the store that its type in the "

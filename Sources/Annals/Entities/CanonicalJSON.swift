@@ -17,6 +17,18 @@ enum CanonicalJSON {
         return String(decoding: data, as: UTF8.self)
     }
 
+    /// Decodes values of the store with a mark: references in them are of that store.
+    static func decoder(of mark: UInt32) -> JSONDecoder {
+        let decoder = JSONDecoder()
+        if mark != 0, let storeKey { decoder.userInfo[storeKey] = mark }
+        return decoder
+    }
+
+    private static let storeKey = CodingUserInfoKey(rawValue: "annals.store")
+
+    /// The mark of the store whose values are decoded; 0 if it is not known.
+    static func mark(of decoder: any Decoder) -> UInt32 { storeKey.flatMap { decoder.userInfo[$0] as? UInt32 } ?? 0 }
+
     /// Says to references that they are encoded for a store, which does not say to itself which one it is: equal values
     /// have one text, also in a copy of the store with another identity.
     private static let storedForm: [CodingUserInfoKey: any Sendable] =

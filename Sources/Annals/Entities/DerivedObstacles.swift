@@ -183,13 +183,13 @@ struct DerivedObstacles {
             var sources: Set<UInt16> = []
             for (index, property) in binding.properties.enumerated() {
                 guard let before = old[binding.position(of: index)] else { continue }
-                let address = value + property.offset
-                guard let now = try? property.codec.value(at: address), property.codec.store(before, at: address)
+                let (codec, address) = (property.codec, value + property.offset)
+                guard let now = try? codec.value(at: address), codec.store(before, of: binding.storeMark, at: address)
                 else { continue }
                 if try derived() != after {
                     sources.insert(layout.entity.attributes[binding.position(of: index)].number)
                 }
-                _ = property.codec.store(now, at: address)
+                _ = codec.store(now, of: binding.storeMark, at: address)
             }
             return sources
         }

@@ -41,8 +41,8 @@ extension Entity {
 ///
 /// It is the object's ID, with four bytes that tell stores apart. With a reference that a store has given, reading and
 /// writing throw `referenceForeign` in another store, and a predicate finds nothing there. One that was made from an ID
-/// alone, or comes from a list, a `Codable` value, a single property or the history of a store, does not say of which
-/// store it is: it equals the references of all stores that have its ID.
+/// alone, or comes from a change of history that was decoded, does not say of which store it is: it equals the
+/// references of all stores that have its ID.
 ///
 /// A property of the type `Reference<E>?` is a relationship to one object, one of the type `[Reference<E>]` to several
 /// in an order, and one of the type `Set<Reference<E>>` to several without.
@@ -104,7 +104,7 @@ extension Reference: Codable {
         let container = try decoder.singleValueContainer()
         let parts = try container.decode(String.self).split(separator: "@", omittingEmptySubsequences: false)
         guard parts.count <= 2, let id = ObjectID(String(parts[0])),
-            let store = parts.count == 1 ? 0 : UInt32(parts[1], radix: 16),
+            let store = parts.count == 1 ? CanonicalJSON.mark(of: decoder) : UInt32(parts[1], radix: 16),
             parts.count == 1 || String(store, radix: 16) == parts[1]
         else {
             throw DecodingError.dataCorruptedError(

@@ -333,7 +333,9 @@ final class EntityBinding: @unchecked Sendable {
     func store(_ stored: Value, _ index: Int, into value: UnsafeMutableRawPointer) throws(StoreError) {
         let property = properties[index]
         if stored.isNull, !property.codec.isOptional { return }
-        if !property.codec.store(stored, at: value + property.offset) { throw outOfRange(columns[index].position) }
+        guard property.codec.store(stored, of: storeMark, at: value + property.offset) else {
+            throw outOfRange(columns[index].position)
+        }
     }
 
     @inline(never)

@@ -28,7 +28,7 @@ public struct Tombstone<E: Entity>: Sendable {
         guard let row, let index = E.model.properties.firstIndex(where: { $0.offset == offset }),
             let value = try? binding.kept(index, in: row), !value.isNull
         else { return nil }
-        return E.model.properties[index].codec.property(of: value)
+        return E.model.properties[index].codec.property(of: value, in: reference.store)
     }
 }
 
@@ -36,7 +36,7 @@ extension HistoryChange {
     /// What was kept of a deleted object. Nil if the change is no deletion, or one of another entity.
     public func tombstone<E: Entity>(of type: E.Type) -> Tombstone<E>? {
         guard kind == .delete, isSameName(entity, E.model.name) else { return nil }
-        return Tombstone(Reference(object), preserved, binding(type))
+        return Tombstone(Reference(object, of: storeMark), preserved, binding(type))
     }
 
     /// The object before the change. Nil for an insert, if the change is of another entity, if values were not
@@ -55,7 +55,7 @@ extension HistoryChange {
 
     /// The reference of the object; nil if it is of another entity.
     public func reference<E: Entity>(to type: E.Type) -> Reference<E>? {
-        isSameName(entity, E.model.name) ? Reference(object) : nil
+        isSameName(entity, E.model.name) ? Reference(object, of: storeMark) : nil
     }
 
     /// Whether an update changed a property. False for inserts, deletions and other entities.
@@ -65,6 +65,9 @@ extension HistoryChange {
         guard let index = E.model.properties.firstIndex(where: { $0.offset == offset }) else { return false }
         return attributes.contains { binding(E.self).isNamed(index, $0) }
     }
+
+    /// The mark of the store; 0 if the change was decoded.
+    private var storeMark: UInt32 { origin.schema?.layout(ofEntity: object.entityNumber)?.storeMark ?? 0 }
 
     private func value<E: Entity>(_ row: Row?) throws -> E? {
         guard let row, isSameName(entity, E.model.name) else { return nil }
@@ -101,9 +104,11 @@ final class HistoryBinding: Sendable {
     private let names: [String]?
     /// One for each property.
     private let places: [Place]
+    /// The mark of the store; 0 if it is not known.
+    private let storeMark: UInt32
 
     /// For rows of an unknown schema.
-    init(_ model: EntityModel) { (self.model, names, places) = (model, nil, []) }
+    init(_ model: EntityModel) { (self.model, names, places, storeMark) = (model, nil, [], 0) }
 
     /// - Parameters:
     ///   - layout: That of the rows.
@@ -111,6 +116,7 @@ final class HistoryBinding: Sendable {
     init(_ model: EntityModel, _ layout: RowLayout, _ present: StoreShape) {
         self.model = model
         names = layout.names
+        storeMark = layout.storeMark
         let newest = present.newestLayout(layout.number)
         places = model.properties.map { property in
             var place = Place()
@@ -160,7 +166,7 @@ final class HistoryBinding: Sendable {
             var found = try kept(index, in: row)
             if found == nil, isOfVersion { found = places[index].fallback }
             guard let stored = found, codec.isOptional || !stored.isNull else { continue }
-            if codec.store(stored, at: value + offset) { continue }
+            if codec.store(stored, of: storeMark, at: value + offset) { continue }
             let property = model.properties[index].name
             throw StoreError(
                 .valueOutOfRange,

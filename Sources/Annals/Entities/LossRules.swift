@@ -131,7 +131,7 @@ extension EntityModel {
                 case .objects(let objects): .objects(objects.filter { !isGone($0) })
                 default: value
                 }
-            if left != value { _ = codec.store(left, at: place) }
+            if left != value { _ = codec.store(left, of: codec.mark(at: place), at: place) }
         }
     }
 }

@@ -25,7 +25,7 @@ extension Snapshot {
     public func metadata<T: Decodable>(_ key: String, as type: T.Type) throws -> T? {
         guard let text = try metadataText(key) else { return nil }
         do {
-            return try JSONDecoder().decode(T.self, from: Data(text.utf8))
+            return try CanonicalJSON.decoder(of: mark).decode(T.self, from: Data(text.utf8))
         } catch {
             throw StoreError(
                 .typeMismatch, "The metadata under “\(key)” is no \(T.self): read it as the type that was stored.")

@@ -271,6 +271,10 @@ final class SnapshotSource: ObjectSource {
 
     init(_ snapshot: Snapshot) { self.snapshot = snapshot }
 
+    override func object<E: Entity>(_ reference: Reference<E>) -> Object<E>? {
+        Object(Reference(reference.id, of: snapshot.mark), self)
+    }
+
     override func value<E: Entity>(_ reference: Reference<E>) -> E? {
         do throws(StoreError) { return try snapshot.value(reference) } catch { note(error) }
         return nil

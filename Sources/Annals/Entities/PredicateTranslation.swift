@@ -44,10 +44,11 @@ struct PredicateTranslator {
             .evaluated(
                 Condition.Evaluation { object in
                     let source = SnapshotSource(snapshot)
+                    let storeMark = binding.storeMark
                     source.reads = reads
                     reads?.subject = object
                     let isMatch = try expression.evaluate(
-                        PredicateBindings((variable, Object<E>(Reference(object), source))))
+                        PredicateBindings((variable, Object<E>(Reference(object, of: storeMark), source))))
                     if let failure = source.failure { throw failure }
                     return isMatch
                 } title: {

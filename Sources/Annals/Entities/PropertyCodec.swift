@@ -14,8 +14,9 @@ protocol PropertyCodec: Sendable {
 
     /// The value to store of a property at an address; null for none.
     func value(at address: UnsafeRawPointer) throws -> Value
-    /// Replaces a property at an address by a stored value. False if there is no such value of its type.
-    func store(_ value: Value, at address: UnsafeMutableRawPointer) -> Bool
+    /// Replaces a property at an address by a stored value. False if there is no such value of its type. References get
+    /// the mark of the store that the value is of (`UUIDBytes.mark`); 0 if it is not known.
+    func store(_ value: Value, of mark: UInt32, at address: UnsafeMutableRawPointer) -> Bool
     /// Replaces a property at an address by the one at another.
     func copy(_ address: UnsafeRawPointer, to other: UnsafeMutableRawPointer)
     /// Makes a copy of a property at an address that is not initialized.
@@ -26,8 +27,10 @@ protocol PropertyCodec: Sendable {
     func value(of any: Any) throws -> Value?
     /// An object that a list refers to and that is of another store than the one with a mark; nil if none is.
     func foreignReference(at address: UnsafeRawPointer, to mark: UInt32) -> ObjectID?
-    /// The property of a stored value, as `Any`; nil if there is none.
-    func property(of value: Value) -> Any?
+    /// The mark of the references of a property at an address; 0 if there are none, or it is not known.
+    func mark(at address: UnsafeRawPointer) -> UInt32
+    /// The property of a value of the store with a mark, as `Any`; nil if there is none.
+    func property(of value: Value, in mark: UInt32) -> Any?
     /// The form in which the property of a stored value is stored now. Equal properties have the same one. An older
     /// version of the library stored sets in any order, and other programs may write JSON in another form.
     func canonical(_ value: Value) -> Value
@@ -41,6 +44,7 @@ extension PropertyCodec {
     var fallback: Value? { nil }
     func isUnknown(_ value: Value) -> Bool { false }
     func foreignReference(at address: UnsafeRawPointer, to mark: UInt32) -> ObjectID? { nil }
+    func property(of value: Value) -> Any? { property(of: value, in: 0) }
 }
 
 /// A codec that reads stored values which the type does not have as one that it has.
@@ -60,9 +64,11 @@ struct FallbackCodec: PropertyCodec {
 
     func value(at address: UnsafeRawPointer) throws -> Value { try base.value(at: address) }
 
-    func store(_ value: Value, at address: UnsafeMutableRawPointer) -> Bool {
-        base.store(value, at: address) || (!value.isNull && base.store(self.value, at: address))
+    func store(_ value: Value, of mark: UInt32, at address: UnsafeMutableRawPointer) -> Bool {
+        base.store(value, of: mark, at: address) || (!value.isNull && base.store(self.value, of: mark, at: address))
     }
+
+    func mark(at address: UnsafeRawPointer) -> UInt32 { base.mark(at: address) }
 
     func copy(_ address: UnsafeRawPointer, to other: UnsafeMutableRawPointer) { base.copy(address, to: other) }
 
@@ -74,8 +80,8 @@ struct FallbackCodec: PropertyCodec {
 
     func value(of any: Any) throws -> Value? { try base.value(of: any) }
 
-    func property(of value: Value) -> Any? {
-        base.property(of: value) ?? (value.isNull ? nil : base.property(of: self.value))
+    func property(of value: Value, in mark: UInt32) -> Any? {
+        base.property(of: value, in: mark) ?? (value.isNull ? nil : base.property(of: self.value, in: mark))
     }
 
     func canonical(_ value: Value) -> Value { base.canonical(value) }
@@ -91,7 +97,10 @@ enum PropertyForm: UInt8, Sendable {
 private protocol PropertyType {
     associatedtype Property
     static func encode(_ property: Property) throws -> Value
-    static func decode(_ value: Value) -> Property?
+    /// References get the mark of a store.
+    static func decode(_ value: Value, of mark: UInt32) -> Property?
+    /// The mark of its references; 0 if there are none, or it is not known.
+    static func mark(of property: Property) -> UInt32
     /// Whether the same property may be stored in several forms.
     static var hasForms: Bool { get }
     /// An object that a property refers to and that is of another store than the one with a mark; nil if none is.
@@ -100,6 +109,7 @@ private protocol PropertyType {
 
 extension PropertyType {
     static var hasForms: Bool { false }
+    static func mark(of property: Property) -> UInt32 { 0 }
     static func foreign(_ property: Property, to mark: UInt32) -> ObjectID? { nil }
 }
 
@@ -128,12 +138,17 @@ private struct ValueCodec<Form: PropertyType>: PropertyCodec {
         return try Form.encode(value)
     }
 
-    func store(_ value: Value, at address: UnsafeMutableRawPointer) -> Bool {
+    func mark(at address: UnsafeRawPointer) -> UInt32 {
+        guard isOptional else { return Form.mark(of: address.assumingMemoryBound(to: V.self).pointee) }
+        return address.assumingMemoryBound(to: V?.self).pointee.map { Form.mark(of: $0) } ?? 0
+    }
+
+    func store(_ value: Value, of mark: UInt32, at address: UnsafeMutableRawPointer) -> Bool {
         if isOptional, value.isNull {
             address.assumingMemoryBound(to: V?.self).pointee = nil
             return true
         }
-        guard let decoded = Form.decode(value) else { return false }
+        guard let decoded = Form.decode(value, of: mark) else { return false }
         if isOptional {
             address.assumingMemoryBound(to: V?.self).pointee = decoded
         } else {
@@ -177,14 +192,14 @@ private struct ValueCodec<Form: PropertyType>: PropertyCodec {
         return nil
     }
 
-    func property(of value: Value) -> Any? {
+    func property(of value: Value, in mark: UInt32) -> Any? {
         if isOptional, value.isNull { return V?.none as Any }
-        guard let decoded = Form.decode(value) else { return nil }
+        guard let decoded = Form.decode(value, of: mark) else { return nil }
         return isOptional ? V?.some(decoded) as Any : decoded
     }
 
     func canonical(_ value: Value) -> Value {
-        guard Form.hasForms, let decoded = Form.decode(value) else { return value }
+        guard Form.hasForms, let decoded = Form.decode(value, of: 0) else { return value }
         return (try? Form.encode(decoded)) ?? value
     }
 }
@@ -200,6 +215,9 @@ func propertyCodec(of type: Any.Type) -> (any PropertyCodec)? {
 }
 
 private func propertyCodec(of type: Any.Type, _ isOptional: Bool) -> (any PropertyCodec)? {
+    if let reference = type as? any (AttributeValue & AnyReference).Type {
+        return referenceCodec(reference, isOptional)
+    }
     if let value = type as? any AttributeValue.Type { return attributeCodec(value, isOptional) }
     if let list = type as? any ReferenceList.Type { return isOptional ? nil : listCodec(list) }
     if let raw = type as? any RawRepresentable.Type, let codec = rawCodec(raw, isOptional) { return codec }
@@ -208,14 +226,22 @@ private func propertyCodec(of type: Any.Type, _ isOptional: Bool) -> (any Proper
 }
 
 private func attributeCodec<V: AttributeValue>(_ type: V.Type, _ isOptional: Bool) -> any PropertyCodec {
-    ValueCodec(
-        AttributeForm<V>.self, type.attributeType, isOptional: isOptional,
-        target: (type as? any AnyReference.Type)?.target, PropertyForm(type))
+    ValueCodec(AttributeForm<V>.self, type.attributeType, isOptional: isOptional, PropertyForm(type))
 }
 
 private enum AttributeForm<V: AttributeValue>: PropertyType {
     static func encode(_ property: V) throws -> Value { try property.attributeValue() }
-    static func decode(_ value: Value) -> V? { V(attributeValue: value) }
+    static func decode(_ value: Value, of mark: UInt32) -> V? { V(attributeValue: value) }
+}
+
+private func referenceCodec<V: AttributeValue & AnyReference>(_ type: V.Type, _ isOptional: Bool) -> any PropertyCodec {
+    ValueCodec(ReferenceForm<V>.self, type.attributeType, isOptional: isOptional, target: type.target, .reference)
+}
+
+private enum ReferenceForm<V: AttributeValue & AnyReference>: PropertyType {
+    static func encode(_ property: V) throws -> Value { try property.attributeValue() }
+    static func decode(_ value: Value, of mark: UInt32) -> V? { value.object.map { V($0, of: mark) } }
+    static func mark(of property: V) -> UInt32 { property.store }
 }
 
 private func listCodec<V: ReferenceList>(_ type: V.Type) -> any PropertyCodec {
@@ -225,7 +251,10 @@ private func listCodec<V: ReferenceList>(_ type: V.Type) -> any PropertyCodec {
 private enum ListForm<V: ReferenceList>: PropertyType {
     static func encode(_ property: V) -> Value { property.listValue }
     /// A list that is null is an empty one.
-    static func decode(_ value: Value) -> V? { V(list: value.orderedObjects ?? value.objects ?? []) }
+    static func decode(_ value: Value, of mark: UInt32) -> V? {
+        V(list: value.orderedObjects ?? value.objects ?? [], of: mark)
+    }
+    static func mark(of property: V) -> UInt32 { property.mark }
     static func foreign(_ property: V, to mark: UInt32) -> ObjectID? { property.foreign(to: mark) }
 }
 
@@ -247,7 +276,7 @@ private enum RawForm<V: RawRepresentable, R: AttributeValue>: PropertyType {
         return try raw.attributeValue()
     }
 
-    static func decode(_ value: Value) -> V? {
+    static func decode(_ value: Value, of mark: UInt32) -> V? {
         (R(attributeValue: value) as? V.RawValue).flatMap { V(rawValue: $0) }
     }
 }
@@ -261,9 +290,9 @@ private enum JSONForm<V: Codable>: PropertyType {
 
     static func encode(_ property: V) throws -> Value { .json(try CanonicalJSON.text(property)) }
 
-    static func decode(_ value: Value) -> V? {
+    static func decode(_ value: Value, of mark: UInt32) -> V? {
         guard let text = value.json else { return nil }
-        return try? JSONDecoder().decode(V.self, from: Data(text.utf8))
+        return try? CanonicalJSON.decoder(of: mark).decode(V.self, from: Data(text.utf8))
     }
 }
 
@@ -284,7 +313,6 @@ extension PropertyForm {
             case is Float.Type: .float
             case is String.Type: .string
             case is Date.Type: .date
-            case is any AnyReference.Type: .reference
             default: .other
             }
     }
@@ -309,7 +337,8 @@ extension Optional: OptionalProperty {
 /// Any reference.
 protocol AnyReference: Sendable {
     static var target: any Entity.Type { get }
-    init(_ id: ObjectID)
+    /// Refers to an object of the store with that mark.
+    init(_ id: ObjectID, of store: UInt32)
     var id: ObjectID { get }
     var store: UInt32 { get }
 }
@@ -322,8 +351,11 @@ extension Reference: AnyReference {
 protocol ReferenceList: Sendable {
     static var target: any Entity.Type { get }
     static var listType: AttributeType { get }
-    init(list: [ObjectID])
+    /// Refers to objects of the store with that mark.
+    init(list: [ObjectID], of store: UInt32)
     var listValue: Value { get }
+    /// The mark of the first reference that has one; 0 if none has.
+    var mark: UInt32 { get }
     /// An object that is of another store than the one with a mark; nil if none is.
     func foreign(to mark: UInt32) -> ObjectID?
 }
@@ -332,21 +364,25 @@ extension Sequence where Element: AnyReference {
     fileprivate func foreignReference(to mark: UInt32) -> ObjectID? {
         mark == 0 ? nil : first { $0.store != mark && $0.store != 0 }?.id
     }
+
+    fileprivate var firstMark: UInt32 { first { $0.store != 0 }?.store ?? 0 }
 }
 
 extension Array: ReferenceList where Element: AnyReference {
     static var target: any Entity.Type { Element.target }
     static var listType: AttributeType { .orderedObjects }
-    init(list: [ObjectID]) { self = list.map { Element($0) } }
+    init(list: [ObjectID], of store: UInt32) { self = list.map { Element($0, of: store) } }
     var listValue: Value { .orderedObjects(map { $0.id }) }
+    var mark: UInt32 { firstMark }
     func foreign(to mark: UInt32) -> ObjectID? { foreignReference(to: mark) }
 }
 
 extension Set: ReferenceList where Element: AnyReference {
     static var target: any Entity.Type { Element.target }
     static var listType: AttributeType { .objects }
-    init(list: [ObjectID]) { self = Set(list.map { Element($0) }) }
+    init(list: [ObjectID], of store: UInt32) { self = Set(list.map { Element($0, of: store) }) }
     var listValue: Value { .objects(map { $0.id }.sorted()) }
+    var mark: UInt32 { firstMark }
     func foreign(to mark: UInt32) -> ObjectID? { foreignReference(to: mark) }
 }
 

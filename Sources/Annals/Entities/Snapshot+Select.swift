@@ -110,6 +110,7 @@ private struct Column<P> {
     let position: Int
     private let name: String
     private let property: EntityModel.Property
+    private let storeMark: UInt32
 
     /// Throws `invalidArgument`.
     init<E: Entity>(_ binding: EntityBinding, _ path: any KeyPath<E, P> & Sendable) throws(StoreError) {
@@ -117,6 +118,7 @@ private struct Column<P> {
         position = binding.position(of: index)
         property = binding.properties[index]
         name = binding.model.name
+        storeMark = binding.storeMark
     }
 
     /// A property that always has a value has its initial one if there is none.
@@ -128,7 +130,7 @@ private struct Column<P> {
     /// Throws `valueOutOfRange`.
     func property(_ value: Value) throws(StoreError) -> P {
         let value = asRead(value)
-        guard let property = property.codec.property(of: value) as? P else {
+        guard let property = property.codec.property(of: value, in: storeMark) as? P else {
             throw StoreError(
                 .valueOutOfRange,
                 "“\(self.property.name)” of “\(name)” has a value in the store that its type in the program does not "

@@ -91,7 +91,8 @@ extension Context {
     ) throws -> V? {
         let search = try ContextSearch(core, predicate, includingUnsaved)
         guard search.includesUnsaved else { return try search.snapshot.minimum(of: path, where: predicate) }
-        return Aggregate.property(try search.aggregate(path).aggregate.least)
+        let aggregate = try search.aggregate(path).aggregate
+        return aggregate.property(aggregate.least)
     }
 
     /// The greatest value of a property over the objects that satisfy a predicate; nil if there are none. As `minimum`.
@@ -101,7 +102,8 @@ extension Context {
     ) throws -> V? {
         let search = try ContextSearch(core, predicate, includingUnsaved)
         guard search.includesUnsaved else { return try search.snapshot.maximum(of: path, where: predicate) }
-        return Aggregate.property(try search.aggregate(path).aggregate.greatest)
+        let aggregate = try search.aggregate(path).aggregate
+        return aggregate.property(aggregate.greatest)
     }
 }
 
@@ -289,7 +291,7 @@ struct ContextSearch<E: Entity> {
         let binding = try layout.binding(E.self, snapshot.view.catalog)
         let property = binding.properties[try binding.requireProperty(path, for: "computed with")]
         if ofNumbers { try property.requireNumber(of: binding.model.name) }
-        var aggregate = Aggregate()
+        var aggregate = Aggregate(storeMark: binding.storeMark)
         var failure: (any Error)?
         try forEachValue { _, value in
             withUnsafePointer(to: value) { value in

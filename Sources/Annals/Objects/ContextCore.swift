@@ -399,7 +399,7 @@ final class ContextCore: ObjectSource {
     func insert<E: Entity>(_ value: E) -> Object<E> {
         precondition(!isClosed, "An object is inserted after its context has ended: keep the context.")
         let number = Self.nextTemporary.add(1, ordering: .relaxed).oldValue
-        let reference = Reference<E>(ObjectID(checked: UInt64(self.number(of: E.model)) << 48 | number))
+        let reference = Reference<E>(ObjectID(checked: UInt64(self.number(of: E.model)) << 48 | number), of: mark)
         let object = Object<E>(reference, value, self)
         object.phase = .gone
         register(object)

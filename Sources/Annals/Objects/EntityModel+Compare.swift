@@ -121,7 +121,8 @@ extension EntityModel {
             default: .objects(objects)
             }
         withUnsafeMutablePointer(to: &value) {
-            _ = codec.store(stored, at: UnsafeMutableRawPointer($0) + properties[slot].offset)
+            let place = UnsafeMutableRawPointer($0) + properties[slot].offset
+            _ = codec.store(stored, of: codec.mark(at: place), at: place)
         }
     }
 
