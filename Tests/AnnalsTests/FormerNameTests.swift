@@ -1,5 +1,5 @@
-// Stores that the newer version of a program has created, and the older one opens: renamed attributes are found as after
-// a migration.
+// Stores that the newer version of a program has created, and the older one opens: renamed attributes are found as
+// after a migration.
 
 import Annals
 import Foundation

@@ -12,11 +12,12 @@ extension Store {
     /// transaction, and those that change the schema, contain the entities.
     ///
     /// Entities whose history is off are only in that first transaction, which is then the newest state. Later
-    /// transactions come without their changes, and may be empty. A store that has something of the state already cannot
-    /// take it. If `target` names a store from which something was applied here, its export has no state and begins with
-    /// the history of the other entities. For another store, export after `.number(0)` to get the same. A reference to an object that the other store never
-    /// received is a reference to an unknown object there (`ApplyConflict`). If the history of an entity was turned on
-    /// after `place`, this throws `historyGap`: export everything again.
+    /// transactions come without their changes, and may be empty. A store that has something of the state already
+    /// cannot take it. If `target` names a store from which something was applied here, its export has no state and
+    /// begins with the history of the other entities. For another store, export after `.number(0)` to get the same. A
+    /// reference to an object that the other store never received is a reference to an unknown object there
+    /// (`ApplyConflict`). If the history of an entity was turned on after `place`, this throws `historyGap`: export
+    /// everything again.
     ///
     /// Transactions that were applied from other stores are exported too, and name their origin. A store that has them
     /// already skips them. Transactions that only note a skipped one are left out. Objects keep the name from the store
