@@ -51,7 +51,7 @@ extension TrackerCore {
         do {
             try requireOfThisStore(context)
         } catch {
-            log(1, .error, "A context does not follow: \(StoreError.sentence(error))")
+            log(1, .error, "A context does not follow: \(error)")
             return
         }
         let (stream, requests) = AsyncStream<MergeRequest>.makeStream()
@@ -92,7 +92,7 @@ extension TrackerCore {
             switch known?.code {
             case .busy, .tooManyFiles, .inputOutput, .closed, .storeRemoved, .storeReplaced, .damaged: throw error
             case .contextClosed: break
-            default: log(1, .error, "A context follows no more: \(StoreError.sentence(error))")
+            default: log(1, .error, "A context follows no more: \(error)")
             }
             attachment.end()
             state.withLock { state in

@@ -305,8 +305,8 @@ extension TrackerCore {
             ? "transaction \(numbers.lowerBound)" : "transactions \(numbers.lowerBound) to \(numbers.upperBound)"
         log(
             1, .error,
-            "\(title) has failed \(work.attempts) times for \(which): \(StoreError.sentence(work.error)) "
-                + "The work is parked: replay or skip it.")
+            "\(title) has failed \(work.attempts) times for \(which), so the work is parked: replay or skip it. The "
+                + "last error: \(work.error)")
     }
 
     func skip(_ work: ParkedWork) async throws {

@@ -229,7 +229,7 @@ extension TrackerCore {
         StoreError(
             .unknownEntity,
             "“\(entity)” is observed, but the store has no such entity: open the store with the type in `entities:`, "
-                + "or do not observe it.", ObjectFacts(entity))
+                + "or do not observe it.")
     }
 
     static func noHistory(_ entity: String) -> StoreError {

@@ -395,7 +395,7 @@ final class TrackerCore: Sendable {
             do {
                 _ = try await attempts { try await resynchronized(snapshot) }
             } catch {
-                log(1, .error, "\(observer.title) could not read everything anew: \(StoreError.sentence(error))")
+                log(1, .error, "\(observer.title) could not read everything anew: \(error)")
             }
         }
         return token
