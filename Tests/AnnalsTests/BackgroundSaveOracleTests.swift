@@ -31,7 +31,7 @@ private struct Cell: Entity {
     @MainActor @Test(arguments: [1, 2, 3, 4] as [UInt64]) func noAttributeIsWrittenThatWasNotSet(
         _ number: UInt64
     ) async throws {
-        guard let long = LongRun("background", seed: number, operations: 500) else { return }
+        guard let long = LongRun("background", seed: number, operations: 300) else { return }
         var (left, store) = (long.operations, 0 as UInt64)
         while left > 0 {
             let count = min(left, 500)

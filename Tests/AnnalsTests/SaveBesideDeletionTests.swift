@@ -27,7 +27,7 @@ private struct Pair: Entity {
     @MainActor @Test(arguments: MergePolicy.allCases)
     func noSequenceOfOperationsMakesEditsOfOthers(_ policy: MergePolicy) async throws {
         let all = Operation.allCases
-        guard let long = LongRun("deletions", operations: 200) else { return }
+        guard let long = LongRun("deletions", operations: 40) else { return }
         let seed = Int(long.seed - 1) * long.operations
         var sequences = Self.known
         for number in seed..<seed + long.operations {
