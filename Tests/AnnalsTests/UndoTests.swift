@@ -144,6 +144,27 @@ import Testing
         try end()
     }
 
+    /// Undo shows a deleted object again, another program inserts it again with other values, and rollback shows those.
+    @Test func whatOthersInsertedAgainIsNotUndone() throws {
+        let note = context.insert(Note(title: "a", rank: 1))
+        try context.save()
+        let reference = note.reference
+        context.delete(note)
+        let deletion = try context.save()
+        try context.undo()
+        let other = try Store(at: store.path, entities: [Group.self, Note.self, Label.self])
+        try other.revert(deletion)
+        try other.commit { try $0.update(reference) { $0.rank = 2 } }
+        try other.close()
+        try context.merge()
+        context.rollback()
+        #expect(note.rank == 2 && !context.hasChanges)
+        // The object would go again, and others have changed it. The rank is no change of this context.
+        expect(.undoConflict) { try context.undo() }
+        #expect(note.rank == 2 && !context.hasChanges)
+        try end()
+    }
+
     @Test func theOldestGroupsAreForgotten() throws {
         context.undoLevels = 2
         let note = context.insert(Note(title: "a"))

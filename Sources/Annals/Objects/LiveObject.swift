@@ -112,7 +112,11 @@ extension Object: LiveObject {
         case .inserted:
             let theirs = insertedAgainByOthers
             phase = theirs == nil ? .gone : .stored
-            if let theirs { show(kept(theirs)) }
+            if let theirs {
+                // What other writers have inserted is no change of this context, and undo leaves it alone.
+                core.recorder?.willShow(kept(theirs), of: self, own: [])
+                show(kept(theirs))
+            }
         case .deleted, .stored:
             if let saved {
                 self.saved = nil
