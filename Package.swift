@@ -13,9 +13,9 @@ let settings: [SwiftSetting] =
         .enableUpcomingFeature("MemberImportVisibility"),
     ] + strictness
 
-/// A release build optimises the library, and not the tests of the API: to optimise them would take longer than to run
-/// them. The tests of the file are optimised, because they work more themselves. Packages that depend on this one do not
-/// build tests.
+/// A release build optimises the library, and not the tests of the API: to optimise them would take longer than to
+/// run them. The tests of the file are optimised, because they work more themselves. Packages that depend on this one
+/// do not build tests.
 let unoptimised = settings + [.unsafeFlags(["-Onone"])]
 
 let package = Package(

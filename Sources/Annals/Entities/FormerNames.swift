@@ -31,7 +31,7 @@ struct FormerNames {
             // Otherwise two of them had one name at different times.
             if next.count == first.count { stages.append(next) }
         }
-        // What had no place in the first version is added by what opening does for every store.
+        // Opening adds the other attributes afterwards, as it does for every store.
         stages.append(first.map { ($0, model.properties[$0].name) })
     }
 
@@ -69,7 +69,7 @@ struct FormerNames {
         return EntityDescription(model.name, attributes: attributes, keys: keys, history: model.history)
     }
 
-    /// What leads from one version to the next. Empty if the store's entity is not as in that version: then another
+    /// The renames that lead from one version to the next. Empty if the store's entity is not as in that version: then another
     /// process has gone on.
     func renames(from stage: Int, _ catalog: SchemaCatalog) -> [SchemaChange] {
         guard stage + 1 < stages.count, let number = catalog.number(ofEntity: entity),

@@ -23,7 +23,7 @@ struct ApplyPlan {
     let pending: PendingTransaction
     /// Knows which attributes are worked out again here. Their exported values count for nothing.
     private let upkeep: (any TransactionUpkeep)?
-    /// What derived values of earlier trials have shown to be impossible.
+    /// The changes to leave out, because earlier trials gave derived values that cannot be written.
     let withheld: WithheldChanges
     var map: ObjectMap
     private(set) var conflicts: [ApplyConflict] = []

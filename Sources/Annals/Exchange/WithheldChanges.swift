@@ -1,7 +1,7 @@
 // The changes of a transaction that must be left out here, because derived values that would follow from them cannot
 // be written. They are known only once the transaction has been carried out without writing it.
 
-/// What a plan has made of the objects of a transaction.
+/// The objects here for the objects of a transaction, by its plan.
 struct PlannedObjects {
     /// By object here, what the transaction names so.
     var foreign: [ObjectID: ForeignObject] = [:]
@@ -9,7 +9,7 @@ struct PlannedObjects {
     var arriving: Set<ObjectID> = []
 }
 
-/// What to leave out. It grows with each trial, so trials end.
+/// The changes to leave out. They grow with each trial, so trials end.
 struct WithheldChanges {
     /// Whole changes.
     private(set) var whole: [ForeignObject: WithheldChange] = [:]

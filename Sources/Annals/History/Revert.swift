@@ -136,10 +136,10 @@ extension Store {
         guard !obstacles.isEmpty, !changed.isEmpty else { return false }
         for obstacle in obstacles {
             var causes = obstacle.causes.filter { changed.contains($0.key) }
-            // If it follows in another way, it does not follow from nothing.
+            // No cause is known: everything is left out.
             if causes.isEmpty { causes = Dictionary(uniqueKeysWithValues: changed.map { ($0, []) }) }
             for (object, attributes) in causes.sorted(by: { $0.key < $1.key }) {
-                // What did not help is left out as a whole.
+                // If leaving out these attributes did not help, the whole change is left out.
                 let known = withheld[object, default: []].reduce(into: Set<UInt16>()) { $0.formUnion($1.attributes) }
                 withheld[object, default: []].append(
                     obstacle.withheld(object, attributes.isSubset(of: known) ? [] : attributes))

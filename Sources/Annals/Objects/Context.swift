@@ -211,7 +211,7 @@ public final class Context: Observable {
             throw StoreError.objectGone(object.reference.id, E.model.name)
         }
         try core.batch { () throws(StoreError) in
-            // Dropping edits is a change of this context. What others have changed is not.
+            // Undo takes back that edits are dropped, and not the changes of others.
             if !keepingEdits, object.hasChanges, object.phase != .gone { object.forgetEdits() }
             guard let theirs = try core.valueToShow(object.reference, in: newest) else {
                 throw StoreError.objectGone(object.reference.id, E.model.name)

@@ -240,7 +240,7 @@ final class ContextCore: ObjectSource {
         return try value(reference, in: state)
     }
 
-    /// The same where the context stands. What cannot be read is noted.
+    /// The same in the state of the context. If it cannot be read, the error is noted.
     func valueToShow<E: Entity>(_ reference: Reference<E>) -> E? {
         do throws(StoreError) { return try valueToShow(reference, in: snapshot) } catch { note(error) }
         return value(reference)

@@ -113,7 +113,7 @@ extension Object: LiveObject {
             let theirs = insertedAgainByOthers
             phase = theirs == nil ? .gone : .stored
             if let theirs {
-                // What other writers have inserted is no change of this context, and undo leaves it alone.
+                // The values of other writers are no change of this context, and undo leaves them alone.
                 core.recorder?.willShow(kept(theirs), of: self, own: [])
                 show(kept(theirs))
             }

@@ -12,7 +12,7 @@ struct UpkeepObstacle: Hashable, Sendable {
 }
 
 extension UpkeepObstacle {
-    /// What to leave out of the change of one of the causes.
+    /// The part of a cause's change to leave out.
     func withheld(_ cause: ObjectID, _ attributes: Set<UInt16>) -> WithheldChange {
         WithheldChange(reason, attributes, named: cause == object ? self.attributes : attributes)
     }
@@ -23,7 +23,7 @@ struct UpkeepFacts: ErrorFacts {
 }
 
 extension StoreError {
-    /// What a revert or a transaction of another store must leave out to be written.
+    /// Why derived values cannot be written; empty for any other error.
     var upkeepObstacles: [UpkeepObstacle] { (facts as? UpkeepFacts)?.obstacles ?? [] }
 
     init(_ code: Code, _ message: String, upkeepObstacles: [UpkeepObstacle]) {

@@ -262,7 +262,7 @@ package final class StoreFiles: @unchecked Sendable {
         }
     }
 
-    /// Whether opening has failed because the name stands for something that is no store, whole or damaged.
+    /// Whether opening has failed because the file of that name is no store, not even a damaged one.
     private static func isOfNoStore(_ error: StoreError) -> Bool {
         [.notAStore, .notARegularFile, .truncated].contains(error.code)
     }

@@ -1,14 +1,13 @@
-// What a plan for undoing a transaction must know of derived attributes.
+// Facts about derived attributes that a plan for undoing a transaction needs.
 
-/// Attributes that are worked out when the plan has been carried out, and what was found to be impossible because of
-/// them.
+/// The derived attributes, and the changes that must be left out because of them.
 package struct RevertDerivation {
     /// Whether an attribute of an entity is derived.
     let isDerived: (_ attribute: UInt16, _ entity: UInt16) -> Bool
     /// The same without attributes that keep a value that is written.
     let isWorkedOut: (_ attribute: UInt16, _ entity: UInt16) -> Bool
-    /// What to leave out.
-    private(set) var withheld: [ObjectID: [WithheldChange]] = [:]
+    /// The changes to leave out, by object.
+    let withheld: [ObjectID: [WithheldChange]]
 
     package static var none: Self { Self(isDerived: { (_, _) in false }, isWorkedOut: { (_, _) in false }) }
 
