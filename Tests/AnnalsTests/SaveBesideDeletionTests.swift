@@ -53,6 +53,35 @@ private struct Pair: Entity {
         print("deletions, \(policy): \(sequences.count) sequences")
     }
 
+    /// Undo of a deletion shows the object in the state of the context, which may have moved since the save began.
+    @MainActor @Test(arguments: [false, true])
+    func undoOfADeletionBesideASaveMakesNoEditsOfOthers(isMerged: Bool) async throws {
+        let store = try Store(inMemory: [Pair.self])
+        let context = store.makeContext(author: "context")
+        context.undoLevels = 5
+        let thing = context.insert(Pair())
+        try context.save()
+        thing.a = 1
+        let gate = Gate(store)
+        let save = Task { try await context.saveInBackground() }
+        while context.hasChanges { await Task.yield() }
+        let reference = thing.reference
+        if !isMerged { context.delete(thing) }
+        try writeAtOnce(store) { try $0.update(reference) { $0.b = 2 } }
+        try context.merge()
+        if isMerged { context.delete(thing) }
+        try context.undo()
+        #expect(thing.a == 1 && thing.b == 2 && !context.hasChanges)
+        save.cancel()
+        await #expect(throws: CancellationError.self) { try await save.value }
+        #expect(thing.status.changedValues == ["a": .int(1)])
+        gate.open()
+        try context.save()
+        #expect(try store.snapshot()[reference]?.b == 2)
+        context.close()
+        try store.close()
+    }
+
     @MainActor private final class Run {
         private let store: Store
         private let context: Context

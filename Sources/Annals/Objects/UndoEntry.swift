@@ -231,7 +231,7 @@ extension ContextCore {
             var base = saved.value
             var isContested = saved.isContested
             if saved.isContested {
-                if let theirs = self.value(object.reference) {
+                if let theirs = valueToShow(object.reference) {
                     // Others have changed it since it was deleted here.
                     let merge = ThreeWayMerge(base: saved.value, mine: value, theirs: object.kept(theirs))
                     (value, base, isContested) = (merge.value, merge.base, !merge.conflicts.isEmpty)
