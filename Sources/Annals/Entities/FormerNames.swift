@@ -69,8 +69,8 @@ struct FormerNames {
         return EntityDescription(model.name, attributes: attributes, keys: keys, history: model.history)
     }
 
-    /// The renames that lead from one version to the next. Empty if the store's entity is not as in that version: then another
-    /// process has gone on.
+    /// The renames that lead from one version to the next. Empty if the store's entity is not as in that version: then
+    /// another process has gone on.
     func renames(from stage: Int, _ catalog: SchemaCatalog) -> [SchemaChange] {
         guard stage + 1 < stages.count, let number = catalog.number(ofEntity: entity),
             let definition = catalog.entity(number, version: catalog.newestVersion),
