@@ -193,8 +193,8 @@ public final class Context: Observable {
     ///     finds no conflict with it: references to what was deleted in the store are taken out, unless the property
     ///     must refer to an object.
     ///
-    /// Throws `StoreError`: `objectGone` if it was deleted in the store; `wrongContext`, `contextClosed`, `damaged`,
-    /// `closed`.
+    /// Throws `StoreError`: `objectGone` if it was deleted in the store, or another object has taken its place
+    /// (`upserts`); `wrongContext`, `contextClosed`, `damaged`, `closed`.
     public func refresh<E: Entity>(_ object: Object<E>, keepingEdits: Bool) throws {
         guard object.source === core else { throw StoreError.wrongContext(object) }
         let store = try core.requireStore()
@@ -207,14 +207,14 @@ public final class Context: Observable {
             core.batch { flight.adoptIDs(core) }
             (flight.objects[object.id] as? SentObjectOf<E>)?.forgetWritten()
         }
-        guard try core.has(object.reference, in: newest) else {
-            throw StoreError.objectGone(object.reference.id, E.model.name)
+        guard !object.isReplaced, try core.has(object.reference, in: newest) else {
+            throw StoreError.objectGone(object)
         }
         try core.batch { () throws(StoreError) in
             // Undo takes back that edits are dropped, and not the changes of others.
             if !keepingEdits, object.hasChanges, object.phase != .gone { object.forgetEdits() }
             guard let theirs = try core.valueToShow(object.reference, in: newest) else {
-                throw StoreError.objectGone(object.reference.id, E.model.name)
+                throw StoreError.objectGone(object)
             }
             try core.rebase(object, on: object.kept(theirs), keepingEdits: keepingEdits, newest)
         }

@@ -2,7 +2,8 @@
 //
 // Invariants:
 // CX1  There is one object for each ID. `registry` has every object that somebody holds, and keeps none alive. It also
-//      has a saved object by the temporary ID that the object had before.
+//      has a saved object by the temporary ID that the object had before. An object whose place another one has taken
+//      (`upserts`) is not in it, is gone, and is never shown again.
 // CX2  `pending` has every object with something unsaved, being saved, or with a newer version than the snapshot has,
 //      and keeps it alive. Without its context it is emptied, so that objects and their context do not keep each other
 //      alive.
@@ -18,8 +19,9 @@ protocol ChangeRecorder: AnyObject {
     func willChange<E: Entity>(_ object: Object<E>)
     /// An object is about to show what others have changed, or, at the slots in `own`, what saving has computed.
     func willShow<E: Entity>(_ value: E, of object: Object<E>, own: [Int])
-    /// An inserted object has taken the place of one of the store, which had these properties.
-    func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>)
+    /// An inserted object has turned out to be one of the store, which had these properties. It takes the place of
+    /// another object here, if there is one, which still shows what it did.
+    func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>, insteadOf former: Object<E>?)
     /// Objects have permanent IDs now, by their temporary ones: those of an entity, or of all if it is nil.
     func replaceReferences(_ permanent: PermanentIDs, to entity: (any Entity.Type)?)
     /// All changes up to now are saved. Returns whether they are a group of their own, which ends here.
@@ -424,14 +426,14 @@ final class ContextCore: ObjectSource {
             return false
         }
         if object.loaded == nil { object.load() }
-        if object.loaded == nil { note(.objectGone(object.reference.id, E.model.name)) }
+        if object.loaded == nil { note(.objectGone(object)) }
         return object.loaded != nil
     }
 
     override func willEdit<E: Entity>(_ object: Object<E>) -> Bool {
         precondition(!isClosed, "An object is changed after its context has ended: keep the context.")
         guard object.isShown else {
-            note(.objectGone(object.reference.id, E.model.name))
+            note(.objectGone(object))
             return false
         }
         guard canRead(object) else { return false }

@@ -8,6 +8,8 @@ protocol LiveObject: AnyObject {
     var phase: ObjectPhase { get }
     /// Whether it is shown: related objects and results leave out the others.
     var isShown: Bool { get }
+    /// CX1: whether another object has taken its place.
+    var isReplaced: Bool { get }
     var model: EntityModel { get }
     /// Whether it is inserted, deleted, or a stored property differs from the saved one.
     var hasChanges: Bool { get }
@@ -48,6 +50,8 @@ extension Object: LiveObject {
     }
 
     var isShown: Bool { phase == .stored || phase == .inserted }
+
+    var isReplaced: Bool { !isRegistered }
 
     var hasChanges: Bool {
         switch phase {

@@ -150,7 +150,8 @@ final class SaveInFlight {
         plan.adoptIDs(self, core, permanent)
         var renamed = ObjectIDTable<any SentObject>()
         renamed.reserveCapacity(objects.count)
-        for object in objects.values {
+        // The policy may have dropped the edits of an object whose place another one has taken.
+        for object in objects.values where !object.live.isReplaced {
             if !permanent.isEmpty { object.replaceReferences(permanent) }
             renamed[object.live.id] = object
         }

@@ -336,7 +336,11 @@ final class SaveItemOf<E: Entity>: SaveItem {
         guard let sent = flight.objects[insertedID ?? id] as? SentObjectOf<E> else { return }
         let model = E.model
         if kind == .insert { core.didInsert(id) }
-        if inserted != nil, let former = core.registered(reference), former !== sent.object { core.replace(former) }
+        if inserted != nil, let base {
+            let former = core.registered(reference).flatMap { $0 === sent.object ? nil : $0 }
+            core.recorder?.didUpdateExisting(sent.object.kept(base.value), with: sent.object, insteadOf: former)
+            if let former { core.replace(former) }
+        }
         core.rename(sent.object, to: Reference(permanent[id] ?? id))
         if kind == .delete { return }
         // What the policy has taken from other writers is not computed here.
@@ -348,9 +352,6 @@ final class SaveItemOf<E: Entity>: SaveItem {
         }
         let slots = base.map { model.differences($0.value, value) } ?? Array(model.properties.indices)
         sent.land(value, slots: slots, computed: computed)
-        if inserted != nil, let base {
-            core.recorder?.didUpdateExisting(sent.object.kept(base.value), with: sent.object)
-        }
     }
 }
 

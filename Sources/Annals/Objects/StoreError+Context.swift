@@ -22,10 +22,14 @@ extension StoreError {
             ObjectFacts(entity, object: object))
     }
 
-    static func objectGone(_ object: ObjectID, _ entity: String) -> StoreError {
-        StoreError(
+    static func objectGone<E: Entity>(_ object: Object<E>) -> StoreError {
+        let (id, entity) = (object.reference.id, E.model.name)
+        return StoreError(
             .objectGone,
-            "The object \(object) of “\(entity)” was deleted, so it was not changed: look at status.isGone before you "
-                + "change an object.", ObjectFacts(entity, object: object))
+            object.isReplaced
+                ? "The object \(id) of “\(entity)” was not changed: another object was inserted with its unique value "
+                    + "and has taken its place. Use the object that `object(_:)` of the context returns for its reference."
+                : "The object \(id) of “\(entity)” was deleted, so it was not changed: look at status.isGone before you "
+                    + "change an object.", ObjectFacts(entity, object: id))
     }
 }

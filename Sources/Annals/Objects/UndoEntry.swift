@@ -35,7 +35,7 @@ enum UndoStep {
 }
 
 final class UndoEntryOf<E: Entity>: UndoEntry {
-    let object: Object<E>
+    private(set) var object: Object<E>
     private var before: E
     private var after: E
     private var wasShown: Bool
@@ -108,6 +108,16 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
         guard isShown, !wasShown else { return }
         (before, wasShown) = (value, true)
         slots = Set(E.model.differences(before, after))
+    }
+
+    /// Another object takes the place of this one, and was changed after it.
+    func move(to object: Object<E>, before later: UndoEntryOf?) {
+        close()
+        self.object = object
+        guard let later else { return }
+        later.close()
+        extend(Array(later.slots), from: later.before, to: later.after)
+        isShown = later.isShown
     }
 
     func replaceReferences(_ permanent: PermanentIDs) {

@@ -31,6 +31,17 @@ final class UndoGroup {
         order.append(key)
     }
 
+    /// What was changed of an object was changed of the one that takes its place.
+    func replace<E: Entity>(_ former: Object<E>, with object: Object<E>) {
+        let (old, new) = (ObjectIdentifier(former), ObjectIdentifier(object))
+        guard let entry = entry(of: former) else { return }
+        entry.move(to: object, before: self.entry(of: object))
+        entries[old] = nil
+        entries[new] = entry
+        order.removeAll { $0 == new }
+        if let index = order.firstIndex(of: old) { order[index] = new }
+    }
+
     /// Takes in all changes, and drops the objects of which nothing has changed.
     func close() {
         for entry in entries.values { entry.close() }
@@ -177,8 +188,11 @@ final class UndoHistory: ChangeRecorder {
         }
     }
 
-    func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>) {
-        for group in undoable + [open].compactMap({ $0 }) { group.entry(of: object)?.didUpdateExisting(value) }
+    func didUpdateExisting<E: Entity>(_ value: E, with object: Object<E>, insteadOf former: Object<E>?) {
+        let open = [open].compactMap { $0 }
+        for group in undoable + open { group.entry(of: object)?.didUpdateExisting(value) }
+        guard let former else { return }
+        for group in undoable + redoable + open { group.replace(former, with: object) }
     }
 
     func replaceReferences(_ permanent: PermanentIDs, to entity: (any Entity.Type)?) {
