@@ -142,9 +142,9 @@ extension ContextCore {
         let older = try snapshot
         let flight = inFlight
         let landing = flight.flatMap { $0.isContained(in: newer) ? $0 : nil }
-        guard newer.token != older.token || landing != nil else { return }
         landing?.adoptIDs(self)
-        if !pending.isEmpty { dropUneditedIfGone() }
+        if !pending.isEmpty { settleUnedited() }
+        guard newer.token != older.token || landing != nil else { return }
         let changed = newer.token == older.token ? [] : try changes(from: older, to: newer)
         if landing != nil { inFlight = nil }
         do throws(StoreError) {

@@ -177,7 +177,7 @@ struct SavePlan: Sendable {
     /// What is unsaved in a context; nil if nothing is. Throws what was noted since the last save.
     init?(_ core: ContextCore) throws(StoreError) {
         if let failure = core.takeFailures() { throw failure }
-        core.batch { core.dropUneditedIfGone() }
+        core.batch { core.settleUnedited() }
         var items: [any SaveItem] = []
         items.reserveCapacity(core.pending.count)
         let base = try core.snapshot

@@ -382,9 +382,25 @@ final class ContextCore: ObjectSource {
         }
     }
 
-    /// Before a save or a move: objects whose edits were taken back are no longer kept by them.
-    func dropUneditedIfGone() {
-        for object in pending.values where object.phase == .stored && !object.hasChanges { object.dropIfGone() }
+    /// Before a save or a move: objects whose edits were taken back show what the store has.
+    func settleUnedited() {
+        for object in pending.values { object.settleIfUnedited() }
+    }
+
+    /// An object has no edits any more, and what they were relative to was not what the store has.
+    func settle<E: Entity>(_ object: Object<E>) {
+        if inFlight?.objects[object.id] == nil, isMissing(object.id) { return dropIfGone(object) }
+        // What cannot be read now is settled later.
+        guard let stored = try? valueToShow(object.reference, in: snapshot) else { return }
+        let (before, value) = (object.current, object.kept(stored))
+        object.saved = nil
+        if E.model.firstDifference(before, value) != nil {
+            recorder?.willShow(value, of: object, own: [])
+            object.show(value)
+            noteOtherSides(of: object, from: before, to: value)
+            noteTouched(object.id)
+        }
+        removeUnlessNewer(object)
     }
 
     /// Edits keep an object that another writer has deleted. Without edits it is gone.

@@ -34,8 +34,8 @@ protocol LiveObject: AnyObject {
     func replaceReferences(_ permanent: PermanentIDs)
     /// Its keys under an index; nil if it has none: a property cannot be stored, or is not read yet.
     func ownKeys(_ index: IndexID, _ layout: RowLayout, _ snapshot: Snapshot) throws(StoreError) -> [[UInt8]]?
-    /// Without edits, it is gone if the store does not have it.
-    func dropIfGone()
+    /// If its edits were taken back while the store has another version, it shows that one.
+    func settleIfUnedited()
 }
 
 extension Object: LiveObject {
@@ -154,7 +154,9 @@ extension Object: LiveObject {
         phase == .inserted && !id.isTemporary && !core.isReserved(id) ? core.value(reference) : nil
     }
 
-    func dropIfGone() { if saved?.isContested ?? false { core.dropIfGone(self) } }
+    func settleIfUnedited() {
+        if phase == .stored, let saved, saved.isContested, !hasChanges { core.settle(self) }
+    }
 
     /// Shows other properties, and tells those who observe them.
     func show(_ value: E) {

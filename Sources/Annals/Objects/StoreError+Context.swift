@@ -27,9 +27,10 @@ extension StoreError {
         return StoreError(
             .objectGone,
             object.isReplaced
-                ? "The object \(id) of “\(entity)” was not changed: another object was inserted with its unique value "
-                    + "and has taken its place. Use the object that `object(_:)` of the context returns for its reference."
-                : "The object \(id) of “\(entity)” was deleted, so it was not changed: look at status.isGone before you "
-                    + "change an object.", ObjectFacts(entity, object: id))
+                ? "The object \(id) of “\(entity)” was not changed: another object was inserted with its unique "
+                    + "value and has taken its place. Use the object that `object(_:)` of the context returns for its "
+                    + "reference."
+                : "The object \(id) of “\(entity)” was deleted, so it was not changed: look at status.isGone before "
+                    + "you change an object.", ObjectFacts(entity, object: id))
     }
 }

@@ -205,6 +205,7 @@ final class UndoEntryOf<E: Entity>: UndoEntry {
             var value = object.current
             E.model.copy(wanted, from: before, to: &value)
             core.apply(value, to: object, at: nil)
+            object.settleIfUnedited()
         case .restore:
             if !object.isShown { core.restore(object, existing(in: restored, core, returning)) }
         case .delete:

@@ -37,3 +37,11 @@ final class Gate: @unchecked Sendable {
 func writeAtOnce<Result>(_ store: Store, _ body: (Transaction) throws -> Result) throws -> Result {
     try store.write(author: "other", body).result
 }
+
+/// The same, for what certainly changes something.
+func writtenAtOnce(_ store: Store, _ body: (Transaction) throws -> Void) throws -> HistoryToken {
+    guard let token = try store.write(author: "other", body).token else {
+        throw OracleDifference("nothing was written")
+    }
+    return token
+}
