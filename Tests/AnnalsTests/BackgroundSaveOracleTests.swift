@@ -56,6 +56,8 @@ private struct Cell: Entity {
     private var tasks: [[Task<HistoryToken, any Error>]] = [[], [], []]
     private var tracker: HistoryTracker?
     private var number = 0
+    /// The last transaction that was looked at.
+    private var checked: UInt64 = 0
     private var done: [String] = []
     private let deletes: Bool
     private let reusesKeys: Bool
@@ -77,9 +79,9 @@ private struct Cell: Entity {
             let context = stores[index].makeContext(author: "\(index)")
             context.mergePolicy = MergePolicy.allCases[Int.random(in: 0..<5, using: &random)]
             if Bool.random(using: &random) { context.undoLevels = 5 }
-            // Two contexts may insert a deleted object again. Then all of it is in conflict, and these policies save
-            // all of it.
-            if context.undoLevels > 0, deletes, [.objectWins, .overwrite].contains(context.mergePolicy) {
+            // Two contexts may insert a deleted object again, also one whose insertion was undone. Then all of it is in
+            // conflict, and these policies save all of it.
+            if context.undoLevels > 0, [.objectWins, .overwrite].contains(context.mergePolicy) {
                 context.mergePolicy = .storeWins
             }
             context.upserts = reusesKeys && Bool.random(using: &random)
@@ -100,6 +102,7 @@ private struct Cell: Entity {
             do {
                 try await act(index)
                 for index in 0..<3 { try check(index) }
+                try checkHistory()
             } catch let difference as OracleDifference {
                 let last = done.suffix(40).joined(separator: ", ")
                 throw OracleDifference("operation \(step), context \(index): \(difference); done: \(last)")
@@ -145,7 +148,9 @@ private struct Cell: Entity {
         case 95..<97: tasks[index].randomElement(using: &random)?.cancel()
         case 97..<98: await wait(index)
         case 98..<99: held[index] = []
-        default: _ = try stores[index].compact()
+        default:
+            // The other handle may be at it by itself.
+            do { try stores[index].compact() } catch let error as StoreError { if error.code != .busy { throw error } }
         }
     }
 
@@ -225,11 +230,27 @@ private struct Cell: Entity {
         }
     }
 
+    /// An upsert sets all attributes, and what it has set may be in conflict with the one of a context.
+    private func checkHistory() throws {
+        for transaction in try stores[0].history(after: checked) {
+            checked = transaction.number
+            guard let author = transaction.author, author != "writer", !contexts.contains(where: \.upserts) else {
+                continue
+            }
+            for change in transaction.changes where change.kind == .update {
+                if Set(change.attributes).subtracting(["isSaved"]).isSubset(of: ["a\(author)"]) { continue }
+                throw OracleDifference(
+                    "context \(author) has written \(change.attributes) of \(change.object) in \(transaction.number)")
+            }
+        }
+    }
+
     private func end() async throws {
         for index in 0..<3 {
             await wait(index)
             try save(index)
         }
+        try checkHistory()
         await tracker?.stop()
         let snapshot = try stores[0].snapshot()
         let cells = try snapshot.fetch(Cell.self)
@@ -246,13 +267,6 @@ private struct Cell: Entity {
                 throw OracleDifference(
                     "context \(index) shows \(shown.count) objects of \(cells.count): \(other); \(done.suffix(60))"
                 )
-            }
-            for transaction in try stores[0].history(HistoryRequest(authors: ["\(index)"])) {
-                // An upsert sets all attributes, and what it has set may be in conflict with the one of a context.
-                for change in transaction.changes where change.kind == .update && !contexts.contains(where: \.upserts) {
-                    if Set(change.attributes).subtracting(["isSaved"]).isSubset(of: ["a\(index)"]) { continue }
-                    throw OracleDifference("context \(index) has written \(change.attributes)")
-                }
             }
         }
         for context in contexts { context.close() }
